@@ -18,7 +18,7 @@ from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.lease import Lease
 from gridwright.repository.release import ReleaseOptions, release
-from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
 from tests.support.file_trees import Seen, look_at, make_tree
 from tests.support.object_store import BUCKET, StoreServer, names_for, prefix_of, store_of_environment
@@ -281,3 +281,56 @@ def test_users_never_read_zeros_where_nothing_loads_what_is_read(
     assert do_contents(memory, server, url).is_complete
     assert (table.read_bytes(), stat.S_IMODE(table.stat().st_mode)) == (b"content" * 1000, 0o640)
     assert do_export(memory, server, url).done == {}
+
+
+def earlier(directory: Path, server: StoreServer, url: str) -> None:
+    """Have all objects been written some seconds earlier than they were, so that a test need not wait."""
+
+    def put_back(each: OpenRepository) -> None:
+        for row in list(each.known.rows("key IS NOT NULL")):
+            each.known.put(dataclasses.replace(row, stored_ns=row.stored_ns - 10 * 10**9))
+
+    run(directory, server, put_back, url)
+
+
+def test_attributes_that_an_object_was_given_come_to_its_file(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    prefix = url.removeprefix(f"s3://{BUCKET}/")
+    for name in ("same", "given", "both", "sent"):
+        (library / name).write_bytes(name.encode())
+    (library / "directory").mkdir(mode=0o755)
+    do_export(library, server, url)
+    report = do_import(library, server, url)
+    assert (report.done, report.requests.get("head")) == ({}, 1), "only the manifest's"
+    earlier(library, server, url)
+    assert do_export(library, server, url).done == {}
+
+    client = server.client()
+    for name in ("given", "both", "directory/"):
+        key = f"{prefix}/{name}"
+        told = client.head_object(Bucket=BUCKET, Key=key)["Metadata"]
+        told |= {
+            "file-permissions": "0040700" if name.endswith("/") else "0100600",
+            "file-mtime": f"{10**18 + 7}ns",
+        }
+        client.copy_object(
+            Bucket=BUCKET, Key=key, CopySource={"Bucket": BUCKET, "Key": key}, Metadata=told,
+            MetadataDirective="REPLACE",
+        )  # fmt: skip
+    (library / "both").chmod(0o644 ^ 0o111)
+    (library / "sent").write_bytes(b"sent anew")
+    with opened(library, server, url) as each:
+        assert dict(import_names(each, ImportOptions(dry_run=True)).done)["given new attributes"].count == 1
+    report = do_import(library, server, url)
+    assert names_of(report) == ["both"]
+    given, directory = (library / "given").stat(), (library / "directory").stat()
+    assert (stat.S_IMODE(given.st_mode), given.st_mtime_ns) == (0o600, 10**18 + 7)
+    assert (stat.S_IMODE(directory.st_mode), directory.st_mtime_ns) == (0o700, 10**18 + 7)
+    assert (library / "given").read_bytes() == b"given", "nothing was released"
+    assert (library / "same").read_bytes() == b"same"
+    sent = do_export(library, server, url)
+    assert (set(sent.done), names_of(sent)) == ({"sent"}, ["both"])
+    assert do_import(library, server, url, prefer="objects").problems == []
+    assert stat.S_IMODE((library / "both").stat().st_mode) == 0o600
+    assert run(library, server, verify, url).problems == []

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gridwright.errors import environment_error
@@ -242,7 +242,7 @@ class _Export:
         if sending.descriptor is None:
             return False
         if task.action is Action.COMPARE and row and is_untouched(self._opened, sending, row):
-            self._known(task, WrittenObject(row.etag, row.version_id, row.crc64))
+            self._known(task, WrittenObject(row.etag, row.version_id, row.crc64, row.stored_ns))
             return True
         if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
             source: KnownFile | None = row
@@ -253,6 +253,9 @@ class _Export:
             return False
         reference = source.reference(self._opened.settings.bucket_url)
         try:
+            if task.action is Action.ATTRIBUTES and self._was_given_others(source):
+                self._conflict(sending)
+                return True
             copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
         except StoreError as error:
             if error.fault in (StoreFault.UNREACHABLE, StoreFault.FORBIDDEN, StoreFault.THROTTLED):
@@ -260,8 +263,22 @@ class _Export:
             # Its object is not the known one any more, or is archived: the content is here.
             task.action = Action.SEND
             return False
-        self._known(task, WrittenObject(copied.etag, copied.version_id, source.crc64 or copied.crc64), source)
+        self._known(task, replace(copied, crc64=source.crc64 or copied.crc64), source)
         return True
+
+    def _was_given_others(self, row: KnownFile) -> bool:
+        """Whether an object with the known content was given attributes by somebody else. Raises StoreError."""
+        if self._options.prefer == "files":
+            return False
+        entry = self._opened.store.head(row.key or "").result().entry
+        return entry.etag == row.etag and not row.is_of(entry.etag, entry.last_modified_ns)
+
+    def _conflict(self, sending: Sending) -> None:
+        sending.close()
+        self._report.problem(
+            sending.path, "both the file and its object were changed; neither was overwritten "
+            "(--prefer files sends the file, import --prefer objects takes the object)",
+        )  # fmt: skip
 
     def _former(self, sending: Sending) -> KnownFile | None:
         """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
@@ -331,7 +348,9 @@ class _Export:
             return
         if self._has_content(head, sending):
             if _same_attributes(head, sending):
-                stored = WrittenObject(head.entry.etag, head.version_id, head.crc64)
+                stored = WrittenObject(
+                    head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns
+                )
                 task.action, task.row = Action.COMPARE, None
                 self._known(task, stored)
             else:
@@ -339,11 +358,7 @@ class _Export:
                 task.row = None
                 self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
             return
-        sending.close()
-        self._report.problem(
-            sending.path, "both the file and its object were changed; neither was overwritten "
-            "(--prefer files sends the file, import --prefer objects takes the object)",
-        )  # fmt: skip
+        self._conflict(sending)
 
     def _has_content(self, head: ObjectHead, sending: Sending) -> bool:
         """Whether an object has what is to be sent."""

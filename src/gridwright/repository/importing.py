@@ -25,7 +25,7 @@ from gridwright.repository.knowledge import fetched_manifest
 from gridwright.repository.known import KnownFile
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.manifest import read_facts, read_manifest
-from gridwright.repository.object_format import attributes_of, is_target
+from gridwright.repository.object_format import PERMISSIONS, attributes_of, is_target
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
@@ -34,6 +34,11 @@ MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
 _BATCH = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+GIVEN = "given new attributes"
+_BOTH_CHANGED = (
+    "both the file and its object were changed; neither was overwritten "
+    "(--prefer objects takes the object, export --prefer files sends the file)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,9 @@ class _Asked:
     path: bytes
     entry: ObjectEntry
     future: Future[ObjectHead]
+    known: KnownFile | None = None
+    """The row of the same content, where only attributes may be others."""
+    side: FileSide = FileSide.ABSENT
 
 
 class _Import:
@@ -142,16 +150,14 @@ class _Import:
             elif side is FileSide.ABSENT:
                 self._obtain(path, entry, row)
             elif row is not None and row.etag == entry.etag:
-                return
+                if not row.is_of(entry.etag, entry.last_modified_ns):
+                    self._ask(_Asked(path, entry, self._opened.store.head(entry.key), row, side))
             elif side is FileSide.SAME or self._options.prefer == "objects":
                 self._obtain(path, entry, None)
             elif has_same_content(self._opened, path, entry):
                 self._obtain(path, entry, None, is_here=True)
             elif self._options.prefer != "files":
-                self._report.problem(
-                    path, "both the file and its object were changed; neither was overwritten "
-                    "(--prefer objects takes the object, export --prefer files sends the file)",
-                )  # fmt: skip
+                self._report.problem(path, _BOTH_CHANGED)
         except OSError as error:
             self._refused(path, error)
         except StoreError as error:
@@ -165,7 +171,7 @@ class _Import:
                 path, "its object is a directory, and here it is none; neither was overwritten"
             )
             return
-        if status is None or row is None or row.etag != entry.etag:
+        if status is None or row is None or not row.is_of(entry.etag, entry.last_modified_ns):
             self._obtain(path, entry, row if status is None else None)
 
     def _obtain(
@@ -176,16 +182,18 @@ class _Import:
             self._report.add("made", entry.size)
             return
         told = self._opened.known.told(entry.key) or row
-        if told is not None and told.etag == entry.etag and told.size == entry.size:
+        if told is not None and told.size == entry.size and told.is_of(entry.etag, entry.last_modified_ns):
             self._made(replace(told, path=path), is_here=is_here)
             return
-        future = self._opened.store.head(entry.key)
-        asked = _Asked(path, entry, future)
+        asked = _Asked(path, entry, self._opened.store.head(entry.key))
         if is_here:
             self._answered(asked, is_here=True)
-            return
+        else:
+            self._ask(asked)
+
+    def _ask(self, asked: _Asked) -> None:
         self._under_way += 1
-        future.add_done_callback(lambda _: self._arrived.put(asked))
+        asked.future.add_done_callback(lambda _: self._arrived.put(asked))
 
     def _wait_for(self, most: int) -> None:
         while self._under_way > most or not self._arrived.empty():
@@ -195,14 +203,59 @@ class _Import:
 
     def _answered(self, asked: _Asked, *, is_here: bool = False) -> None:
         try:
-            row = self._row(asked.path, asked.future.result())
+            head = asked.future.result()
+            row = self._row(asked.path, head)
         except StoreError as error:
             if error.fault is StoreFault.UNREACHABLE:
                 raise
             self._report.problem(asked.path, error.problems[0].what)
             return
-        if row is not None:
+        if row is None:
+            return
+        if asked.known is None:
+            told = self._opened.known.told(asked.entry.key)
+            if told is not None and (told.etag, told.size) == (row.etag, row.size):
+                # The format has no place for these.
+                row.xattrs, row.link_of, row.blocks = told.xattrs, told.link_of, told.blocks
             self._made(row, is_here=is_here)
+        elif PERMISSIONS in head.metadata:
+            self._take_attributes(asked, row)
+        else:
+            self._opened.known.put(replace(asked.known, stored_ns=row.stored_ns))
+
+    def _take_attributes(self, asked: _Asked, told: KnownFile) -> None:
+        """Give a file the attributes that its object, with the same content, was given meanwhile."""
+        known = asked.known or told
+        if stat.S_IFMT(known.mode) != stat.S_IFMT(told.mode):
+            self._obtain(asked.path, asked.entry, None)
+            return
+        row = replace(
+            known, mode=told.mode, uid=told.uid, gid=told.gid, atime_ns=told.atime_ns, mtime_ns=told.mtime_ns,
+            version_id=told.version_id, stored_ns=told.stored_ns,
+        )  # fmt: skip
+        is_same = (row.version_id, *_compared(row)) == (known.version_id, *_compared(known))
+        if is_same or (asked.side is FileSide.CHANGED and self._options.prefer == "files"):
+            self._opened.known.put(row if is_same else known)
+        elif asked.side is FileSide.CHANGED and self._options.prefer != "objects":
+            self._report.problem(asked.path, _BOTH_CHANGED)
+        elif self._options.dry_run:
+            self._report.add(GIVEN)
+        elif asked.side is FileSide.CHANGED:
+            self._obtain(asked.path, asked.entry, None)
+        else:
+            self._give(row)
+
+    def _give(self, row: KnownFile) -> None:
+        try:
+            if row.attributes.is_link:
+                self._make.link(row)
+            elif not self._make.attributes(row):
+                self._report.problem(row.path, "it was changed while its object's attributes were looked at")
+                return
+            self._opened.known.put(row)
+            self._report.add(GIVEN)
+        except OSError as error:
+            self._refused(row.path, error)
 
     def _row(self, path: bytes, head: ObjectHead) -> KnownFile | None:
         """The row of an object that the manifest does not know."""
@@ -223,7 +276,7 @@ class _Import:
             path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,
             atime_ns=file.atime_ns, mtime_ns=file.mtime_ns, ctime_ns=0, inode=0, links=1, key=entry.key,
             etag=entry.etag, version_id=head.version_id, crc64=head.crc64, target=target, xattrs=None,
-            link_of=None, is_name_only=False,
+            link_of=None, is_name_only=False, stored_ns=entry.last_modified_ns,
         )  # fmt: skip
 
     def _made(self, row: KnownFile, *, is_here: bool) -> None:
@@ -323,3 +376,8 @@ class _Import:
         why = "a symbolic link or a file is where a directory should be" if error.errno in (
             errno.ELOOP, errno.ENOTDIR) else error.strerror  # fmt: skip
         self._report.problem(path, f"it cannot be made: {why}")
+
+
+def _compared(row: KnownFile) -> tuple[int, int, int, int]:
+    """The attributes that make a difference; when a file was last read does not."""
+    return row.mode, row.uid, row.gid, row.mtime_ns

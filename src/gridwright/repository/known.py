@@ -21,7 +21,8 @@ from gridwright.repository.keys import RESERVED
 from gridwright.repository.object_format import FileAttributes
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
 
-FORMAT = 1
+FORMAT = 2
+"""1 had no `stored_ns`."""
 FILE = "known.sqlite"
 _BATCH, _PENDING = 500, 2000
 _PENDING_S = 2.0
@@ -61,6 +62,9 @@ class KnownFile:
     link_of: bytes | None
     """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
     is_name_only: bool
+    stored_ns: int = 0
+    """Since 1970, by the store's clock: an object that was written later is another one, or has other
+    attributes; 0 where that is not known."""
 
     @property
     def attributes(self) -> FileAttributes:
@@ -70,6 +74,10 @@ class KnownFile:
     def reference(self, bucket_url: str) -> ObjectReference:
         """Its object."""
         return ObjectReference(bucket_url, self.key or "", self.etag, self.version_id, self.size)
+
+    def is_of(self, etag: str, modified_ns: int) -> bool:
+        """Whether an object of a listing is the known one: a copy onto itself has new attributes at most."""
+        return self.etag == etag and not 0 < self.stored_ns < modified_ns
 
     def state(self, bucket_url: str) -> FileState:
         """What the file's own attribute is to say."""
@@ -123,8 +131,10 @@ class Known:
     def _prepare(self) -> None:
         columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, FORMAT):
+        if version not in (0, 1, FORMAT):
             raise sqlite3.DatabaseError(f"it has format {version}, and this release reads {FORMAT}")
+        if version == 1:
+            self._database.execute("ALTER TABLE files ADD COLUMN stored_ns INTEGER DEFAULT 0")
         self._database.execute(f"PRAGMA user_version = {FORMAT}")
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")

@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 
 from gridwright.repository.below import PART, at
+from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.known import HIDDEN, KnownFile, is_hidden
 from gridwright.repository.references import write_state
@@ -112,6 +113,26 @@ class Maker:
         if wanted != (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns) or row.xattrs:
             self._attributes(descriptor, row)
         note_here(row, os.fstat(descriptor))
+
+    def attributes(self, row: KnownFile) -> bool:
+        """Give a file that is as the row says its object's attributes; False where it was changed meanwhile.
+
+        Raises OSError.
+        """
+        directory, name = self._opened.below.parent(row.path)
+        descriptor = open_for_reading(name, directory)
+        try:
+            status = os.fstat(descriptor)
+            if (status.st_ino, status.st_size) != (row.inode, row.size):
+                return False
+            was_hidden = is_hidden(row, status)
+            self.dress(descriptor, row)
+            if was_hidden:
+                os.fchmod(descriptor, HIDDEN)
+            note_here(row, os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+        return True
 
     def dress(self, descriptor: int, row: KnownFile) -> None:
         """Give an open file its attributes, and what says which object it is. Raises OSError."""

@@ -14,7 +14,8 @@ from typing import Any
 
 from gridwright.repository.known import COLUMNS, KnownFile
 
-FORMAT = 1
+FORMAT = 2
+"""1 had no `stored_ns`."""
 NAME = "manifest.parquet"
 _ROWS = 20_000
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
@@ -73,7 +74,7 @@ def read_facts(file: Path) -> dict[str, str]:
 
     with _Reading():
         head = pq.read_schema(file).metadata or {}
-        if head.get(b"gridwright.format") != str(FORMAT).encode():
+        if head.get(b"gridwright.format") not in (b"1", str(FORMAT).encode()):
             raise ManifestError(
                 f"it has format {head.get(b'gridwright.format')!r}, and this release reads {FORMAT}"
             )
@@ -87,7 +88,8 @@ def read_manifest(file: Path) -> Iterator[KnownFile]:
     read_facts(file)
     here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
     with _Reading(), pq.ParquetFile(file, pre_buffer=False) as opened:
-        for batch in opened.iter_batches(_ROWS, columns=list(_WRITTEN), use_threads=False):
+        columns = [name for name in _WRITTEN if name != "stored_ns" or name in opened.schema_arrow.names]
+        for batch in opened.iter_batches(_ROWS, columns=columns, use_threads=False):
             for values in batch.to_pylist():
                 yield KnownFile(**values, **here_only)
 

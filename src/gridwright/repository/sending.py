@@ -145,6 +145,7 @@ def row_of(
         inode=status.st_ino, links=status.st_nlink, key=sending.key or None, etag=stored.etag,
         version_id=stored.version_id, crc64=crc64, target=sending.target, xattrs=sending.xattrs,
         link_of=link_of, is_name_only=before is not None and before.is_name_only,
+        stored_ns=stored.stored_ns,
     )  # fmt: skip
     if sending.descriptor is not None:
         state = own_state(sending.descriptor) if before is not None else None
@@ -191,7 +192,9 @@ def check_stored(opened: OpenRepository, sending: Sending, stored: WrittenObject
         head = opened.store.head(sending.key).result()
         if head.entry.etag != stored.etag or head.entry.size != content.size:
             raise StoreError(StoreFault.CHANGED, sending.key, "somebody else has written it meanwhile")
-        stored = WrittenObject(stored.etag, stored.version_id or head.version_id, head.crc64)
+        stored = WrittenObject(
+            stored.etag, stored.version_id or head.version_id, head.crc64, head.entry.last_modified_ns
+        )
     if stored.crc64 is not None and stored.crc64 != content.crc64:
         raise StoreError(
             StoreFault.DAMAGED, sending.key, f"it has CRC {stored.crc64} where {content.crc64} was sent"

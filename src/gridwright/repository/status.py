@@ -137,9 +137,9 @@ def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
             if not keys.is_own(each.key)
         )
     status.objects, status.object_bytes = known.count_listed()
-    for key, _, etag, _, _ in known.all_listed():
+    for key, _, etag, modified_ns, _ in known.all_listed():
         row = known.by_key(key)
-        if row is None or row.etag != etag:
+        if row is None or not row.is_of(etag, modified_ns):
             status.changed_objects += 1
     status.gone_objects = sum(known.listed(row.key or "") is None for row in known.rows("key IS NOT NULL"))
     status.restore_requests = status.objects + status.objects // _BATCH + 2

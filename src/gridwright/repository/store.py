@@ -105,6 +105,8 @@ class WrittenObject:
     etag: str
     version_id: str | None
     crc64: str | None
+    stored_ns: int = 0
+    """Since 1970, by the store's clock: it was written then at the latest, to a second; 0 if it did not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ MOST_TO_COPY = 5 * 10**9
 """Bytes of the largest object that one request copies: 5 GB."""
 PAGE = 1000
 _PARTS = re.compile(r"-([0-9]{1,5})$", re.ASCII)
+_LATE_NS = 10**9
+"""Servers make the Date of their answers once a second, so that it may be earlier than that of the object."""
 _ANSWER_S = 600.0
 """How long a small request may take with all its tries; awscrt ends a silent connection much sooner."""
 _Made = TypeVar("_Made")
@@ -177,7 +179,7 @@ class S3Store:
                     **extra,
                 )
         head = _answer(self.head(key))
-        return WrittenObject(head.entry.etag, head.version_id, head.crc64)
+        return WrittenObject(head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns)
 
     def delete(self, key: str) -> None:
         """Delete an object."""
@@ -268,7 +270,23 @@ def _entry(found: Mapping[str, Any]) -> ObjectEntry:
 
 def _stored(response: Response) -> WrittenObject:
     headers = response.headers
-    return WrittenObject(_unquoted(headers.get("etag", "")), _named_version(headers), _hexadecimal(headers))
+    stored_ns = _moment_ns(headers.get("date"))
+    if stored_ns:
+        stored_ns += _LATE_NS
+    return WrittenObject(
+        _unquoted(headers.get("etag", "")),
+        _named_version(headers),
+        _hexadecimal(headers),
+        stored_ns,
+    )
+
+
+def _moment_ns(text: str | None) -> int:
+    """A moment of a header (RFC 9110, 5.6.7), since 1970; 0 where there is none."""
+    try:
+        return int(parsedate_to_datetime(text).timestamp()) * 10**9 if text else 0
+    except ValueError:
+        return 0
 
 
 def _named_version(headers: Mapping[str, str]) -> str | None:
@@ -292,12 +310,11 @@ def _head(key: str, response: Response) -> ObjectHead:
     etag = _unquoted(headers.get("etag", ""))
     restore = headers.get("x-amz-restore", "")
     parts = _PARTS.search(etag)
-    modified = headers.get("last-modified")
     entry = ObjectEntry(
         key=key,
         size=int(headers.get("content-length", "0")),
         etag=etag,
-        last_modified_ns=int(parsedate_to_datetime(modified).timestamp()) * 10**9 if modified else 0,
+        last_modified_ns=_moment_ns(headers.get("last-modified")),
         storage_class=headers.get("x-amz-storage-class", "STANDARD"),
     )
     start = "x-amz-meta-"

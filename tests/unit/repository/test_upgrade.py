@@ -1,0 +1,43 @@
+"""What an earlier release wrote of a repository is read on."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from gridwright.repository.known import FILE, Known, KnownFile
+from gridwright.repository.manifest import read_facts, read_manifest, write_manifest
+
+ROW = KnownFile(
+    path=b"file", mode=0o100644, uid=0, gid=0, size=7, blocks=8, atime_ns=1, mtime_ns=2, ctime_ns=3, inode=4,
+    links=1, key="prod/file", etag="abc", version_id=None, crc64=None, target=None, xattrs=None, link_of=None,
+    is_name_only=False,
+)  # fmt: skip
+
+
+def test_what_was_known_without_moments_is_known_on(tmp_path: Path) -> None:
+    known = Known(tmp_path)
+    known.put(ROW)
+    known.close()
+    with sqlite3.connect(tmp_path / ".gridwright" / FILE) as former:
+        former.execute("ALTER TABLE files DROP COLUMN stored_ns")
+        former.execute("PRAGMA user_version = 1")
+    known = Known(tmp_path)
+    assert known.get(b"file") == ROW
+    known.close()
+    known = Known(tmp_path)
+    assert known.get(b"file") == ROW
+    known.close()
+
+
+def test_a_manifest_without_moments_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "manifest.parquet"
+    write_manifest(file, [ROW], {"exported": "5.0"})
+    table = pq.read_table(file).drop_columns(["stored_ns"])
+    former = dict(table.schema.metadata) | {b"gridwright.format": b"1"}
+    pq.write_table(table.replace_schema_metadata(former), file)
+    assert read_facts(file) == {"exported": "5.0"}
+    (row,) = read_manifest(file)
+    assert (row.path, row.key, row.stored_ns, row.inode) == (b"file", "prod/file", 0, 0)
