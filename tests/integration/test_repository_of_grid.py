@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +105,37 @@ def test_a_silenced_recovery_point_is_not_missed(spec: Path, gridwright: Command
     )
 
     assert gridwright("repo", "status", spec).status == 0
+
+
+def test_another_grid_gets_the_files_of_the_same_bucket(
+    spec: Path, server: StoreServer, gridwright: Command
+) -> None:
+    gridwright("repo", "export", "archive", "--grid", spec)
+    new = spec.parent / "new" / "grid.yaml"
+    (new.parent / "data").mkdir(parents=True)
+    wrong = SPEC.replace("/archive,", "/other,").format(bucket=BUCKET, endpoint=server.endpoint_url)
+    new.write_text(wrong, "utf-8")
+    refused = gridwright("repo", "duplicate", "archive", "--grid", spec, "--to", new)
+    assert refused.status == 2
+    assert f"has no repository of s3://{BUCKET}/archive" in refused.text
+
+    new.write_text(SPEC.format(bucket=BUCKET, endpoint=server.endpoint_url), "utf-8")
+    assert gridwright("repo", "duplicate", "archive", "--grid", spec, "--to", new).status == 0
+    made = new.parent / "data" / "sales.csv"
+    assert (made.stat().st_size, made.stat().st_mtime_ns) == (
+        4,
+        (spec.parent / "data" / "sales.csv").stat().st_mtime_ns,
+    )
+    own = gridwright("repo", "duplicate", "archive", "--grid", spec, "--to", spec)
+    assert (own.status, "no duplicate of itself" in own.text) == (2, True)
+
+
+def test_a_dry_run_of_verify_asks_nothing_and_counts_all(spec: Path, gridwright: Command) -> None:
+    gridwright("repo", "export", "archive", "--grid", spec)
+    plan = gridwright("repo", "verify", "archive", "--grid", spec, "--dry-run", "--json").json
+    assert (plan["dry_run"], plan["done"]) == (True, {"compared": {"count": 2, "bytes": 4}})
+    assert plan["requests"] == {"head": 2}
+    with contextlib.closing(Known(spec.parent / "data")) as known:
+        known.set_fact("rate verify", '{"files_per_s": 0.5, "bytes_per_s": 1e9}')
+    timed = gridwright("repo", "verify", "archive", "--grid", spec, "--dry-run", "--json").json
+    assert (plan["at_least_s"], timed["at_least_s"]) == (None, 4.0)

@@ -267,7 +267,7 @@ class _Export:
         return True
 
     def _was_given_others(self, row: KnownFile) -> bool:
-        """Whether an object with the known content was given attributes by somebody else. Raises StoreError."""
+        """Whether an object with the known content was other attributes. Raises StoreError."""
         if self._options.prefer == "files":
             return False
         entry = self._opened.store.head(row.key or "").result().entry

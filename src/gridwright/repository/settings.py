@@ -113,6 +113,8 @@ class RepositoryReport:
     notes: list[str] = field(default_factory=list)
     requests: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    at_least_s: float | None = None
+    """Of a dry run: how long it would take at least, at the best rates so far; None where there are none."""
 
     def add(self, action: str, size: int = 0) -> None:
         """Count something done."""
@@ -143,6 +145,7 @@ class RepositoryReport:
             "requests": self.requests,
             "requests_usd": round(cost(self.requests), 6),
             "seconds": round(self.seconds, 3),
+            "at_least_s": None if self.at_least_s is None else round(self.at_least_s, 1),
         }
 
     def text(self) -> str:
@@ -163,6 +166,12 @@ class RepositoryReport:
             lines.append(
                 f"  requests: {count}, {cost(self.requests):.4f} USD at list prices, without traffic"
             )
+        if self.is_dry_run and self.done:
+            unknown = "unknown: nothing of this repository was timed yet"
+            time = (
+                unknown if self.at_least_s is None else f"at least {self.at_least_s:.1f} s, at its best rates"
+            )
+            lines.append(f"  time: {time}")
         if self.problems:
             lines.append(f"  could not be done: {len(self.problems)}")
             lines += [f"    {name}: {why}" for name, why in self.problems]

@@ -106,7 +106,7 @@ class WrittenObject:
     version_id: str | None
     crc64: str | None
     stored_ns: int = 0
-    """Since 1970, by the store's clock: it was written then at the latest, to a second; 0 if it did not say."""
+    """Since 1970, by the store's clock: when it was written at the latest, to a second; 0 if unsaid."""
 
 
 @dataclass(frozen=True, slots=True)

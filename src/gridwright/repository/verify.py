@@ -18,6 +18,7 @@ from gridwright.repository.known import KnownFile
 from gridwright.repository.s3.transfers import PART_BYTES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
+from gridwright.units import format_bytes
 
 MOST_AT_ONCE = 128
 
@@ -26,6 +27,28 @@ MOST_AT_ONCE = 128
 class _Asked:
     row: KnownFile
     future: Future[ObjectHead]
+
+
+def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryReport:
+    """What `verify` would look at, and its requests: one for each object, and those that read links.
+
+    Which objects have checksums that tell is known only when they are asked for; a note says what reading
+    all others would move at most.
+    """
+    report = RepositoryReport(opened.settings.name, "verify", is_dry_run=True)
+    for row in opened.known.rows("key IS NOT NULL"):
+        if not is_chosen(row.path, paths):
+            continue
+        if row.is_name_only:
+            report.add("looked at, names only", row.size)
+        else:
+            report.add("compared", row.size)
+        report.requests["head"] = report.requests.get("head", 0) + 1
+        if row.attributes.is_link:
+            report.requests["get"] = report.requests.get("get", 0) + 1
+    most = format_bytes(report.count("compared").bytes)
+    report.notes.append(f"files are read; so are objects whose checksums do not tell, {most} at most")
+    return report
 
 
 def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryReport:

@@ -13,6 +13,7 @@ from gridwright.cli.data.repo_flags import (
     ReleaseFlags,
     StatusFlags,
     SyncFlags,
+    VerifyFlags,
     chosen_paths,
     open_repository,
     settings_of,
@@ -20,9 +21,11 @@ from gridwright.cli.data.repo_flags import (
     status_settings,
     transfer_progress,
 )
+from gridwright.cli.data.repo_of_grid import duplicate_of_grid
 from gridwright.cli.data.serve import run_serve
 from gridwright.cli.flags import options_of, read_flags, verb
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import load_placed
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, input_error
 
@@ -70,6 +73,7 @@ def run_export(flags: SyncFlags) -> ExitStatus:
 
     with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
+        _timed(opened, report)
     return show(report, json=flags.json)
 
 
@@ -84,10 +88,19 @@ def run_import(flags: ImportFlags) -> ExitStatus:
     with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
         values = _values(flags, opened)
         report = import_names(opened, options_of(ImportOptions, values))
+        _timed(opened, report)
         if flags.contents:
             contents = import_contents(opened, options_of(ContentOptions, values), progress)
+            _timed(opened, contents)
             report = _together(report, contents)
     return show(report, json=flags.json)
+
+
+def _timed(opened: OpenRepository, report: RepositoryReport) -> None:
+    """Keep how fast a command was; in a dry run, say how long it would take at least."""
+    from gridwright.repository.rates import estimate, note_rate
+
+    (estimate if report.is_dry_run else note_rate)(opened, report)
 
 
 def _together(names: RepositoryReport, contents: RepositoryReport) -> RepositoryReport:
@@ -97,6 +110,8 @@ def _together(names: RepositoryReport, contents: RepositoryReport) -> Repository
     contents.problems = names.problems + contents.problems
     contents.notes = names.notes + contents.notes
     contents.seconds += names.seconds
+    times = (names.at_least_s, contents.at_least_s)
+    contents.at_least_s = None if None in times else sum(each for each in times if each is not None)
     return contents
 
 
@@ -109,36 +124,43 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
 
     with open_repository(flags, settings_of(flags)) as opened:
         report = release(opened, options_of(ReleaseOptions, _values(flags, opened)))
+        _timed(opened, report)
     return show(report, json=flags.json)
 
 
-def run_verify(flags: PathFlags) -> ExitStatus:
+def run_verify(flags: VerifyFlags) -> ExitStatus:
     """Compare contents of files and objects: by checksums of the store, else by reading both.
 
     Example: gridwright repo verify archive
     """
-    from gridwright.repository.verify import verify
+    from gridwright.repository.verify import plan_verify, verify
 
     with open_repository(flags, settings_of(flags)) as opened:
-        report = verify(opened, chosen_paths(opened, flags.paths))
+        look = plan_verify if flags.dry_run else verify
+        report = look(opened, chosen_paths(opened, flags.paths))
+        _timed(opened, report)
     return show(report, json=flags.json)
 
 
 def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
     """Make another file system of the same bucket, by names first. What is there already stays.
 
-    Example: gridwright repo duplicate archive --to /mnt/new
+    Example: gridwright repo duplicate archive --to new-grid.yaml
     """
     from dataclasses import replace
 
     from gridwright.repository.importing import ImportOptions, import_names
 
     settings = settings_of(flags)
-    to = flags.to.absolute()
-    if to == settings.directory:
+    if flags.to.is_dir():
+        made = replace(settings, directory=flags.to.absolute())
+    else:
+        made = duplicate_of_grid(load_placed(flags.to), settings)
+    if made.directory.resolve() == settings.directory.resolve():
         raise input_error("a file system is no duplicate of itself", where="--to", remedy="name another one")
-    with open_repository(flags, replace(settings, directory=to)) as opened:
+    with open_repository(flags, made) as opened:
         report = import_names(opened, ImportOptions(dry_run=flags.dry_run))
+        _timed(opened, report)
     report.verb = "duplicate"
     return show(report, json=flags.json)
 

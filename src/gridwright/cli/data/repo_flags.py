@@ -98,6 +98,15 @@ class PathFlags(RepositoryFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyFlags(PathFlags):
+    """The flags of `verify`."""
+
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be compared, and ask the store nothing.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncFlags(PathFlags):
     """The flags of `export`."""
 
@@ -152,7 +161,12 @@ class DuplicateFlags(RepositoryFlags):
     """The flags of `duplicate`."""
 
     to: Annotated[
-        Path, typer.Option(metavar="DIR", parser=read_path, help="The directory of the new file system.")
+        Path,
+        typer.Option(
+            metavar="FILE",
+            parser=read_path,
+            help="The new grid's spec, or a directory of the new file system.",
+        ),
     ]
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")

@@ -46,6 +46,26 @@ def one_of_grid(spec: GridSpec, name: str | None) -> RepositorySettings:
     return _settings(spec, name)
 
 
+def duplicate_of_grid(spec: GridSpec, source: RepositorySettings) -> RepositorySettings:
+    """The repository of another grid that has the same bucket. Raises GridwrightError where there is none."""
+    same = [name for name, each in spec.repositories.items() if _same_bucket(each.bucket, source.bucket_url)]
+    if source.name in same:
+        same = [source.name]
+    if len(same) == 1:
+        return one_of_grid(spec, same[0])
+    raise input_error(
+        f"grid {spec.name} has {'several repositories' if same else 'no repository'} of {source.bucket_url}",
+        where=str(spec.file),
+        remedy=f"give one of them the name {source.name}"
+        if same
+        else f"add repositories: {{{source.name}: {{library: NAME, bucket: {source.bucket_url}}}}} to it",
+    )
+
+
+def _same_bucket(one: str, other: str) -> bool:
+    return one.rstrip("/") == other.rstrip("/")
+
+
 def _settings(spec: GridSpec, name: str) -> RepositorySettings:
     from gridwright.repository.settings import RepositorySettings
     from gridwright.repository.status import RECOVERY_POINT_MISSED
