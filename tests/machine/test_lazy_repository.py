@@ -15,6 +15,7 @@ from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.lazy.support import why_not
 from gridwright.repository.release import ReleaseOptions, release
+from gridwright.repository.status import repository_status
 from gridwright.repository.verify import verify
 from tests.support.disks import loop_mount
 from tests.support.object_store import StoreServer, store_server
@@ -74,8 +75,10 @@ def test_a_repository_is_read_in_part_changed_released_and_exported(
             file.seek(2 * MIB)
             assert file.read(4096) == content["file-0"][2 * MIB : 2 * MIB + 4096]
         assert (library / "file-1").read_bytes() == content["file-1"]
+        assert run(library, server, repository_status).changed_files == 0, "loading is no change"
         with (library / "file-2").open("r+b") as file:
             file.write(b"changed")
+        assert run(library, server, repository_status).changed_files == 1
         content["file-2"] = b"changed" + content["file-2"][7:]
         # What was loaded is no change, and what was changed goes out whole.
         exported = run(library, server, lambda it: export(it, ExportOptions()))

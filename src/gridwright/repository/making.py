@@ -107,6 +107,11 @@ class Maker:
         else:
             descriptor = self._opened.below.root
             if self._opened.cover.dress_root(row.mode, row.uid, row.gid):
+                # Who opens it gives it permissions and owners; what it has until then is no user's will.
+                os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
+                own = row.mode, row.uid, row.gid
+                note_here(row, os.fstat(descriptor))
+                row.mode, row.uid, row.gid = own
                 return
         status = os.fstat(descriptor)
         wanted = (row.mode, row.uid, row.gid, row.mtime_ns)

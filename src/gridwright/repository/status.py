@@ -9,6 +9,8 @@ from itertools import islice
 from typing import Any
 
 from gridwright.errors import Finding
+from gridwright.repository.below import at
+from gridwright.repository.references import StateError, read_state
 from gridwright.repository.request_prices import cost
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -115,6 +117,8 @@ def repository_status(opened: OpenRepository) -> RepositoryStatus:
     work = find_changes(opened, (), report, deletions=True)
     status.problems = report.problems
     status.gone_files, _ = work.pop(Action.DELETE, (0, 0))
+    if Action.COMPARE in work:
+        work[Action.COMPARE] = _touched(opened)
     status.changed_files = sum(count for count, _ in work.values())
     status.changed_bytes = work.get(Action.SEND, (0, 0))[1]
     status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
@@ -125,6 +129,32 @@ def repository_status(opened: OpenRepository) -> RepositoryStatus:
         status.last_export = float(exported)
         status.unprotected_s = time.time() - float(exported) if status.changed_files else 0.0
     return status
+
+
+def _touched(opened: OpenRepository) -> tuple[int, int]:
+    """Files that were touched, without those that somebody has only loaded; how many, and their bytes.
+
+    Who writes to a file and sets its time back is seen by the export alone, which reads it.
+    """
+    found = [
+        size
+        for path, action, size, _ in opened.known.work()
+        if action == Action.COMPARE and not _is_loaded(opened, path)
+    ]
+    return len(found), sum(found)
+
+
+def _is_loaded(opened: OpenRepository, path: bytes) -> bool:
+    row = opened.known.get(path)
+    try:
+        status = opened.below.status(path)
+        if row is None or status is None:
+            return False
+        directory, name = opened.below.parent(path)
+        state = read_state(at(directory, name))
+    except (OSError, StateError):
+        return False
+    return state is not None and state.reference.etag == row.etag and state.is_unchanged(status)
 
 
 def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
