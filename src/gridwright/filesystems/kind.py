@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from gridwright.spec.filesystem import FileSystem
 
 if TYPE_CHECKING:
-    from gridwright.errors import Finding, Problem
+    from gridwright.errors import Finding
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
-    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.layout import FileLayout, LayoutProblem
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
@@ -246,7 +246,7 @@ class FileSystemKind(ABC, Generic[M]):
         """The layout for a library of whose targets or needs nothing is known; None where there are none."""
         return None
 
-    def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:
+    def layout_problems(self, layout: FileLayout) -> Sequence[LayoutProblem]:
         """What is wrong with a layout, whatever the directory; asked before anything is made."""
         return ()
 

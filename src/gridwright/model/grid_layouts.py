@@ -123,27 +123,30 @@ def report_layouts(site: Site, contributions: Mapping[str, Contribution]) -> Non
         if choice is None:
             continue
         filesystem = site.spec.filesystems[library.filesystem]
-        path = ("filesystems", library.filesystem, "stripe_count")
-        if library.layout:
-            path = ("libraries", name, "layout")
-        several = len(choice.layout.components) > 1
         for problem in kind_of(filesystem).layout_problems(choice.layout):
-            part = f"{problem.where}: " if several and problem.where else ""
-            site.report(path, part + problem.what, problem.remedy or "")
+            path = _path(name, library, problem.component, problem.field)
+            site.report(path, problem.what, problem.remedy)
         there = contributions.get(library.filesystem)
-        _report_wide(site, path, library.filesystem, choice.layout, there.targets if there else 0)
+        _report_wide(site, name, library, choice.layout, there.targets if there else 0)
 
 
-def _report_wide(
-    site: Site, path: tuple[str, ...], filesystem: str, layout: FileLayout, targets: int
-) -> None:
+def _path(name: str, library: Library, component: int | None, field: str) -> tuple[str, ...]:
+    """Where the grid spec states a field of a component; a stripe count alone is the layout itself."""
+    if not library.layout:
+        return ("filesystems", library.filesystem, "stripe_count")
+    is_count = len(library.layout) == 1 and library.layout[0].model_fields_set == {"stripes"}
+    if component is None or is_count:
+        return ("libraries", name, "layout")
+    return ("libraries", name, "layout", str(component), field)
+
+
+def _report_wide(site: Site, name: str, library: Library, layout: FileLayout, targets: int) -> None:
     """Note every part of a layout that is wider than the targets there are, where their number is known."""
-    several = len(layout.components) > 1
     for place, each in enumerate(layout.components):
         if 0 < targets < each.stripe_count:
             site.report(
-                (*path, str(place)) if several else path,
-                f"files are to have {each.stripe_count} stripes, and {filesystem} has "
+                _path(name, library, place, "stripes"),
+                f"files are to have {each.stripe_count} stripes, and {library.filesystem} has "
                 f"{targets} OST{'s'[: targets != 1]}",
                 f"write {targets}, or -1 for all",
             )

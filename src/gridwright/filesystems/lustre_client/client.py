@@ -7,7 +7,7 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from gridwright.errors import Finding, Problem
+from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind, M
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.services.playbook_role import PlaybookRole
@@ -15,7 +15,7 @@ from gridwright.services.playbook_role import PlaybookRole
 if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.layout import FileLayout, LayoutProblem
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.tuning_kind import TuningKind
@@ -111,7 +111,7 @@ class LustreClientKind(FileSystemKind[M]):
 
         return set_layout_command(layout, directory)
 
-    def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:
+    def layout_problems(self, layout: FileLayout) -> Sequence[LayoutProblem]:
         """What `lfs setstripe` would refuse, or quietly change."""
         from gridwright.filesystems.lustre_client.layout_command import layout_problems
 
