@@ -11,6 +11,7 @@ from gridwright.spec.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from gridwright.errors import Finding
+    from gridwright.filesystems.allocation import TargetSpace
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
@@ -241,6 +242,20 @@ class FileSystemKind(ABC, Generic[M]):
     def mover(self, filesystem: M, run: Run) -> FileMover | None:
         """What finds files by their layouts and lays them out anew; None where nobody can choose."""
         return None
+
+    def target_space(self, filesystem: M, run: Run, mount_point: str) -> Sequence[TargetSpace]:
+        """Free space of each target that files are spread over, now; none for a kind without such.
+
+        Raises GridwrightError (status ENVIRONMENT) where nothing answers in time.
+        """
+        return ()
+
+    def told_target_space(self, text: str, where: str) -> Mapping[str, Sequence[TargetSpace]]:
+        """The same by mount point, out of what its own command printed; only where it takes layouts.
+
+        Raises GridwrightError (status INPUT) where the text has nothing of it.
+        """
+        return {}
 
     def advised_layout(self, filesystem: M) -> FileLayout | None:
         """The layout for a library of whose targets or needs nothing is known; None where there are none."""

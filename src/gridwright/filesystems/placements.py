@@ -145,7 +145,10 @@ def met_in_half(files: int, space: Sequence[TargetSpace], stripes: int) -> int:
     """How many targets the files lie on together, in half of all placements by weight."""
     import numpy as np
 
-    loads = weighted_loads(files, candidates(space), stripes)
+    there = candidates(space)
+    if not 1 <= stripes < len(there):
+        return len(there)
+    loads = weighted_loads(files, there, stripes)
     return int(np.median((loads > 0).sum(axis=1)))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.allocation import TargetSpace, candidates
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
 from gridwright.filesystems.resources import Contribution, Operation, Route, striped
 from gridwright.filesystems.site import ComputeNodes, Site
@@ -33,6 +34,31 @@ def layouts_of(
     return found
 
 
+def with_space(
+    site: Site, contributions: Mapping[str, Contribution], space: Mapping[str, tuple[TargetSpace, ...]]
+) -> dict[str, Contribution]:
+    """What file systems bring, with the free space of their targets.
+
+    What does not fit is noted at the site.
+    """
+    found = dict(contributions)
+    for name, targets in space.items():
+        known = contributions[name].targets
+        path = ("filesystems", name)
+        if known and known != len(targets):
+            site.report(
+                path,
+                f"{name} has {known} OST{'s'[: known != 1]} by the grid spec, and free space is told of "
+                f"{len(targets)}",
+                "describe the servers as they are, or leave out --free-space",
+            )
+        elif not candidates(targets):
+            site.report(path, f"no OST of {name} takes new files", "see gridwright doctor")
+        else:
+            found[name] = replace(contributions[name], space=targets)
+    return found
+
+
 def laid_out(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> AlikeNodes:
     """The nodes with routes on which a stream is held to the targets of a large file of the library."""
     routes = dict(group.routes)
@@ -52,7 +78,7 @@ def laid_out_route(route: Route, operation: Operation, layout: FileLayout, there
         return route
     files = "each large file" if layout.is_progressive else "each file"
     stripes, rate = layout.components[-1].stripe_count, there.target_bytes_per_s[operation]
-    return striped(route.uses, stripes, there.targets, rate, files)
+    return striped(route.uses, stripes, there.targets, rate, files, there.space)
 
 
 def are_stated(spec: GridSpec) -> bool:
@@ -87,7 +113,7 @@ def _chosen(
         required = float(library.requires.bytes_per_s)
         useful = _useful_stripes(library.filesystem, rates, groups)
         streams = Streams(sum(group.cores for group in groups), required, useful)
-        return choose(streams, Targets(targets, min(rates.values())))
+        return choose(streams, Targets(targets, min(rates.values()), there.space if there else None))
     filesystem = spec.filesystems[library.filesystem]
     advised = kind_of(filesystem).advised_layout(filesystem)
     if advised is None:

@@ -166,8 +166,9 @@ def _unbalanced(osts: Sequence[TargetSpace]) -> Iterator[Finding]:
     yield Finding(
         "warning",
         "targets-unbalanced",
-        f"{least.name} has {_free(least)} and {most.name} {_free(most)}: from {100 * THRESHOLD / PARTS:.1f} % apart, "
-        f"new files go to the emptier targets, which then serve most of the load. {_cost(osts)}",
+        f"{least.name} has {_free(least)} and {most.name} {_free(most)}: from "
+        f"{100 * THRESHOLD / PARTS:.1f} % apart, new files go to the emptier targets, "
+        f"which then serve most of the load. {_cost(osts)}",
         "Stripe large files over more targets, and move some off the full one with lfs migrate",
     )
 
