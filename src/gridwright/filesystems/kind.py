@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from gridwright.spec.filesystem import FileSystem
 
 if TYPE_CHECKING:
-    from gridwright.errors import Finding, Problem
+    from gridwright.errors import Finding
+    from gridwright.filesystems.allocation import TargetSpace
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
-    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.layout import FileLayout, LayoutProblem
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
@@ -242,11 +243,25 @@ class FileSystemKind(ABC, Generic[M]):
         """What finds files by their layouts and lays them out anew; None where nobody can choose."""
         return None
 
+    def target_space(self, filesystem: M, run: Run, mount_point: str) -> Sequence[TargetSpace]:
+        """Free space of each target that files are spread over, now; none for a kind without such.
+
+        Raises GridwrightError (status ENVIRONMENT) where nothing answers in time.
+        """
+        return ()
+
+    def told_target_space(self, text: str, where: str) -> Mapping[str, Sequence[TargetSpace]]:
+        """The same by mount point, out of what its own command printed; only where it takes layouts.
+
+        Raises GridwrightError (status INPUT) where the text has nothing of it.
+        """
+        return {}
+
     def advised_layout(self, filesystem: M) -> FileLayout | None:
         """The layout for a library of whose targets or needs nothing is known; None where there are none."""
         return None
 
-    def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:
+    def layout_problems(self, layout: FileLayout) -> Sequence[LayoutProblem]:
         """What is wrong with a layout, whatever the directory; asked before anything is made."""
         return ()
 

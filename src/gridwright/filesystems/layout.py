@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gridwright.errors import Problem
 from gridwright.units import format_bytes
 
 ALL = -1
@@ -130,3 +131,21 @@ class LayoutChoice:
     """A sentence for people, without a full stop."""
     stated: bool
     """Whether the grid spec says it; else the model chose."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutProblem:
+    """Something that is wrong with a layout, whoever wrote it and where."""
+
+    what: str
+    remedy: str
+    component: int | None = None
+    """Which component it is, from 0 on; None for the layout as a whole."""
+    field: str = ""
+    """What of the component it is, by its name in the grid spec, such as `until`."""
+
+    @property
+    def problem(self) -> Problem:
+        """It, for people who wrote no grid spec: a component by its number from 1 on."""
+        where = None if self.component is None else f"component {self.component + 1}"
+        return Problem(self.what, where=where, remedy=self.remedy)

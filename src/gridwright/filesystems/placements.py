@@ -5,15 +5,20 @@ fullest target is through, so together they get files * stripes / (targets * ful
 deliver, where `fullest` is how many stripes lie on that target. Lustre gives a file neighbours in the order
 of its targets, round robin, while their free space is within 17 % (qos_threshold_rr). Files that are made one
 after another then lie as evenly as they can. Those that streams meet later were made at other times, with
-files of others between them: each begins at a target that is as likely as any other.
+files of others between them: each begins at a target that is as likely as any other. Where free space is
+further apart, stripes are drawn by weight (`gridwright.filesystems.allocation`), and the emptier targets have
+most of them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from gridwright.filesystems.allocation import TargetSpace, candidates, drawn, is_weighted, made_in_a_row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +29,10 @@ PLACEMENTS = 1000
 SURE = 0.95
 """The part of all placements that a floor holds in."""
 _SEED = 20_210_418
+_MOST_DRAWN = 2**23
+"""Files times targets that are drawn for placements by weight: 64 MiB of them."""
+_ROWS, _MOST_IN_A_ROW = 51, 1024
+"""Rows of files that are made one after another, and the stripes in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +49,31 @@ class Spread:
 
 
 @lru_cache(maxsize=4096)
-def spread(files: int, targets: int, stripes: int) -> Spread:
+def spread(files: int, targets: int, stripes: int, space: tuple[TargetSpace, ...] | None = None) -> Spread:
     """What so many streams get of all targets, with files of so many stripes; below 1 means all targets.
 
-    With one stripe it is exact, else out of 1000 simulated placements, the same ones each time.
+    `space` has the free space of each target; None where all have as much. While targets take turns it is
+    exact for one stripe, else out of 1000 simulated placements, the same ones each time.
     """
-    width = targets if stripes < 1 else min(stripes, targets)
-    if width == targets:
-        return Spread(1.0, 1.0, 1.0)
+    there = targets if space is None else len(candidates(space))
+    width = there if stripes < 1 else min(stripes, there)
+    if width == 0:
+        return Spread(0.0, 0.0, 0.0, 0.0)
+    if width == there:
+        part = there / targets
+        return Spread(part, part, part, 1.0 if there == targets else 1 / files)
+    if space is not None and is_weighted([each.available_bytes for each in space]):
+        return _of_weighted(files, candidates(space), width, targets)
     if width == 1:
-        sure, middle = (_fullest_of_balls(files, targets, part) for part in (SURE, 0.5))
+        sure, middle = (_fullest_of_balls(files, there, part) for part in (SURE, 0.5))
     else:
-        sure, middle = (_fullest_simulated(files, targets, width, part) for part in (SURE, 0.5))
-    in_order = math.ceil(files * width / targets)
-    floor, median, ordered = (files * width / (targets * fullest) for fullest in (sure, middle, in_order))
-    return Spread(floor, median, ordered, 1 / sure)
+        sure, middle = (_fullest_simulated(files, there, width, part) for part in (SURE, 0.5))
+    return _spread_of(files, targets, width, (sure, middle, math.ceil(files * width / there)))
+
+
+def _spread_of(files: int, targets: int, width: int, fullest: tuple[int, int, float]) -> Spread:
+    floor, median, ordered = (files * width / (targets * each) for each in fullest)
+    return Spread(floor, median, ordered, 1 / fullest[0])
 
 
 def chance_of_at_most(most: int, files: int, targets: int) -> float:
@@ -120,3 +139,49 @@ def _fullest_simulated(files: int, targets: int, stripes: int, part: float) -> i
     import numpy as np
 
     return int(np.quantile(simulated_fullest(files, targets, stripes), part, method="inverted_cdf"))
+
+
+def met_in_half(files: int, space: Sequence[TargetSpace], stripes: int) -> int:
+    """How many targets the files lie on together, in half of all placements by weight."""
+    import numpy as np
+
+    there = candidates(space)
+    if not 1 <= stripes < len(there):
+        return len(there)
+    loads = weighted_loads(files, there, stripes)
+    return int(np.median((loads > 0).sum(axis=1)))
+
+
+def weighted_loads(files: int, space: Sequence[TargetSpace], stripes: int) -> NDArray[np.int64]:
+    """Stripes on each target in each of 1000 placements of files that were drawn by weight.
+
+    Placements are parts of one long row of files that are drawn each by itself, so that wide files on
+    many targets take no more memory than a row of them.
+    """
+    import numpy as np
+
+    weights = [each.available_bytes >> 8 for each in space]
+    if stripes == 1:
+        parts = np.asarray(weights, dtype=np.float64) / sum(weights)
+        found: NDArray[np.int64] = np.random.default_rng(_SEED).multinomial(files, parts, size=PLACEMENTS)
+        return found
+    row = max(4 * files, min(files * PLACEMENTS, _MOST_DRAWN // len(space)))
+    upto = np.zeros((row + 1, len(space)), dtype=np.int64)
+    np.cumsum(drawn(weights, stripes, row, _SEED), axis=0, out=upto[1:])
+    begun = np.linspace(0, row - files, PLACEMENTS).astype(np.int64)
+    return np.asarray(upto[begun + files] - upto[begun])
+
+
+def _of_weighted(files: int, space: tuple[TargetSpace, ...], width: int, targets: int) -> Spread:
+    """The same where stripes are drawn by weight; one after another with the penalties of the allocator."""
+    import numpy as np
+
+    fullest = weighted_loads(files, space, width).max(axis=1)
+    sure, middle = (int(np.quantile(fullest, part, method="inverted_cdf")) for part in (SURE, 0.5))
+    made = min(files, max(1, _MOST_IN_A_ROW // width))
+    loads = made_in_a_row(space, width, made, _ROWS, _SEED)
+    # Of longer rows the fullest target has its mean part, as chance evens out.
+    ordered = float(
+        np.median(loads.max(axis=1)) if made == files else loads.mean(axis=0).max() * files / made
+    )
+    return _spread_of(files, targets, width, (sure, middle, max(1.0, ordered)))

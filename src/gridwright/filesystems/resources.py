@@ -13,6 +13,7 @@ from typing import Literal
 
 from gridwright.catalog.facts import Doubt, doubts_in
 from gridwright.errors import Finding
+from gridwright.filesystems.allocation import TargetSpace, candidates
 
 Operation = Literal["write", "read"]
 OPERATIONS: tuple[Operation, ...] = ("write", "read")
@@ -85,20 +86,29 @@ class Striping:
 
     stripes: int
     targets: int
+    space: tuple[TargetSpace, ...] | None = None
+    """The free space of each target; None where all have as much."""
 
 
 def striped(
-    uses: tuple[Use, ...], stripe_count: int, targets: int, target_bytes_per_s: float, files: str
+    uses: tuple[Use, ...],
+    stripe_count: int,
+    targets: int,
+    target_bytes_per_s: float,
+    files: str,
+    space: tuple[TargetSpace, ...] | None = None,
 ) -> Route:
     """The route of files striped over `stripe_count` targets; below 1 means all of them, as with Lustre.
 
     A stream moves one file, so it gets no more than the targets of that file deliver. `files` says which
-    files these are.
+    files these are, `space` which targets take new ones.
     """
-    if stripe_count < 1 or stripe_count >= targets:
+    there = targets if space is None else len(candidates(space))
+    width = there if stripe_count < 1 else min(stripe_count, there)
+    if width == targets:
         return Route(uses)
-    what = f"{stripe_count} target{'s'[: stripe_count != 1]} of {files} (stripe_count {stripe_count})"
-    return Route(uses, stripe_count * target_bytes_per_s, what, Striping(stripe_count, targets))
+    what = f"{width} target{'s'[: width != 1]} of {files} (stripe_count {stripe_count})"
+    return Route(uses, width * target_bytes_per_s, what, Striping(width, targets, space))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +170,8 @@ class Contribution:
     """Targets that its files are spread over; 0 where nobody says how many."""
     target_bytes_per_s: Mapping[Operation, float] = field(default_factory=dict)
     """What one target delivers of files, lasting; empty where nobody says."""
+    space: tuple[TargetSpace, ...] | None = None
+    """The free space of each target, where somebody looked; None where all are taken to have as much."""
     stripes: int = -1
     """Over how many of them a large file lies; below 1 for all. `gridwright.model` sets it by library."""
     service: ServiceTerms | None = None

@@ -33,7 +33,7 @@ class Busy:
         if route.over is None:
             return 1.0
         streams = sum(group.streams(self.streams_per_node) * group.nodes for group in self.groups)
-        return spread(streams, route.over.targets, route.over.stripes).of_streams
+        return spread(streams, route.over.targets, route.over.stripes, route.over.space).of_streams
 
 
 def capacity(group: AlikeNodes, resource: Resource, *, burst: bool) -> float:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.catalog.basis import disagreement_findings, estimate_findings, price_basis
 from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.allocation import TargetSpace
 from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes, of_group
-from gridwright.model.grid_layouts import laid_out, layouts_of, report_layouts
+from gridwright.model.grid_layouts import laid_out, layouts_of, report_layouts, with_space
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.library import Library
@@ -119,18 +121,23 @@ def _site(spec: GridSpec, catalog: Catalog | None) -> Site:
     return Site(spec, catalog or load_catalog(directory), ComputeNodes(1, 1, None))
 
 
-def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
+def grid_model(
+    spec: GridSpec,
+    catalog: Catalog | None = None,
+    space: Mapping[str, tuple[TargetSpace, ...]] = MappingProxyType({}),
+) -> GridModel:
     """Put a grid together from its spec and the catalogue.
 
-    Raises GridwrightError with every problem of the spec's figures (a type that does not exist, a size
-    that is not on offer), each at its field.
+    `space` has the free space of the targets of file systems where somebody looked. Raises GridwrightError
+    with every problem of the spec's figures (a type that does not exist, a size that is not on offer), each
+    at its field, and where `space` is of another number of targets.
     """
     site = _site(spec, catalog)
     known = [(name, nodes) for name in spec.nodes if (nodes := _compute_nodes(site, name)) is not None]
     site.raise_problems()
     site.nodes = known[0][1]
     seller_of(spec).report_too_many_volumes(site)
-    groups = tuple(_group(site, name, nodes) for name, nodes in known)
+    groups = tuple(_group(site, name, nodes, space) for name, nodes in known)
     costs = [cost for _, nodes in known for cost in _node_costs(site, nodes)]
     site.raise_problems()
     contributions = _of_all(spec, groups)
@@ -151,9 +158,11 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     )
 
 
-def _group(site: Site, name: str, nodes: ComputeNodes) -> AlikeNodes:
+def _group(
+    site: Site, name: str, nodes: ComputeNodes, space: Mapping[str, tuple[TargetSpace, ...]]
+) -> AlikeNodes:
     site.nodes = nodes
-    found = _contribute(site)
+    found = with_space(site, _contribute(site), space)
     if len(site.spec.nodes) > 1:
         found = {
             filesystem: replace(

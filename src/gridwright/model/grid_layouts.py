@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.allocation import TargetSpace, candidates
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
 from gridwright.filesystems.resources import Contribution, Operation, Route, striped
 from gridwright.filesystems.site import ComputeNodes, Site
@@ -33,6 +34,31 @@ def layouts_of(
     return found
 
 
+def with_space(
+    site: Site, contributions: Mapping[str, Contribution], space: Mapping[str, tuple[TargetSpace, ...]]
+) -> dict[str, Contribution]:
+    """What file systems bring, with the free space of their targets.
+
+    What does not fit is noted at the site.
+    """
+    found = dict(contributions)
+    for name, targets in space.items():
+        known = contributions[name].targets
+        path = ("filesystems", name)
+        if known and known != len(targets):
+            site.report(
+                path,
+                f"{name} has {known} OST{'s'[: known != 1]} by the grid spec, and free space is told of "
+                f"{len(targets)}",
+                "describe the servers as they are, or leave out --free-space",
+            )
+        elif not candidates(targets):
+            site.report(path, f"no OST of {name} takes new files", "see gridwright doctor")
+        else:
+            found[name] = replace(contributions[name], space=targets)
+    return found
+
+
 def laid_out(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> AlikeNodes:
     """The nodes with routes on which a stream is held to the targets of a large file of the library."""
     routes = dict(group.routes)
@@ -52,7 +78,7 @@ def laid_out_route(route: Route, operation: Operation, layout: FileLayout, there
         return route
     files = "each large file" if layout.is_progressive else "each file"
     stripes, rate = layout.components[-1].stripe_count, there.target_bytes_per_s[operation]
-    return striped(route.uses, stripes, there.targets, rate, files)
+    return striped(route.uses, stripes, there.targets, rate, files, there.space)
 
 
 def are_stated(spec: GridSpec) -> bool:
@@ -87,7 +113,7 @@ def _chosen(
         required = float(library.requires.bytes_per_s)
         useful = _useful_stripes(library.filesystem, rates, groups)
         streams = Streams(sum(group.cores for group in groups), required, useful)
-        return choose(streams, Targets(targets, min(rates.values())))
+        return choose(streams, Targets(targets, min(rates.values()), there.space if there else None))
     filesystem = spec.filesystems[library.filesystem]
     advised = kind_of(filesystem).advised_layout(filesystem)
     if advised is None:
@@ -123,27 +149,30 @@ def report_layouts(site: Site, contributions: Mapping[str, Contribution]) -> Non
         if choice is None:
             continue
         filesystem = site.spec.filesystems[library.filesystem]
-        path = ("filesystems", library.filesystem, "stripe_count")
-        if library.layout:
-            path = ("libraries", name, "layout")
-        several = len(choice.layout.components) > 1
         for problem in kind_of(filesystem).layout_problems(choice.layout):
-            part = f"{problem.where}: " if several and problem.where else ""
-            site.report(path, part + problem.what, problem.remedy or "")
+            path = _path(name, library, problem.component, problem.field)
+            site.report(path, problem.what, problem.remedy)
         there = contributions.get(library.filesystem)
-        _report_wide(site, path, library.filesystem, choice.layout, there.targets if there else 0)
+        _report_wide(site, name, library, choice.layout, there.targets if there else 0)
 
 
-def _report_wide(
-    site: Site, path: tuple[str, ...], filesystem: str, layout: FileLayout, targets: int
-) -> None:
+def _path(name: str, library: Library, component: int | None, field: str) -> tuple[str, ...]:
+    """Where the grid spec states a field of a component; a stripe count alone is the layout itself."""
+    if not library.layout:
+        return ("filesystems", library.filesystem, "stripe_count")
+    is_count = len(library.layout) == 1 and library.layout[0].model_fields_set == {"stripes"}
+    if component is None or is_count:
+        return ("libraries", name, "layout")
+    return ("libraries", name, "layout", str(component), field)
+
+
+def _report_wide(site: Site, name: str, library: Library, layout: FileLayout, targets: int) -> None:
     """Note every part of a layout that is wider than the targets there are, where their number is known."""
-    several = len(layout.components) > 1
     for place, each in enumerate(layout.components):
         if 0 < targets < each.stripe_count:
             site.report(
-                (*path, str(place)) if several else path,
-                f"files are to have {each.stripe_count} stripes, and {filesystem} has "
+                _path(name, library, place, "stripes"),
+                f"files are to have {each.stripe_count} stripes, and {library.filesystem} has "
                 f"{targets} OST{'s'[: targets != 1]}",
                 f"write {targets}, or -1 for all",
             )

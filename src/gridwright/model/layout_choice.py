@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from gridwright.filesystems.allocation import TargetSpace
 from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
 from gridwright.filesystems.placements import spread
 from gridwright.model.margins import margin_of
@@ -43,6 +44,8 @@ class Targets:
 
     count: int
     bytes_per_s: float
+    space: tuple[TargetSpace, ...] | None = None
+    """The free space of each; None where all have as much."""
 
 
 def choose(streams: Streams, targets: Targets) -> LayoutChoice:
@@ -73,7 +76,7 @@ def _why(streams: Streams, targets: Targets, large: int | None, wide: int) -> It
         return
     yield f"{_stripes(large)} a large file meet{'s'[: large == 1]} that in 95 % of placements"
     if large > 1:
-        floor = spread(streams.count, targets.count, 1).floor
+        floor = spread(streams.count, targets.count, 1, targets.space).floor
         each = floor * targets.count * targets.bytes_per_s / streams.count
         yield f"one is worth {format_rate(each)}"
     if wide != large:
@@ -100,7 +103,7 @@ def _smallest(streams: Streams, targets: Targets, files: int) -> int | None:
     for width in widths(targets.count)[:-1]:
         if width * targets.bytes_per_s < wanted:
             continue
-        floor = spread(streams.count * files, targets.count, width).floor
+        floor = spread(streams.count * files, targets.count, width, targets.space).floor
         if floor * targets.count * targets.bytes_per_s >= wanted * streams.count:
             return width
     return None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gridwright.filesystems.allocation import candidates, is_weighted
 from gridwright.filesystems.layout import ALL, LayoutChoice
-from gridwright.filesystems.placements import spread
+from gridwright.filesystems.placements import met_in_half, spread
 from gridwright.filesystems.resources import Contribution
 from gridwright.model.grid import GridModel
-from gridwright.model.prediction import LibraryLayout, PlacedRates
+from gridwright.model.prediction import LibraryLayout, PlacedRates, UnevenSpace
 
 
 def placed_layouts(model: GridModel, streams_per_node: int | None) -> dict[str, LibraryLayout]:
@@ -18,14 +19,38 @@ def placed_layouts(model: GridModel, streams_per_node: int | None) -> dict[str, 
     for name, choice in model.layouts.items():
         there = model.contributions[model.libraries[name].filesystem]
         placed = tuple(_placed(choice, there, streams)) if there.target_bytes_per_s else ()
-        found[name] = LibraryLayout(choice, streams, there.targets, placed)
+        uneven = _uneven(choice, there, streams) if placed else None
+        found[name] = LibraryLayout(choice, streams, there.targets, placed, uneven)
     return found
 
 
+def _uneven(choice: LayoutChoice, there: Contribution, streams: int) -> UnevenSpace | None:
+    """How far apart free space is; None where nobody looked, or new files go round all OSTs."""
+    space = candidates(there.space or ())
+    if not is_weighted([each.available_bytes for each in space]):
+        return None
+    least = min(space, key=lambda each: each.available_bytes)
+    most = max(space, key=lambda each: each.available_bytes)
+    stripes = choice.layout.components[-1].stripe_count
+    return UnevenSpace(
+        least.name,
+        least.free_part,
+        most.name,
+        most.free_part,
+        met_in_half(streams, space, stripes),
+        spread(streams, there.targets, stripes).floor * _whole(there),
+    )
+
+
+def _whole(there: Contribution) -> float:
+    """What all targets deliver in the slower direction, in bytes/s."""
+    return there.targets * min(there.target_bytes_per_s.values())
+
+
 def _placed(choice: LayoutChoice, there: Contribution, streams: int) -> Iterator[PlacedRates]:
-    whole = there.targets * min(there.target_bytes_per_s.values())
+    whole = _whole(there)
     stripes = choice.layout.components[-1].stripe_count
     stripes = ALL if stripes >= there.targets else stripes
     for each in dict.fromkeys((stripes, 1)):
-        shares = spread(streams, there.targets, each)
+        shares = spread(streams, there.targets, each, there.space)
         yield PlacedRates(each, shares.floor * whole, shares.median * whole, shares.in_order * whole)

@@ -183,20 +183,41 @@ def test_more_stripes_than_targets_are_refused_at_their_field() -> None:
     layouts = "{data: {layout: 17}, work: {layout: [{until: 1 GiB, stripes: 1}, {stripes: 17}]}, util: {}}"
     assert refused(spec(layouts)) == {
         "libraries.data.layout": [text],
-        "libraries.work.layout.1": [text],
+        "libraries.work.layout.1.stripes": [text],
     }
     check_against_catalogue(spec("{data: {layout: 16}, work: {layout: -1}}"))
 
 
-def test_parts_that_no_file_can_have_are_refused_with_any_provider() -> None:
-    layout = "[{until: 1 GiB, stripes: 0}, {until: 1 GiB, stripes: 2}, {stripes: -1}]"
-    found = refused(spec(f"{{data: {{layout: {layout}}}}}"))
-    none, end = found["libraries.data.layout"]
-    assert none == "component 1: a stripe count of 0 | Write 1 to 2000, or -1 for all targets"
-    assert end.startswith("component 2: it ends at 1073741824 bytes")
+def test_parts_that_no_file_can_have_are_refused_at_their_fields() -> None:
+    layout = "[{until: 1 GiB, stripes: 0}, {until: 1 GiB, stripes: 2, stripe_size: 5000 B}, {stripes: -1}]"
+    assert refused(spec(f"{{data: {{layout: {layout}}}, work: {{layout: 0}}}}")) == {
+        "libraries.data.layout.0.stripes": ["a stripe count of 0 | Write 1 to 2000, or -1 for all targets"],
+        "libraries.data.layout.1.until": [
+            "it ends at 1073741824 bytes | Write a multiple of 64 KiB above 1073741824"
+        ],
+        "libraries.data.layout.1.stripe_size": [
+            "a stripe size of 4.88 KiB | Write a multiple of 64 KiB below 4 GiB, such as 4 MiB"
+        ],
+        "libraries.work.layout": ["a stripe count of 0 | Write 1 to 2000, or -1 for all targets"],
+    }
+
+
+def test_a_wrong_part_of_a_layout_is_shown_with_its_line_whatever_the_provider() -> None:
     text = (
         "filesystems: {s: {type: lustre, source: '10.0.0.1@tcp:/s', path: /s}}\n"
-        "libraries: {data: {layout: [{stripes: 1}, {stripes: 2}]}}\n"
+        "libraries:\n  data:\n    layout:\n"
+        "      - {stripes: 1}\n      - {until: 1 MiB}\n"
+        "      - {until: 1 MB, stripes: 2}\n      - {stripes: 1}\n"
     )
-    with pytest.raises(GridwrightError, match="it has no end, and another one follows"):
+    with pytest.raises(GridwrightError) as error:
         check_layouts(parse_spec(text.encode(), "grid.yaml", base=Path("/")))
+    (endless,) = error.value.problems
+    assert endless.what == "it has no end, and another one follows"
+    assert endless.field == "libraries.data.layout.0.until"
+    assert endless.where == "grid.yaml:5:9"
+    with pytest.raises(GridwrightError) as error:
+        check_layouts(
+            parse_spec(text.replace("      - {stripes: 1}\n", "", 1).encode(), "grid.yaml", base=Path("/"))
+        )
+    (early,) = error.value.problems
+    assert (early.field, early.where) == ("libraries.data.layout.1.until", "grid.yaml:6:17")

@@ -108,6 +108,13 @@ class PredictFlags:
     calibrate: Annotated[
         str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
     ] = None
+    free_space: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|now",
+            help="How full OSTs are: saved from `lfs df PATH`, or asked for now.  [default: all alike]",
+        ),
+    ] = None
     papers: Annotated[
         bool, typer.Option("--papers", help="Hold the model against every published figure; reads no FILE.")
     ] = False
@@ -130,6 +137,7 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
       gridwright predict grid.yaml
       gridwright predict grid.yaml --explain --html grid.html
       gridwright predict grid.yaml --calibrate last
+      gridwright predict grid.yaml --free-space now --explain
       gridwright predict grid.yaml --workload mixed-30 --scale small --html jobs.html
       gridwright predict grid.yaml --workload quick --sweep
       gridwright predict grid.yaml --without oss1 --json
@@ -195,9 +203,9 @@ def _check(flags: PredictFlags) -> None:
     """Raise GridwrightError with all flags that do not go together."""
     reader = Reader()
     if flags.papers:
-        for name in ("file", "streams", "workload", "profile", "calibrate", "html"):
+        for name in ("file", "streams", "workload", "profile", "calibrate", "free_space", "html"):
             if getattr(flags, name) is not None:
-                flag = "FILE" if name == "file" else f"--{name}"
+                flag = "FILE" if name == "file" else f"--{name.replace('_', '-')}"
                 reader.problem("--papers predicts the papers' own grids", flag, f"leave out {flag}")
     elif flags.markdown:
         reader.problem("--markdown prints the page of --papers", "--markdown", "add --papers")
@@ -207,6 +215,8 @@ def _check(flags: PredictFlags) -> None:
         reader.problem("the scale is one of the workload's data", "--scale", "add --workload mixed-30")
     _check_sweep(flags, reader)
     _check_what_if(flags, reader)
+    if flags.free_space == "":
+        reader.problem("the path is empty", "--free-space", "name a file of lfs df, or write now")
     if flags.json and flags.markdown:
         reader.problem("one document at a time", "--markdown", "leave out --json")
     check_output(reader, "--html", flags.html)
@@ -241,10 +251,18 @@ def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
 
 
 def _model(flags: PredictFlags) -> GridModel:
+    from gridwright.cli.plan.predict_free_space import NOW, space_in, space_now
     from gridwright.cli.spec_file import load_placed
     from gridwright.model.grid import grid_model
 
-    model = grid_model(load_placed(flags.file))
+    if flags.free_space is None:
+        model = grid_model(load_placed(flags.file))
+    elif flags.free_space == NOW:
+        spec, space = space_now(flags.file)
+        model = grid_model(spec, space=space)
+    else:
+        spec = load_placed(flags.file)
+        model = grid_model(spec, space=space_in(Path(flags.free_space), spec))
     if flags.calibrate is None:
         return model
     from gridwright.model.calibrate import calibrated

@@ -18,7 +18,7 @@ from gridwright.iotest.library_facts import LOOK_S
 from gridwright.iotest.tried_layout import TriedLayout
 
 if TYPE_CHECKING:
-    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.layout import FileLayout, LayoutProblem
     from gridwright.iotest.options import LibraryTarget
     from gridwright.spec import GridSpec
 
@@ -114,6 +114,7 @@ def _not_chosen(target: LibraryTarget) -> Problem:
     )
 
 
-def _of_library(target: LibraryTarget, problem: Problem) -> Problem:
+def _of_library(target: LibraryTarget, wrong: LayoutProblem) -> Problem:
+    problem = wrong.problem
     where = f"{FLAG}: {problem.where}" if problem.where else FLAG
     return replace(problem, what=f"library {target.library}: {problem.what}", where=where)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from gridwright.errors import Finding, Problem
+from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind, M
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.allocation import TargetSpace
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.layout import FileLayout, LayoutProblem
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.tuning_kind import TuningKind
@@ -111,7 +112,19 @@ class LustreClientKind(FileSystemKind[M]):
 
         return set_layout_command(layout, directory)
 
-    def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:
+    def target_space(self, filesystem: M, run: Run, mount_point: str) -> Sequence[TargetSpace]:
+        """As `lfs df` tells it."""
+        from gridwright.filesystems.lustre_client.lfs_df import target_space
+
+        return target_space(run, mount_point)
+
+    def told_target_space(self, text: str, where: str) -> Mapping[str, Sequence[TargetSpace]]:
+        """Out of what `lfs df` printed."""
+        from gridwright.filesystems.lustre_client.lfs_df import told_space
+
+        return told_space(text, where)
+
+    def layout_problems(self, layout: FileLayout) -> Sequence[LayoutProblem]:
         """What `lfs setstripe` would refuse, or quietly change."""
         from gridwright.filesystems.lustre_client.layout_command import layout_problems
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.errors import Finding
+from gridwright.filesystems.allocation import PARTS, THRESHOLD, TargetSpace, candidates, is_weighted
 from gridwright.filesystems.lustre_client.connections import RECOVERING, Connected, LustreConnection
 from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, Served
 from gridwright.filesystems.lustre_client.space import Space, Spaces
@@ -16,11 +17,10 @@ FULL = 0.9
 """Part of a target in use from which its allocator has to search, and administrators act."""
 NOTHING = 0.01
 """Below this part of it a target has no room: clients have been promised (granted) what is left."""
-UNBALANCED = 0.17
-"""Difference of free space, as part of the most, from which the MDS leaves round-robin: qos_threshold_rr."""
 RECENT_S = 24 * 3600.0
 """Evictions older than this are history."""
 _MOST_NAMED = 6
+_STREAMS_PER_OST = 4
 _SILENT_REMEDY = "See whether its server is overloaded or gone; a client notices that after its timeout only"
 _WAITS = "What is asked of it waits until all clients are back"
 
@@ -112,10 +112,18 @@ def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
             f"{listed(flagged)}: new files avoid it",
             "See the array below it, and obdfilter.*.degraded, no_create and readonly on its server",
         )
-    kinds = {each.target: each.kind for each in connected.connections}
     yield from _full({target: space for target, space in spaces.of.items() if "read-only" not in space.flags})
-    osts = {target: space for target, space in spaces.of.items() if kinds.get(target) == "OST"}
-    yield from _unbalanced(osts)
+    yield from _unbalanced(allocated_space(connected, spaces))
+
+
+def allocated_space(connected: Connected, spaces: Spaces) -> tuple[TargetSpace, ...]:
+    """What the metadata server knows of each OST that told its space, when it places new files."""
+    servers = {each.target: each.server for each in connected.connections if each.kind == "OST"}
+    return tuple(
+        TargetSpace(target, space.available_bytes, space.total_bytes, servers[target], not space.flags)
+        for target, space in sorted(spaces.of.items())
+        if target in servers
+    )
 
 
 def _full(spaces: Mapping[str, Space]) -> Iterator[Finding]:
@@ -151,21 +159,36 @@ def _full(spaces: Mapping[str, Space]) -> Iterator[Finding]:
         )
 
 
-def _unbalanced(osts: Mapping[str, Space]) -> Iterator[Finding]:
-    if len(osts) < 2:
+def _unbalanced(osts: Sequence[TargetSpace]) -> Iterator[Finding]:
+    if not is_weighted([each.available_bytes for each in candidates(osts)]):
         return
-    most = max(osts, key=lambda target: osts[target].available_bytes)
-    least = min(osts, key=lambda target: osts[target].available_bytes)
-    high, low = osts[most].available_bytes, osts[least].available_bytes
-    if high and (high - low) / high > UNBALANCED:
-        yield Finding(
-            "warning",
-            "targets-unbalanced",
-            f"{least} has {format_bytes(low)} left and {most} {format_bytes(high)}: "
-            f"from {100 * UNBALANCED:.0f} % apart, new files go to the emptier targets, "
-            "which then serve most of the load",
-            "Stripe large files over more targets, and move some off the full one with lfs migrate",
-        )
+    least, most = (choose(candidates(osts), key=lambda each: each.available_bytes) for choose in (min, max))
+    yield Finding(
+        "warning",
+        "targets-unbalanced",
+        f"{least.name} has {_free(least)} and {most.name} {_free(most)}: from "
+        f"{100 * THRESHOLD / PARTS:.1f} % apart, new files go to the emptier targets, "
+        f"which then serve most of the load. {_cost(osts)}",
+        "Stripe large files over more targets, and move some off the full one with lfs migrate",
+    )
+
+
+def _free(target: TargetSpace) -> str:
+    return f"{100 * target.free_part:.0f} % free ({format_bytes(target.available_bytes)})"
+
+
+def _cost(osts: Sequence[TargetSpace]) -> str:
+    """What new files of one stripe cost as many streams as a busy grid has, without knowing the grid."""
+    from gridwright.filesystems.placements import met_in_half, spread
+
+    count, streams = len(osts), _STREAMS_PER_OST * len(osts)
+    apart, alike = spread(streams, count, 1, tuple(osts)), spread(streams, count, 1)
+    met = met_in_half(streams, osts, 1)
+    return (
+        f"{streams} streams with new files of one stripe meet {met} of {count} OSTs, and get "
+        f"{100 * apart.floor:.0f} % or more of what all OSTs deliver in 95 % of placements, against "
+        f"{100 * alike.floor:.0f} % where space is alike"
+    )
 
 
 def version_findings(connected: Connected) -> Iterator[Finding]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.errors import ExitStatus, GridwrightError, environment_error
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout import ALL, Component, FileLayout
+from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutProblem
 from gridwright.filesystems.layout_text import layout_options
 from gridwright.filesystems.lustre_client.layout import LIMIT_S, read_layout
 from gridwright.units import format_bytes
@@ -59,7 +59,7 @@ def set_layout_command(layout: FileLayout, path: str) -> list[str]:
     """The command that gives a directory `layout`. Raises GridwrightError with all that is wrong with it."""
     problems = layout_problems(layout)
     if problems:
-        raise GridwrightError(*problems, status=ExitStatus.INPUT)
+        raise GridwrightError(*(each.problem for each in problems), status=ExitStatus.INPUT)
     return ["lfs", "setstripe", *layout_options(layout), path]
 
 
@@ -82,70 +82,74 @@ def apply_layout(run: Run, directory: str, layout: FileLayout) -> FileLayout:
     return read_layout(run, directory)
 
 
-def layout_problems(layout: FileLayout) -> list[Problem]:
+def layout_problems(layout: FileLayout) -> list[LayoutProblem]:
     """All that is wrong with a layout, whichever servers are to have it."""
     return list(_problems(layout))
 
 
-def _problems(layout: FileLayout) -> Iterator[Problem]:
+def _problems(layout: FileLayout) -> Iterator[LayoutProblem]:
     if not layout.components:
-        yield Problem("a layout has no component", remedy="give it one")
+        yield LayoutProblem("a layout has no component", "give it one")
     for place, each in enumerate(layout.components):
-        where = f"component {place + 1}"
-        yield from _component_problems(each, where, is_first=place == 0)
+        yield from _component_problems(each, place)
     yield from _order_problems(layout.components)
 
 
-def _component_problems(each: Component, where: str, *, is_first: bool) -> Iterator[Problem]:
+def _component_problems(each: Component, place: int) -> Iterator[LayoutProblem]:
     if each.on_metadata_server:
-        if not is_first or each.end is None or each.end > LARGEST_ON_METADATA_SERVER:
-            yield Problem(
+        if place > 0 or each.end is None or each.end > LARGEST_ON_METADATA_SERVER:
+            yield LayoutProblem(
                 "data on the metadata server have to begin a layout, and end by "
                 f"{format_bytes(LARGEST_ON_METADATA_SERVER)}",
-                where=where,
-                remedy="make it the first component, with an end such as 1 MiB",
+                "make it the first component, with an end such as 1 MiB",
+                place,
+                "where",
             )
     elif each.stripe_count != ALL and not 1 <= each.stripe_count <= MOST_STRIPES:
-        yield Problem(
+        yield LayoutProblem(
             f"a stripe count of {each.stripe_count}",
-            where=where,
-            remedy=f"write 1 to {MOST_STRIPES}, or -1 for all targets",
+            f"write 1 to {MOST_STRIPES}, or -1 for all targets",
+            place,
+            "stripes",
         )
     size = each.stripe_bytes
     if size is not None and (size % STRIPE_STEP or not STRIPE_STEP <= size <= LARGEST_STRIPE):
-        yield Problem(
+        yield LayoutProblem(
             f"a stripe size of {format_bytes(size)}",
-            where=where,
-            remedy=f"write a multiple of {format_bytes(STRIPE_STEP)} below 4 GiB, such as 4 MiB",
+            f"write a multiple of {format_bytes(STRIPE_STEP)} below 4 GiB, such as 4 MiB",
+            place,
+            "stripe_size",
         )
     if each.pool is not None and not re.fullmatch(_POOL, each.pool, re.ASCII):
-        yield Problem(
+        yield LayoutProblem(
             "a pool's name has 1 to 15 letters, digits, - and _",
-            where=where,
-            remedy="see lfs pool_list for names without that of the file system",
+            "see lfs pool_list for names without that of the file system",
+            place,
+            "pool",
         )
 
 
-def _order_problems(components: Sequence[Component]) -> Iterator[Problem]:
+def _order_problems(components: Sequence[Component]) -> Iterator[LayoutProblem]:
     last = 0
     for place, each in enumerate(components):
-        where = f"component {place + 1}"
         if each.end is None:
             if place + 1 < len(components):
-                yield Problem(
-                    "it has no end, and another one follows", where=where, remedy="end it where that begins"
+                yield LayoutProblem(
+                    "it has no end, and another one follows", "end it where that begins", place, "until"
                 )
             return
         if each.end <= last or each.end % STRIPE_STEP:
-            yield Problem(
+            yield LayoutProblem(
                 f"it ends at {each.end} bytes",
-                where=where,
-                remedy=f"write a multiple of {format_bytes(STRIPE_STEP)} above {last}",
+                f"write a multiple of {format_bytes(STRIPE_STEP)} above {last}",
+                place,
+                "until",
             )
         last = max(last, each.end)
     if components:
-        yield Problem(
+        yield LayoutProblem(
             f"it ends at {format_bytes(last)}: longer files cannot be written",
-            where=f"component {len(components)}",
-            remedy="let the last component have no end",
+            "let the last component have no end",
+            len(components) - 1,
+            "until",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gridwright.filesystems.layout import ALL
-from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction
+from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction, UnevenSpace
 from gridwright.report.figures import listed, megabytes
 
 
@@ -27,6 +27,8 @@ def placed_texts(layout: LibraryLayout) -> Iterator[str]:
     """What streams get together by how files lie on OSTs, with this layout and with one stripe per file."""
     if layout.targets < 2:
         return
+    if layout.uneven is not None:
+        yield _uneven_text(layout, layout.uneven)
     for place, each in enumerate(layout.placed):
         yield _placed_text(layout, each, "large files" if place == 0 else "the same files")
 
@@ -43,3 +45,19 @@ def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
         f"placements, {half} in half of them, and {whole} where files were made one after another: "
         "the fullest OST ends last"
     )
+
+
+def _uneven_text(layout: LibraryLayout, uneven: UnevenSpace) -> str:
+    floor = layout.placed[0].floor_bytes_per_s
+    full, empty = (f"{100 * each:.0f} %" for each in (uneven.fullest_free, uneven.emptiest_free))
+    return (
+        f"{uneven.fullest} has {full} free against {empty} of {uneven.emptiest}: new files of "
+        f"{layout.streams} streams meet {uneven.met} of {layout.targets} OSTs, and "
+        f"{_change(floor, uneven.alike_bytes_per_s)}"
+    )
+
+
+def _change(floor: float, alike: float) -> str:
+    if floor < alike:
+        return f"what they get in 95 % of placements falls from {megabytes(alike)} to {megabytes(floor)} MB/s"
+    return f"they get {megabytes(floor)} MB/s or more in 95 % of placements, as where space is alike"

@@ -1,0 +1,86 @@
+"""`gridwright predict --free-space`: how full the targets of file systems are, saved or as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.errors import input_error
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.allocation import TargetSpace
+    from gridwright.spec.model import GridSpec
+
+FLAG = "--free-space"
+NOW = "now"
+_MOST_BYTES = 16 * 2**20
+"""A line has about 80 bytes, and a file system a few thousand targets at most."""
+
+
+def space_now(file: Path | None) -> tuple[GridSpec, Mapping[str, tuple[TargetSpace, ...]]]:
+    """A grid, and the free space that its head node, or this machine, is told now. Raises GridwrightError."""
+    from gridwright.cli.data.libraries import opened
+    from gridwright.filesystems import kind_of
+
+    spec, run = opened(file)
+    found = {
+        name: tuple(kind_of(each).target_space(each, run, str(each.path)))
+        for name, each in spec.filesystems.items()
+        if each.takes_layouts
+    }
+    if not found:
+        raise _has_none(spec)
+    return spec, found
+
+
+def space_in(path: Path, spec: GridSpec) -> Mapping[str, tuple[TargetSpace, ...]]:
+    """The free space that a file tells, by file system of the grid. Raises GridwrightError."""
+    from gridwright.filesystems import kind_of
+
+    text = _read(path)
+    striped = {name: each for name, each in spec.filesystems.items() if each.takes_layouts}
+    if not striped:
+        raise _has_none(spec)
+    found: dict[str, tuple[TargetSpace, ...]] = {}
+    mounted: set[str] = set()
+    for name, each in striped.items():
+        told = kind_of(each).told_target_space(text, str(path))
+        mounted |= set(told)
+        alone = next(iter(told.values())) if len(told) == len(striped) == 1 else None
+        space = told.get(str(each.path), alone)
+        if space is not None:
+            found[name] = tuple(space)
+    if not found:
+        raise input_error(
+            f"it tells of {', '.join(sorted(mounted))}, and the grid has {', '.join(sorted(striped))} at "
+            f"{', '.join(sorted(str(each.path) for each in striped.values()))}",
+            where=str(path),
+            remedy="save what `lfs df PATH` prints, with the path of the grid spec",
+        )
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise input_error(
+            f"it cannot be read: {error.strerror or error}",
+            where=str(path),
+            remedy=f"save what `lfs df PATH` prints there, or write {FLAG} {NOW}",
+        ) from error
+    if len(data) > _MOST_BYTES:
+        raise input_error(
+            "it is too long to be what `lfs df` prints", where=str(path), remedy="name another file"
+        )
+    return data.decode(errors="replace")
+
+
+def _has_none(spec: GridSpec) -> Exception:
+    return input_error(
+        "no file system of the grid spreads files over targets",
+        where=str(spec.file) if spec.file else FLAG,
+        remedy=f"leave out {FLAG}: it is for Lustre",
+    )

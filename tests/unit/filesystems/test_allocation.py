@@ -1,0 +1,147 @@
+"""Targets of new files by free space: the threshold, the draw against closed forms, and penalties."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridwright.filesystems.allocation import TargetSpace, drawn, is_weighted, made_in_a_row
+from gridwright.filesystems.placements import PLACEMENTS, met_in_half, spread, weighted_loads
+
+GB = 10**9
+TB = 10**12
+
+
+def osts(free_gb: Sequence[float], per_server: int = 2) -> tuple[TargetSpace, ...]:
+    return tuple(
+        TargetSpace(f"OST{place:04x}", int(each * GB), TB, f"oss{place // per_server}")
+        for place, each in enumerate(free_gb)
+    )
+
+
+def chances(weights: Sequence[int], stripes: int) -> dict[frozenset[int], float]:
+    """The chance of each set of targets where one after another is drawn by weight, by enumeration."""
+    found: dict[frozenset[int], float] = Counter()
+    for order in itertools.permutations(range(len(weights)), stripes):
+        chance, left = 1.0, sum(weights)
+        for each in order:
+            chance *= weights[each] / left
+            left -= weights[each]
+        found[frozenset(order)] += chance
+    return found
+
+
+@pytest.mark.parametrize(("apart", "weighted"), [(0.0, False), (0.167, False), (0.169, True), (0.9, True)])
+def test_targets_take_turns_until_the_least_is_43_of_256_parts_below_the_most(
+    apart: float, weighted: bool
+) -> None:
+    free = [TB, int(TB * (1 - apart)), TB]
+    assert is_weighted(free) is weighted
+    space = tuple(TargetSpace(str(place), each, TB) for place, each in enumerate(free))
+    assert (spread(40, 3, 1, space) == spread(40, 3, 1)) is not weighted
+
+
+def test_a_full_target_is_none_at_all() -> None:
+    assert not is_weighted([TB, 0, TB])
+    assert not is_weighted([TB, 0])
+    found = spread(60, 4, 1, osts([500, 0, 500, 500]))
+    alike = spread(60, 3, 1)
+    assert found.floor == pytest.approx(alike.floor * 3 / 4)
+    assert spread(60, 4, -1, osts([500, 0, 500, 500])).floor == 0.75
+    assert spread(60, 2, 1, osts([0, 0])).floor == 0
+    degraded = (*osts([500, 500, 500]), TargetSpace("OST0003", 500 * GB, TB, takes_files=False))
+    assert spread(60, 4, 1, degraded).floor == found.floor
+
+
+@given(weights=st.lists(st.integers(1, 1000), min_size=2, max_size=5), data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_the_draw_agrees_with_every_order_counted(weights: list[int], data: st.DataObject) -> None:
+    stripes, files = data.draw(st.integers(1, len(weights) - 1)), 4000
+    found = Counter(frozenset(np.flatnonzero(row).tolist()) for row in drawn(weights, stripes, files, seed=7))
+    for targets, chance in chances(weights, stripes).items():
+        assert len(targets) == stripes
+        assert found[targets] / files == pytest.approx(chance, abs=6 * math.sqrt(0.25 / files))
+
+
+@given(targets=st.integers(2, 40), stripes=st.integers(1, 39), files=st.integers(1, 60))
+@settings(max_examples=25, deadline=None)
+def test_equal_weights_are_draws_without_replacement(targets: int, stripes: int, files: int) -> None:
+    """A file has a target with the chance stripes / targets, and two as the hypergeometric has it."""
+    stripes = min(stripes, targets - 1)
+    lies = drawn([5] * targets, stripes, 4000, seed=3)
+    assert (lies.sum(axis=1) == stripes).all()
+    near = 6 * math.sqrt(0.25 / 4000)
+    assert lies.mean(axis=0) == pytest.approx(stripes / targets, abs=near)
+    both = stripes * (stripes - 1) / (targets * (targets - 1))
+    assert (lies[:, 0] & lies[:, -1]).mean() == pytest.approx(both, abs=near)
+    loads = weighted_loads(files, osts([5] * targets), stripes)
+    assert (loads.sum(axis=1) == files * stripes).all()
+    assert loads.max() <= files
+
+
+@pytest.mark.parametrize(("free", "files"), [((300, 100), 3), ((500, 200, 100), 3), ((10, 1), 4)])
+def test_the_fullest_of_few_files_is_that_of_all_placements_counted(
+    free: tuple[int, ...], files: int
+) -> None:
+    whole, sums = sum(free), 0.0
+    for placement in itertools.product(range(len(free)), repeat=files):
+        chance = math.prod(free[each] / whole for each in placement)
+        sums += chance * max(Counter(placement).values())
+    found = weighted_loads(files, osts(free), 1).max(axis=1)
+    assert found.mean() == pytest.approx(sums, abs=5 * files / 2 / math.sqrt(PLACEMENTS))
+
+
+def test_wide_files_of_many_streams_lie_as_they_are_drawn() -> None:
+    free = (400, 300, 200, 100)
+    expected = np.zeros(4)
+    for targets, chance in chances(free, 2).items():
+        expected[list(targets)] += chance
+    loads = weighted_loads(500, osts(free), 2)
+    assert loads.mean(axis=0) / 500 == pytest.approx(expected, abs=0.01)
+
+
+@given(
+    free=st.lists(st.integers(1, 1000), min_size=2, max_size=30),
+    files=st.integers(1, 200),
+    stripes=st.integers(1, 31),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_placement_by_weight_delivers_more_than_all_targets(
+    free: list[int], files: int, stripes: int
+) -> None:
+    found = spread(files, len(free), stripes, osts(free))
+    assert 0 < found.floor <= found.median <= 1
+    assert 0 < found.in_order <= 1
+    width = min(stripes, len(free))
+    assert found.floor >= width / len(free) - 1e-9, "one stream has the targets of its own file"
+
+
+def test_penalties_keep_files_that_follow_each_other_apart() -> None:
+    """Of two targets with as much space on two servers, the one that was chosen is the less likely next."""
+    space = osts([500, 500], per_server=1)
+    seen = made_in_a_row(space, 1, 2, 4000, seed=1)
+    apart = (seen == 1).all(axis=1).mean()
+    # 26/512 of it for each object of the target, and as much for its server: two of each, less one, are kept.
+    again = 1 - 2 * 26 / 512
+    assert apart == pytest.approx(1 / (1 + again), abs=6 * math.sqrt(0.25 / 4000))
+    lone = made_in_a_row(osts([500, 500]), 1, 2, 4000, seed=1)
+    assert (lone == 1).all(axis=1).mean() == pytest.approx(apart, abs=0.05), "a lone server's count twice"
+
+
+def test_penalties_leave_targets_about_the_part_that_their_space_gives_them() -> None:
+    free = [100, 200, 400, 800]
+    seen = made_in_a_row(osts(free), 1, 300, 51, seed=1).mean(axis=0)
+    assert seen / 300 == pytest.approx(np.asarray(free) / sum(free), rel=0.12)
+
+
+def test_a_nearly_full_target_leaves_its_load_to_the_others() -> None:
+    alike, apart = spread(64, 8, 1), spread(64, 8, 1, osts([80, *[600] * 7]))
+    assert apart.floor < alike.floor
+    assert met_in_half(8, osts([80, *[600] * 7]), 1) <= 7
