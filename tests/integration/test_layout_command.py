@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 
 from gridwright.commands import run_here
 from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.library_scan import library_scan_findings, scan_library
+from gridwright.filesystems.lustre_client.library_scan import scan_library
+from gridwright.filesystems.lustre_client.scan_findings import LayoutFindings
 from tests.fixtures.lustre_node import printed
 from tests.support.command import Command
 from tests.support.hanging_mount import hanging_mount
@@ -47,6 +50,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         os.setxattr(path, "trusted.lov", attribute)
     with (data / "one").open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, 200 * MIB)
+    os.utime(data / "one", (time.time() - 600,) * 2)
     for name, text in (("lctl", LCTL), ("lfs", LFS)):
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
@@ -69,8 +73,13 @@ def test_libraries_are_shown_with_what_new_files_get_and_what_is_there(
     ended = gridwright("layout", "show", str(spec))
     assert ended.status == 0
     assert "data: new files get 1 OST (stripes of 4 MiB) until 64 MiB, then all" in ended.out
+    assert (
+        "the model chooses 1 OST until 64 MiB, then 4 until 4 GiB, then all: gridwright layout set"
+        in ended.out
+    )
     document = gridwright("layout", "show", str(spec), "--json").json
     data = document["libraries"]["data"]
+    assert (data["is_as_wanted"], data["wanted_by"]) == (False, "the model")
     assert (data["files"], data["targets"]["3"] // MIB) == (3, 200)
     assert {(each["layout"], each["files"]) for each in data["classes"]} == {("1 OST", 1), ("1 OST", 2)}
 
@@ -90,9 +99,13 @@ def test_a_check_finds_the_narrow_file_and_a_silenced_finding_is_none(
     ended = gridwright("layout", "check", str(spec), "--json")
     assert ended.status == 1
     assert [(each["library"], each["name"]) for each in ended.json["findings"]] == [
-        ("data", "files-narrower-than-directory")
+        ("data", "directory-layout-differs"),
+        ("data", "files-laid-out-otherwise"),
     ]
-    spec.write_text(spec.read_text() + "silence: {files-narrower-than-directory: it is archived soon}\n")
+    spec.write_text(
+        spec.read_text()
+        + "silence:\n  files-laid-out-otherwise: archived soon\n  directory-layout-differs: it is to be so\n"
+    )
     quiet = gridwright("layout", "check", str(spec))
     assert (quiet.status, quiet.out.strip()) == (
         0,
@@ -104,6 +117,6 @@ def test_a_library_that_hangs_is_told_with_its_directory_in_time(tmp_path: Path)
     with hanging_mount(tmp_path / "hangs") as library:
         found = scan_library(run_here, str(library), seconds=0.5)
         assert found is not None
-        (finding,) = library_scan_findings(found, str(library), 1)
+        (finding,) = LayoutFindings(found, str(library), 1, LayoutWish(library="data")).all()
     assert finding.name == "layouts-unread"
     assert f"hangs in {library}" in finding.text

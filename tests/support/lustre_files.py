@@ -36,6 +36,6 @@ class Lfs:
                 return CommandOutput(self.search_status, rows.encode(), b"")
             case [_, "-P", "-m", module, *_] if module.endswith(".scan_program"):
                 return CommandOutput(1, b"", b"No module named gridwright")
-            case ["lfs", "setstripe", *_]:
+            case ["cat", "/proc/mounts"] | ["lfs", "setstripe", *_]:
                 return CommandOutput(0, b"", b"")
         raise AssertionError(command)

@@ -1,11 +1,18 @@
-//! A scan: threads walk directories and read the layout of each file by its path, without opening it.
+//! A scan: threads walk directories and read the layout of each file by its name, without opening it.
+//!
+//! What a file costs is mostly the kernel's walk along its path, so each thread has a working directory of
+//! its own and asks for names in it.
 
 use crate::attribute::decode;
 use crate::tally::{SeenFile, Summary, Tally};
-use rustix::fs::{AtFlags, CWD, StatxFlags, lgetxattr, statx};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, StatxFlags};
+use rustix::fs::{lgetxattr, openat, statx};
 use rustix::io::Errno;
-use std::ffi::CString;
-use std::fs::DirEntry;
+use rustix::process::fchdir;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,6 +25,12 @@ const DEEPEST: usize = 256;
 const LARGEST_ATTRIBUTE: usize = 65_536;
 /// Holds any layout of up to 160 stripes. Linux makes and clears a buffer of the size that is asked for.
 const MOST_ATTRIBUTES: usize = 4096;
+/// Names that Linux hands over at once: some hundreds.
+const NAMES: usize = 32_768;
+/// Files that wait to be taken; beyond that threads wait, so that memory stays bounded.
+const MOST_LISTED: usize = 8192;
+/// How often a thread that waits for that looks whether it is told to stop.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How long threads that were told to stop have for it.
 const STOP: Duration = Duration::from_millis(500);
 
@@ -34,6 +47,8 @@ pub struct Request {
     pub keep: usize,
     /// When it ends, whatever is left.
     pub limit: Duration,
+    /// Files of at least so many bytes are listed one by one, to be taken; none where there is nothing here.
+    pub list_from: Option<u64>,
 }
 
 #[derive(Default)]
@@ -50,6 +65,9 @@ struct Worker {
 
 struct Shared {
     attributes: Vec<CString>,
+    list_from: Option<u64>,
+    listed: Mutex<Vec<SeenFile>>,
+    taken: Condvar,
     keep: usize,
     now_s: i64,
     queue: Mutex<Queue>,
@@ -79,6 +97,9 @@ impl Scan {
         let threads = request.threads.max(1);
         let shared = Arc::new(Shared {
             attributes: attributes.collect::<Result<_, _>>()?,
+            list_from: request.list_from,
+            listed: Mutex::default(),
+            taken: Condvar::new(),
             keep: request.keep,
             now_s: seconds_since_1970(),
             queue: Mutex::new(Queue::default()),
@@ -120,6 +141,15 @@ impl Scan {
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.changed.notify_all();
+        self.shared.taken.notify_all();
+    }
+
+    /// The files that were listed since the last time.
+    #[must_use]
+    pub fn take(&self) -> Vec<SeenFile> {
+        let found = std::mem::take(&mut *lock(&self.shared.listed));
+        self.shared.taken.notify_all();
+        found
     }
 
     fn ended_by(&self, until: Instant) -> bool {
@@ -161,11 +191,39 @@ fn seconds_since_1970() -> i64 {
     now.map_or(0, |span| i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
 }
 
+/// A thread that scans, with what it uses again for each file.
+struct Scanner<'a> {
+    shared: &'a Shared,
+    worker: &'a Worker,
+    /// Whether its working directory is its own; a sandbox may refuse that.
+    moves: bool,
+    attribute: Vec<u8>,
+}
+
+/// A directory that is looked at: files are asked for by their names in it.
+struct Here<'a> {
+    directory: BorrowedFd<'a>,
+    path: &'a Path,
+}
+
+impl Here<'_> {
+    fn path_of(&self, name: &CStr) -> PathBuf {
+        self.path.join(OsStr::from_bytes(name.to_bytes()))
+    }
+}
+
 fn work(shared: &Shared, place: usize) {
-    let mut buffer = vec![0; LARGEST_ATTRIBUTE];
+    // SAFETY: only the working directory becomes the thread's own; its files stay those of the process.
+    let moves = unsafe { unshare_unsafe(UnshareFlags::FS) }.is_ok();
+    let mut scanner = Scanner {
+        shared,
+        worker: &shared.workers[place],
+        moves,
+        attribute: vec![0; LARGEST_ATTRIBUTE],
+    };
     while let Some(directory) = next(shared) {
-        walk(shared, place, &directory, 0, &mut buffer);
-        *lock(&shared.workers[place].place) = None;
+        scanner.walk(&directory, 0);
+        *lock(&scanner.worker.place) = None;
         lock(&shared.queue).busy -= 1;
         shared.changed.notify_all();
     }
@@ -196,97 +254,204 @@ fn next(shared: &Shared) -> Option<PathBuf> {
     }
 }
 
-fn walk(shared: &Shared, place: usize, directory: &Path, depth: usize, buffer: &mut [u8]) {
-    let worker = &shared.workers[place];
-    *lock(&worker.place) = Some(directory.to_owned());
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) => return unread(worker, directory, &error.to_string()),
-    };
-    lock(&worker.tally).directories += 1;
-    for entry in entries {
-        if shared.stop.load(Ordering::Relaxed) {
-            shared.cut.store(true, Ordering::Relaxed);
+fn open(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, path, flags, Mode::empty())
+}
+
+impl Scanner<'_> {
+    fn walk(&mut self, path: &Path, depth: usize) {
+        *lock(&self.worker.place) = Some(path.to_owned());
+        let directory = match open(path) {
+            Ok(directory) => directory,
+            Err(Errno::NOTDIR) => return self.look_at_root(path),
+            Err(error) => return self.unread(path, &error.to_string()),
+        };
+        let here = Here {
+            directory: directory.as_fd(),
+            path,
+        };
+        if let Err(error) = self.enter(&here) {
+            return self.unread(path, &error.to_string());
+        }
+        lock(&self.worker.tally).directories += 1;
+        let mut buffer: Vec<u8> = Vec::with_capacity(NAMES);
+        let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                self.shared.cut.store(true, Ordering::Relaxed);
+                return;
+            }
+            match entry {
+                Ok(entry) => self.look(&here, entry.file_name(), entry.file_type(), depth),
+                Err(error) => return self.unread(path, &error.to_string()),
+            }
+        }
+    }
+
+    /// A file that was named as a place.
+    fn look_at_root(&mut self, path: &Path) {
+        let name = path.file_name().map(|name| CString::new(name.as_bytes()));
+        let (Some(parent), Some(Ok(name))) = (path.parent(), name) else {
+            return;
+        };
+        let directory = match open(parent) {
+            Ok(directory) => directory,
+            Err(error) => return self.unread(path, &error.to_string()),
+        };
+        let here = Here {
+            directory: directory.as_fd(),
+            path: parent,
+        };
+        match self.enter(&here) {
+            Ok(()) => self.look(&here, &name, FileType::Unknown, 0),
+            Err(error) => self.unread(path, &error.to_string()),
+        }
+    }
+
+    fn enter(&self, here: &Here<'_>) -> Result<(), Errno> {
+        if self.moves {
+            fchdir(here.directory)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn look(&mut self, here: &Here<'_>, name: &CStr, kind: FileType, depth: usize) {
+        if matches!(name.to_bytes(), b"." | b"..") {
             return;
         }
-        match entry {
-            Ok(entry) => look(shared, place, &entry, depth, buffer),
-            Err(error) => return unread(worker, directory, &error.to_string()),
+        match kind {
+            FileType::Directory => self.descend(here, name, depth),
+            FileType::RegularFile => self.look_at_file(here, name),
+            FileType::Unknown => self.look_at_unknown(here, name, depth),
+            _ => {}
         }
     }
-}
 
-fn look(shared: &Shared, place: usize, entry: &DirEntry, depth: usize, buffer: &mut [u8]) {
-    let path = entry.path();
-    match entry.file_type() {
-        Ok(kind) if kind.is_dir() => descend(shared, place, path, depth, buffer),
-        Ok(kind) if kind.is_file() => look_at_file(shared, place, path, buffer),
-        Ok(_) => {}
-        Err(error) => unread(&shared.workers[place], &path, &error.to_string()),
-    }
-}
-
-fn descend(shared: &Shared, place: usize, path: PathBuf, depth: usize, buffer: &mut [u8]) {
-    if is_mount_point(&path) {
-        return;
-    }
-    let mut queue = lock(&shared.queue);
-    if queue.waiting.len() < MOST_WAITING {
-        queue.waiting.push(path);
-        drop(queue);
-        shared.changed.notify_one();
-    } else {
-        drop(queue);
-        if depth < DEEPEST {
-            walk(shared, place, &path, depth + 1, buffer);
-        } else {
-            unread(&shared.workers[place], &path, "too deep");
+    /// Some file systems do not tell in a directory what an entry is.
+    fn look_at_unknown(&mut self, here: &Here<'_>, name: &CStr, depth: usize) {
+        match statx(here.directory, name, QUICK, StatxFlags::TYPE) {
+            Ok(seen) => {
+                let kind = FileType::from_raw_mode(u32::from(seen.stx_mode));
+                if kind != FileType::Unknown {
+                    self.look(here, name, kind, depth);
+                }
+            }
+            Err(Errno::NOENT) => {}
+            Err(error) => self.unread(&here.path_of(name), &error.to_string()),
         }
     }
+
+    fn descend(&mut self, here: &Here<'_>, name: &CStr, depth: usize) {
+        if is_mount_point(here.directory, name) {
+            return;
+        }
+        let path = here.path_of(name);
+        let mut queue = lock(&self.shared.queue);
+        if queue.waiting.len() < MOST_WAITING {
+            queue.waiting.push(path);
+            drop(queue);
+            self.shared.changed.notify_one();
+            return;
+        }
+        drop(queue);
+        if depth >= DEEPEST {
+            return self.unread(&path, "too deep");
+        }
+        self.walk(&path, depth + 1);
+        *lock(&self.worker.place) = Some(here.path.to_owned());
+        // Without it names would be looked up in the directory below.
+        if let Err(error) = self.enter(here) {
+            self.moves = false;
+            self.unread(here.path, &error.to_string());
+        }
+    }
+
+    fn look_at_file(&mut self, here: &Here<'_>, name: &CStr) {
+        let seen = match statx(here.directory, name, QUICK, OF_A_FILE) {
+            Ok(seen) => seen,
+            Err(Errno::NOENT) => return,
+            Err(error) => return self.unread(&here.path_of(name), &error.to_string()),
+        };
+        let length = match self.read_attribute(here, name) {
+            Ok(Some(length)) => length,
+            Ok(None) => return lock(&self.worker.tally).add_without_layout(seen.stx_size),
+            Err(Errno::NOENT) => return,
+            Err(error) => return self.unread(&here.path_of(name), &error.to_string()),
+        };
+        let layout = match decode(&self.attribute[..length]) {
+            Ok(layout) => layout,
+            Err(refusal) => return self.unread(&here.path_of(name), refusal.text()),
+        };
+        let born = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
+        let file = SeenFile {
+            path: String::new(),
+            size_bytes: seen.stx_size,
+            allocated_bytes: seen.stx_blocks.saturating_mul(512),
+            modified_s: seen.stx_mtime.tv_sec,
+            born_s: born.then_some(seen.stx_btime.tv_sec),
+            layout,
+        };
+        if self
+            .shared
+            .list_from
+            .is_some_and(|least| file.size_bytes >= least)
+        {
+            self.list(here, name, &file);
+        }
+        let (now_s, keep) = (self.shared.now_s, self.shared.keep);
+        lock(&self.worker.tally).add(file, now_s, keep, || here.path_of(name));
+    }
+
+    fn list(&self, here: &Here<'_>, name: &CStr, file: &SeenFile) {
+        let Ok(path) = here.path_of(name).into_os_string().into_string() else {
+            return self.unread(&here.path_of(name), "its name is no text");
+        };
+        let mut listed = lock(&self.shared.listed);
+        while listed.len() >= MOST_LISTED && !self.shared.stop.load(Ordering::Relaxed) {
+            let waited = self.shared.taken.wait_timeout(listed, PATIENCE);
+            listed = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        listed.push(SeenFile {
+            path,
+            ..file.clone()
+        });
+    }
+
+    fn read_attribute(&mut self, here: &Here<'_>, name: &CStr) -> Result<Option<usize>, Errno> {
+        if self.moves {
+            return attribute(self.shared, name, &mut self.attribute);
+        }
+        let path = here.path_of(name);
+        attribute(self.shared, &path, &mut self.attribute)
+    }
+
+    fn unread(&self, path: &Path, reason: &str) {
+        let path = path.to_string_lossy().into_owned();
+        lock(&self.worker.tally).add_unread(path, reason.to_owned());
+    }
 }
 
-fn is_mount_point(path: &Path) -> bool {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-    statx(CWD, path, flags, StatxFlags::TYPE).is_ok_and(|seen| {
+/// Without a question to each target: what the metadata server knows of size and blocks will do.
+const QUICK: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::STATX_DONT_SYNC);
+const OF_A_FILE: StatxFlags = StatxFlags::SIZE
+    .union(StatxFlags::BLOCKS)
+    .union(StatxFlags::MTIME)
+    .union(StatxFlags::BTIME);
+
+fn is_mount_point(directory: BorrowedFd<'_>, name: &CStr) -> bool {
+    statx(directory, name, QUICK, StatxFlags::TYPE).is_ok_and(|seen| {
         seen.stx_attributes
             .contains(rustix::fs::StatxAttributes::MOUNT_ROOT)
     })
 }
 
-fn look_at_file(shared: &Shared, place: usize, path: PathBuf, buffer: &mut [u8]) {
-    let worker = &shared.workers[place];
-    // Without a question to each target: what the metadata server knows of size and blocks will do.
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-    let wanted = StatxFlags::SIZE | StatxFlags::BLOCKS | StatxFlags::MTIME | StatxFlags::BTIME;
-    let seen = match statx(CWD, &path, flags, wanted) {
-        Ok(seen) => seen,
-        Err(Errno::NOENT) => return,
-        Err(error) => return unread(worker, &path, &error.to_string()),
-    };
-    let length = match attribute(shared, &path, buffer) {
-        Ok(Some(length)) => length,
-        Ok(None) => return lock(&worker.tally).add_without_layout(seen.stx_size),
-        Err(Errno::NOENT) => return,
-        Err(error) => return unread(worker, &path, &error.to_string()),
-    };
-    match decode(&buffer[..length]) {
-        Ok(layout) => {
-            let born = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
-            let file = SeenFile {
-                path: String::new(),
-                size_bytes: seen.stx_size,
-                allocated_bytes: seen.stx_blocks.saturating_mul(512),
-                modified_s: seen.stx_mtime.tv_sec,
-                born_s: born.then_some(seen.stx_btime.tv_sec),
-                layout,
-            };
-            lock(&worker.tally).add(path, file, shared.now_s, shared.keep);
-        }
-        Err(refusal) => unread(worker, &path, refusal.text()),
-    }
-}
-
-fn attribute(shared: &Shared, path: &Path, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+fn attribute<P: rustix::path::Arg + Copy>(
+    shared: &Shared,
+    path: P,
+    buffer: &mut [u8],
+) -> Result<Option<usize>, Errno> {
     for name in &shared.attributes {
         let first = lgetxattr(path, name, &mut buffer[..MOST_ATTRIBUTES]);
         let got = match first {
@@ -300,8 +465,4 @@ fn attribute(shared: &Shared, path: &Path, buffer: &mut [u8]) -> Result<Option<u
         }
     }
     Ok(None)
-}
-
-fn unread(worker: &Worker, path: &Path, reason: &str) {
-    lock(&worker.tally).add_unread(path.to_string_lossy().into_owned(), reason.to_owned());
 }

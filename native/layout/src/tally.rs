@@ -4,6 +4,7 @@ use crate::attribute::{Component, Layout};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Layouts told apart; more are counted together, so that memory stays bounded.
@@ -72,7 +73,10 @@ pub struct Tally {
     pub files: Count,
     /// Directories looked at.
     pub directories: u64,
-    classes: HashMap<Class, Count>,
+    /// By layout, then by size and age: a layout that is known needs no text of its own to be found.
+    classes: HashMap<String, HashMap<(u32, u32), Count>>,
+    told_apart: usize,
+    word: String,
     targets: HashMap<u32, u64>,
     metadata_server_bytes: u64,
     released: Count,
@@ -128,7 +132,7 @@ pub struct Summary {
 
 impl Tally {
     /// Count a file; `keep` of the largest are remembered.
-    pub fn add(&mut self, path: PathBuf, file: SeenFile, now_s: i64, keep: usize) {
+    pub fn add(&mut self, file: SeenFile, now_s: i64, keep: usize, path: impl FnOnce() -> PathBuf) {
         let one = Count {
             files: 1,
             bytes: file.size_bytes,
@@ -144,7 +148,9 @@ impl Tally {
         }
         self.count_class(&file, now_s, one);
         self.spread(&file);
-        self.remember(path, file, keep);
+        if self.is_remembered(file.allocated_bytes, keep) {
+            self.remember(path(), file, keep);
+        }
     }
 
     /// Count a file that has no layout.
@@ -166,15 +172,30 @@ impl Tally {
     }
 
     fn count_class(&mut self, file: &SeenFile, now_s: i64, one: Count) {
-        let mut class = Class {
-            layout: short(&file.layout),
-            size_class: u64::BITS - file.size_bytes.leading_zeros(),
-            age_days: age_days(now_s.saturating_sub(file.modified_s)),
-        };
-        if self.classes.len() >= MOST_CLASSES && !self.classes.contains_key(&class) {
-            "other".clone_into(&mut class.layout);
+        let size_class = u64::BITS - file.size_bytes.leading_zeros();
+        let age = age_days(now_s.saturating_sub(file.modified_s));
+        let mut word = std::mem::take(&mut self.word);
+        write_short(&mut word, &file.layout);
+        self.count(&word, (size_class, age), one);
+        self.word = word;
+    }
+
+    fn count(&mut self, layout: &str, kind: (u32, u32), count: Count) {
+        if let Some(known) = self
+            .classes
+            .get_mut(layout)
+            .and_then(|all| all.get_mut(&kind))
+        {
+            return known.add(count);
         }
-        self.classes.entry(class).or_default().add(one);
+        let layout = if self.told_apart < MOST_CLASSES {
+            layout
+        } else {
+            "other"
+        };
+        self.told_apart += 1;
+        let of_layout = self.classes.entry(layout.to_owned()).or_default();
+        of_layout.entry(kind).or_default().add(count);
     }
 
     /// What is allocated lies on the targets of each mirror as if holes were spread evenly.
@@ -204,20 +225,17 @@ impl Tally {
         }
     }
 
+    fn is_remembered(&self, size: u64, keep: usize) -> bool {
+        let least = self.largest.peek();
+        self.largest.len() < keep || least.is_some_and(|Reverse((least, _))| *least < size)
+    }
+
     fn remember(&mut self, path: PathBuf, mut file: SeenFile, keep: usize) {
         let size = file.allocated_bytes;
-        if keep == 0 {
-            return;
-        }
-        if self.largest.len() >= keep {
-            match self.largest.peek() {
-                Some(Reverse((least, _))) if *least < size => {
-                    if let Some(Reverse((_, gone))) = self.largest.pop() {
-                        self.kept.remove(&gone);
-                    }
-                }
-                _ => return,
-            }
+        if self.largest.len() >= keep
+            && let Some(Reverse((_, gone))) = self.largest.pop()
+        {
+            self.kept.remove(&gone);
         }
         file.path = path.to_string_lossy().into_owned();
         self.largest.push(Reverse((size, path.clone())));
@@ -228,8 +246,10 @@ impl Tally {
     pub fn merge(&mut self, other: &Self, keep: usize) {
         self.files.add(other.files);
         self.directories += other.directories;
-        for (class, count) in &other.classes {
-            self.classes.entry(class.clone()).or_default().add(*count);
+        for (layout, kinds) in &other.classes {
+            for (kind, count) in kinds {
+                self.count(layout, *kind, *count);
+            }
         }
         for (target, bytes) in &other.targets {
             *self.targets.entry(*target).or_default() += bytes;
@@ -242,7 +262,9 @@ impl Tally {
         let room = MOST_NAMED.saturating_sub(self.named.len());
         self.named.extend(other.named.iter().take(room).cloned());
         for (path, file) in &other.kept {
-            self.remember(path.clone(), file.clone(), keep);
+            if self.is_remembered(file.allocated_bytes, keep) {
+                self.remember(path.clone(), file.clone(), keep);
+            }
         }
     }
 
@@ -254,7 +276,19 @@ impl Tally {
         let mut classes: Vec<ClassCount> = self
             .classes
             .drain()
-            .map(|(class, count)| ClassCount { class, count })
+            .flat_map(|(layout, kinds)| {
+                kinds
+                    .into_iter()
+                    .map(move |((size_class, age_days), count)| {
+                        let layout = layout.clone();
+                        let class = Class {
+                            layout,
+                            size_class,
+                            age_days,
+                        };
+                        ClassCount { class, count }
+                    })
+            })
             .collect();
         classes.sort_by(|a, b| a.class.cmp(&b.class));
         Summary {
@@ -299,24 +333,39 @@ fn inside(part: &Component, size: u64) -> u64 {
 /// A layout in a few characters: of each component its end and stripes, of mirrors one after the other.
 #[must_use]
 pub fn short(layout: &Layout) -> String {
-    let mut words = Vec::with_capacity(layout.components.len());
+    let mut word = String::new();
+    write_short(&mut word, layout);
+    word
+}
+
+/// The same in place of what `word` was.
+fn write_short(word: &mut String, layout: &Layout) {
+    word.clear();
     let mut mirror = layout.components.first().map(|part| part.mirror);
     for part in &layout.components {
-        let end = part.end.map_or_else(String::new, |end| format!("{end}:"));
-        let stripes = if part.on_metadata_server {
-            "mdt".to_owned()
-        } else if part.overstriped {
-            format!("{}o", part.stripe_count)
-        } else {
-            part.stripe_count.to_string()
-        };
-        let pool = part
-            .pool
-            .as_ref()
-            .map_or_else(String::new, |name| format!("@{name}"));
-        let next = if mirror == Some(part.mirror) { "" } else { "+" };
+        if !word.is_empty() {
+            word.push(',');
+        }
+        if mirror != Some(part.mirror) {
+            word.push('+');
+        }
         mirror = Some(part.mirror);
-        words.push(format!("{next}{end}{stripes}{pool}"));
+        write_part(word, part);
     }
-    words.join(",")
+}
+
+fn write_part(word: &mut String, part: &Component) {
+    // To write to a text fails where memory does only.
+    if let Some(end) = part.end {
+        let _ = write!(word, "{end}:");
+    }
+    if part.on_metadata_server {
+        word.push_str("mdt");
+    } else {
+        let _ = write!(word, "{}", part.stripe_count);
+        word.push_str(if part.overstriped { "o" } else { "" });
+    }
+    if let Some(name) = &part.pool {
+        let _ = write!(word, "@{name}");
+    }
 }

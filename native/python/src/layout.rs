@@ -20,8 +20,10 @@ pub struct LayoutScan(Scan);
 
 #[pymethods]
 impl LayoutScan {
-    /// Starts a scan of directories for at most `limit_s` seconds.
+    /// Starts a scan of directories for at most `limit_s` seconds; files of at least `list_from` bytes are
+    /// listed to be taken.
     #[new]
+    #[pyo3(signature = (directories, attributes, threads, keep, limit_s, list_from=None))]
     fn new(
         py: Python<'_>,
         directories: Vec<PathBuf>,
@@ -29,6 +31,7 @@ impl LayoutScan {
         threads: usize,
         keep: usize,
         limit_s: f64,
+        list_from: Option<u64>,
     ) -> PyResult<Self> {
         let limit = seconds(limit_s)?;
         let request = Request {
@@ -37,6 +40,7 @@ impl LayoutScan {
             threads,
             keep,
             limit,
+            list_from,
         };
         py.detach(|| Scan::start(request))
             .map(Self)
@@ -47,6 +51,12 @@ impl LayoutScan {
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let span = self::seconds(seconds)?;
         Ok(py.detach(|| self.0.wait(span)))
+    }
+
+    /// The files that were listed since the last time, as a JSON document.
+    fn take(&self, py: Python<'_>) -> PyResult<String> {
+        let files = py.detach(|| self.0.take());
+        serde_json::to_string(&files).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 
     /// Ends it soon.

@@ -23,6 +23,7 @@ from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.messages import MessageError, decode, encode
 from gridwright.setup.tuning import refuse_broken_tables
 from gridwright.spec.model import GridSpec
@@ -42,8 +43,14 @@ def examine(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool = F
     return results_of(see(spec, access, pairs=pairs), all_checks())
 
 
-def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Observation:
-    """Look at all that the checks judge.
+def see(
+    spec: GridSpec | None,
+    access: NodeAccess | None,
+    *,
+    pairs: bool,
+    wishes: Mapping[str, LayoutWish] | None = None,
+) -> Observation:
+    """Look at all that the checks judge; `wishes` has the layouts that libraries are to have, by name.
 
     Raises GridwrightError (status ENVIRONMENT) where an extension's tuning table cannot be used.
     """
@@ -54,7 +61,7 @@ def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Obs
     request = FactsRequest(libraries, settings_asked(), commands_asked(), filesystems)
     if access is None:
         facts = gather(request)
-        observation = Observation(spec, {socket.gethostname(): facts}, {}, {})
+        observation = Observation(spec, {socket.gethostname(): facts}, {}, {}, wishes=wishes or {})
         return (
             replace(observation, filesystems=health_of_filesystems(observation, run_here))
             if spec
@@ -65,7 +72,7 @@ def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Obs
     before = time.time()
     with _timed("facts of the nodes"):
         answers = access.reach(FACTS, encode(request), ANSWER_S + LOOK_S)
-    observation = observation_of(spec, answers, before, time.time())
+    observation = replace(observation_of(spec, answers, before, time.time()), wishes=wishes or {})
     with _timed("trials of pairs"):
         tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
     with _timed("health of file systems"):

@@ -9,7 +9,7 @@ from typing import Any
 from gridwright.doctor.observation import Observation
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.directory_layout import directory_findings
+from gridwright.filesystems.directory_layout import directory_findings, stated_wish
 from gridwright.filesystems.health import Run
 from gridwright.spec.model import GridSpec
 
@@ -62,10 +62,11 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run) -> list[F
             continue
         described = spec.filesystems[filesystem]
         kind, directory = kind_of(described), str(spec.library_directory(role))
+        wish = observation.wishes.get(str(role)) or stated_wish(kind, described, str(role), library)
         with suppress(GridwrightError):
-            found += directory_findings(kind, described, library, run, directory)
+            found += directory_findings(kind, described, run, directory, wish)
         with suppress(GridwrightError):
-            found += kind.library_findings(described, run, directory)
+            found += kind.library_findings(described, run, directory, wish)
     return found
 
 

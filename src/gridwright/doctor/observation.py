@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.errors import Finding
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.grid.nodes import Promised
 from gridwright.schedulers.policies import SettingComparison
 from gridwright.spec.machines import MachineGroup
@@ -36,6 +37,8 @@ class Observation:
     """What pairs of nodes found of file systems that they share; None where they were not asked."""
     filesystems: Mapping[str, Sequence[Finding] | str] = field(default_factory=dict)
     """Of each file system that was asked: what is wrong with it, or why it does not answer."""
+    wishes: Mapping[str, LayoutWish] = field(default_factory=dict)
+    """The layouts that libraries are to have, by name; of others the spec is asked."""
 
     @property
     def several(self) -> bool:

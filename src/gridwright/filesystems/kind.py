@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout, LayoutProblem
+    from gridwright.filesystems.layout_wish import LayoutWish
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
@@ -156,9 +157,10 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return None
 
-    def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
+    def library_findings(self, filesystem: M, run: Run, directory: str, wish: LayoutWish) -> list[Finding]:
         """What is wrong with the files of a library; asked on one node for all, as it may search for seconds.
 
+        `wish` has the library's name and the layout that its files are to have.
         Raises GridwrightError (status ENVIRONMENT) where the tools of the file system are not there, or
         nothing answers.
         """

@@ -82,7 +82,13 @@ def misplaced_bytes(file: LaidOutFile, wanted: FileLayout, targets: int) -> int:
         has, should = file.layout.component_at(start), wanted.component_at(start)
         same_pool = should.pool is None or has.pool == should.pool
         same_server = has.on_metadata_server == should.on_metadata_server
-        width = targets if should.stripe_count == ALL else min(should.stripe_count, targets)
-        if not same_pool or not same_server or (not should.on_metadata_server and has.targets != width):
+        width = counted(should.stripe_count, targets)
+        on_others = not should.on_metadata_server and counted(has.targets, targets) != width
+        if not same_pool or not same_server or on_others:
             wrong += end - start
     return wrong
+
+
+def counted(stripes: int, targets: int) -> int:
+    """Over how many of `targets` so many stripes lie; -1 is all."""
+    return targets if stripes == ALL else min(stripes, targets)

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.directory_layout import directory_findings
+from gridwright.filesystems.directory_layout import directory_findings, stated_wish
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
+from gridwright.filesystems.lustre_client.layout_command import plain
 from gridwright.spec.library import Library
 from tests.fixtures.lustre_node import printed
 from tests.support.lustre_files import Lfs
@@ -23,7 +25,9 @@ def found(layout: Any) -> list[str]:
     library = Library.model_validate({"filesystem": "shared", **({"layout": layout} if layout else {})})
     return [
         f"{each.name}: {each.text} {each.remedy}"
-        for each in directory_findings(kind_of(lustre), lustre, library, RUN, "/l/data")
+        for each in directory_findings(
+            kind_of(lustre), lustre, RUN, "/l/data", stated_wish(kind_of(lustre), lustre, "data", library)
+        )
     ]
 
 
@@ -38,9 +42,18 @@ def test_a_directory_that_gives_another_layout_is_told_with_the_command_that_set
         "directory-layout-differs: new files in /l/data get 1 OST (stripes of 4 MiB) until 64 MiB, "
     )
     assert "the spec states 1 OST until 64 MiB, then 4" in told
-    assert "lfs setstripe -E 67108864 -c 1" in told
+    assert "gridwright layout set grid.yaml data" in told
+
+
+def test_what_somebody_has_set_where_the_model_chooses_is_information() -> None:
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
+    wish = LayoutWish(library="data", layout=plain(4), stated=False)
+    (told,) = directory_findings(kind_of(lustre), lustre, RUN, "/l/data", wish)
+    assert told.level == "info"
+    assert "the model chooses 4 OSTs" in told.text
 
 
 def test_a_kind_without_layouts_has_nothing_to_differ() -> None:
     local = LocalFileSystem.model_validate({"type": "local", "path": "/s"})
-    assert directory_findings(kind_of(local), local, Library(filesystem="s"), RUN, "/s") == []
+    wish = LayoutWish(library="data", layout=plain(4))
+    assert directory_findings(kind_of(local), local, RUN, "/s", wish) == []

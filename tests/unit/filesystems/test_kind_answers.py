@@ -17,6 +17,7 @@ from gridwright.filesystems.health import Health
 from gridwright.filesystems.in_lab import StorageNodes
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.loss import DeadPart
 from gridwright.filesystems.offers import OnSale
 from gridwright.filesystems.resources import Contribution
@@ -143,7 +144,7 @@ def test_health_is_asked_without_a_traceback(name: str) -> None:
     for ask in (
         lambda: kind.health(filesystem, unreachable, "/grid"),
         lambda: kind.server_health(unreachable, None),
-        lambda: kind.library_findings(filesystem, unreachable, "/grid/data"),
+        lambda: kind.library_findings(filesystem, unreachable, "/grid/data", LayoutWish(library="data")),
     ):
         try:
             found = ask()

@@ -12,6 +12,7 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.layout import parse_layout, read_layout
@@ -166,6 +167,9 @@ ONE, TWO = printed("205-getstripe-default"), printed("211-getstripe-yaml-c2")
 PROGRESSIVE = printed("212-getstripe-yaml-pfl")
 
 
+WISH = LayoutWish(library="data")
+
+
 def test_large_files_on_one_target_are_found() -> None:
     run = Lfs(
         layouts={"/l/a": ONE, "/l/b": TWO, "/l/c": PROGRESSIVE},
@@ -177,8 +181,10 @@ def test_large_files_on_one_target_are_found() -> None:
             "/l/small": 15 * GIB,
         },
     )
-    found = single_target_files(run, "/l")
+    found = single_target_files(run, "/l", WISH)
     assert [each.name for each in found] == ["single-target-files"]
+    assert "gridwright layout rebalance grid.yaml data" in found[0].remedy
+    assert single_target_files(run, "/l", LayoutWish(library="data", layout=plain(1))) == []
     assert (
         "1 of the 3 largest files from 16 GiB in /l lie on one target each, such as /l/a (40 GiB)"
         in found[0].text
@@ -187,23 +193,23 @@ def test_large_files_on_one_target_are_found() -> None:
 
 def test_a_search_that_ran_out_of_time_says_so() -> None:
     run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB}, search_status=124)
-    assert "(of those found in time)" in single_target_files(run, "/l")[0].text
+    assert "(of those found in time)" in single_target_files(run, "/l", WISH)[0].text
 
 
 def test_a_file_system_of_one_target_cannot_spread_anything() -> None:
     run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB}, targets=1)
-    assert single_target_files(run, "/l") == []
+    assert single_target_files(run, "/l", WISH) == []
     assert len(run.asked) == 1, "nothing is searched for then"
 
 
 def test_libraries_of_lustre_are_looked_through_and_others_are_not() -> None:
     lustre = LustreFileSystem.model_validate({"type": "lustre", "path": Path("/l"), "source": "h@tcp:/l"})
     run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB})
-    assert [each.name for each in kind_of(lustre).library_findings(lustre, run, "/l")] == [
+    assert [each.name for each in kind_of(lustre).library_findings(lustre, run, "/l", WISH)] == [
         "single-target-files"
     ]
     local = LocalFileSystem.model_validate({"type": "local", "path": Path("/s")})
-    assert kind_of(local).library_findings(local, run, "/s") == []
+    assert kind_of(local).library_findings(local, run, "/s", WISH) == []
 
 
 def test_a_kind_of_lustre_tells_the_layout_of_a_path_and_others_have_none() -> None:

@@ -13,14 +13,12 @@ import pytest
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import Finding
 from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.attribute import Scanned, scan
 from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.library_scan import (
-    LARGE,
-    library_scan_findings,
-    scan_library,
-    short_in_words,
-)
+from gridwright.filesystems.lustre_client.layout_command import progressive
+from gridwright.filesystems.lustre_client.library_scan import scan_library, short_in_words
+from gridwright.filesystems.lustre_client.scan_findings import LARGE, LayoutFindings
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan, look
 from tests.fixtures.lustre_node import printed
 from tests.support.lov_attribute import foreign_attribute, lov_attribute
@@ -53,7 +51,7 @@ class Tree:
     path: Path
 
     def add(
-        self, name: str, attribute: bytes, size: int = BIG, *, allocated: int | None = None, age_s: int = 0
+        self, name: str, attribute: bytes, size: int = BIG, *, allocated: int | None = None, age_s: int = 600
     ) -> Path:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,9 +69,16 @@ class Tree:
     def look(self) -> LibraryScan:
         return look(str(self.path), 30, [NAME])
 
-    def found(self) -> dict[str, Finding]:
-        told = library_scan_findings(self.look(), str(self.path), TARGETS, large_bytes=BIG)
-        return {each.name: each for each in told}
+    def judged(
+        self, layout: FileLayout | None = None, targets: int = TARGETS, rate: float | None = None
+    ) -> LayoutFindings:
+        wish = LayoutWish(library="data", layout=layout, target_bytes_per_s=rate)
+        return LayoutFindings(
+            self.look(), str(self.path), targets, wish, large_bytes=BIG, least_bytes=MIB // 2
+        )
+
+    def found(self, layout: FileLayout | None = None, rate: float | None = None) -> dict[str, Finding]:
+        return {each.name: each for each in self.judged(layout, rate=rate).all()}
 
 
 @pytest.fixture
@@ -129,7 +134,10 @@ def test_large_files_on_one_target_are_told_with_what_they_cost(tree: Tree) -> N
     finding = tree.found()["single-target-files"]
     assert "1 of the 2 largest files from 4 MiB" in finding.text
     assert f"4 MiB in all, such as {tree.path / 'one'}" in finding.text
-    assert "1/4 of what all have" in finding.text
+    assert "at most 1/4 of the rate" in finding.text
+    assert "written last: 1 in the last day" in finding.text
+    assert finding.remedy.startswith("gridwright layout rebalance grid.yaml data --dry-run")
+    assert "250 MB/s of the 1 GB/s" in tree.found(rate=250e6)["single-target-files"].text
 
 
 PFL = FileLayout(
@@ -186,9 +194,65 @@ def test_files_narrower_than_their_directory_gives_to_new_ones_are_told(tree: Tr
     assert tree.found() == {}, "the directory wants nothing"
     directory = FileLayout((Component(end=MIB, stripe_bytes=MIB), Component(start=MIB, stripe_count=-1)))
     os.setxattr(tree.path, NAME, lov_attribute(directory))
-    text = tree.found()["files-narrower-than-directory"].text
-    assert "1 of the 2 largest files" in text
-    assert f"such as {tree.path / 'two'} on 2 of 4" in text
+    finding = tree.found()["files-laid-out-otherwise"]
+    assert "1 of the 2 largest files" in finding.text
+    assert "than its layout for new files has it for their size (1 on too few targets)" in finding.text
+    assert "on 2 of 4: a reader gets at most 2/4" in finding.text
+    assert finding.level == "info"
+
+
+WISH = progressive((MIB, 1), (2 * MIB, 2), (None, -1))
+
+
+def test_files_are_held_against_what_the_spec_wants_for_their_size_and_not_against_their_directory(
+    tree: Tree,
+) -> None:
+    tree.add("one", lov_attribute(striped(0)), 2 * BIG, age_s=40 * 86400)
+    tree.add("as wanted", lov_attribute(striped(0)), MIB)
+    tree.add("wide", lov_attribute(ALL_FOUR), MIB)
+    os.setxattr(tree.path, NAME, lov_attribute(striped(0)))
+    found = tree.found(WISH, rate=100e6)
+    assert set(found) == {"single-target-files", "files-laid-out-otherwise"}
+    assert "100 MB/s of the 400 MB/s" in found["single-target-files"].text
+    assert "1 in the last year" in found["single-target-files"].text
+    other = found["files-laid-out-otherwise"]
+    assert (other.level, " on 4 of 1: wider ones cost" in other.text) == ("info", True)
+    assert "0 on too few targets" in other.text
+    # One stripe, stated, is what a large file is to have.
+    assert set(tree.found(striped(0))) == {"files-laid-out-otherwise"}
+
+
+@pytest.mark.parametrize(
+    ("size", "age_s", "left"),
+    [(BIG, 0, "1 being written"), (BIG, -7200, "1 appended"), (MIB // 4, 600, "")],
+    ids=["still being written", "appended", "tiny"],
+)
+def test_what_only_looks_otherwise_than_wanted_is_left_alone_and_counted(
+    tree: Tree, size: int, age_s: int, left: str
+) -> None:
+    tree.add("odd", lov_attribute(ONE), size, age_s=age_s)
+    if tree.look().scanned.largest[0].born_s is None:
+        no_such_kernel("its file system does not tell when a file was made")
+    judged = tree.judged(FileLayout((Component(stripe_count=-1),)))
+    assert list(judged.all()) == []
+    assert left in judged.judged.left_text
+
+
+def test_a_sparse_file_counts_with_what_it_holds(tree: Tree) -> None:
+    tree.add("sparse", lov_attribute(ONE), 1 << 40, allocated=MIB)
+    assert tree.found(WISH) == {}
+
+
+def test_archived_and_released_files_are_counted_and_left_alone(tree: Tree) -> None:
+    archived = tree.add("archived", lov_attribute(ONE))
+    tree.add("released", lov_attribute(ONE, released=True), 0)
+    tree.add("other", lov_attribute(ONE))
+    judged = tree.judged(WISH)
+    assert sorted(judged.suspects)[:2] == [str(archived)] * 2
+    judged.without({str(archived)})
+    (finding,) = judged.all()
+    assert "1 of the 1 largest files" in finding.text
+    assert "left alone: 1 archived, 1 released" in finding.text
 
 
 def test_a_target_with_most_of_a_library_is_named(tree: Tree) -> None:
@@ -200,11 +264,13 @@ def test_a_target_with_most_of_a_library_is_named(tree: Tree) -> None:
     text = tree.found()["library-on-few-targets"].text
     assert "target 3 holds 54 MiB of the 72 MiB" in text
     assert "3.0 times its share of 4 targets" in text
+    text = tree.found(rate=300e6)["library-on-few-targets"].text
+    assert "at 400 MB/s for all instead of 1.20 GB/s" in text
 
 
 def test_a_file_system_of_one_target_has_nothing_to_spread(tree: Tree) -> None:
     tree.add("one", lov_attribute(striped(0)))
-    assert list(library_scan_findings(tree.look(), str(tree.path), 1, large_bytes=BIG)) == []
+    assert list(tree.judged(targets=1).all()) == []
 
 
 def test_what_cannot_be_read_is_told(tree: Tree) -> None:

@@ -28,8 +28,9 @@ def show(
 ) -> None:
     """Show the layout of files and directories, or of libraries with all that lies in them.
 
-    Of a library: what new files get, and files and bytes by layout and size, by a look of at most 20 s
-    through its directory, on the head node of the grid. No file is opened.
+    Of a library: what new files get, what the spec states or the model chooses, and files and bytes by
+    layout and size, by a look of at most 20 s through its directory, on the head node, or on a node that
+    has mounted it. No file is opened.
 
     Examples: gridwright layout show; gridwright layout show grid.yaml /grid/data/claims.dat
     """
@@ -76,8 +77,8 @@ def set_(
     """Set the layout that new files in directories of libraries get, and show it before and after.
 
     It is what the spec states, else what the model chooses. Files that are there keep theirs: see gridwright
-    layout rebalance. A directory that has it already is left alone. Runs on the head node of the grid, as
-    root or as the owner of the directory.
+    layout rebalance. A directory that has it already is left alone. Runs on the head node, or on a
+    node that has mounted it, as root or as the owner of the directory.
 
     Examples: gridwright layout set; gridwright layout set grid.yaml work --layout 4 --dry-run
     """

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.cli.data.libraries import opened
+from gridwright.cli.data.wanted_layouts import layout_wishes
 from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus, Finding
 
@@ -14,15 +15,18 @@ from gridwright.errors import ExitStatus, Finding
 def check(file: Path | None, *, json: bool) -> int:
     """Print what is wrong; the exit status. Raises GridwrightError."""
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.directory_layout import directory_findings
+    from gridwright.filesystems.directory_layout import directory_findings, stated_wish
 
-    spec, run = opened(file)
+    spec, run_on = opened(file)
+    wishes = layout_wishes(spec)
     found: list[tuple[str, Finding]] = []
     for role, library in spec.libraries.items():
         described = spec.filesystems[library.filesystem or ""]
         kind, directory = kind_of(described), str(spec.library_directory(role))
-        told = directory_findings(kind, described, library, run, directory)
-        told += kind.library_findings(described, run, directory)
+        wish = wishes.get(str(role)) or stated_wish(kind, described, str(role), library)
+        run = run_on(described)
+        told = directory_findings(kind, described, run, directory, wish)
+        told += kind.library_findings(described, run, directory, wish)
         found += [(str(role), each) for each in told if each.name not in spec.silence]
     Output("layout check", json=json).show(
         LazyResult(document=lambda: _document(found), text=lambda: _text(found))

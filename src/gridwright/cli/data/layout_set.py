@@ -16,10 +16,12 @@ def set_layouts(
     """Set them, and print what was and is. Raises GridwrightError."""
     from gridwright.layouts.setting import set_library_layout
 
-    spec, run = opened(file)
+    spec, run_on = opened(file)
     choices = wanted_layouts(spec, names, told)
+    on = {str(name): spec.filesystem_of(name) for name in spec.libraries}
     changes = [
-        set_library_layout(spec, name, choice, run, dry_run=dry_run) for name, choice in choices.items()
+        set_library_layout(spec, name, choice, run_on(on[name]), dry_run=dry_run)
+        for name, choice in choices.items()
     ]
     Output("layout set", json=json).show(
         LazyResult(

@@ -9,6 +9,7 @@ from gridwright.errors import input_error, nearest
 
 if TYPE_CHECKING:
     from gridwright.filesystems.layout import LayoutChoice
+    from gridwright.filesystems.layout_wish import LayoutWish
     from gridwright.spec import GridSpec
 
 _FLAG = "--layout"
@@ -52,6 +53,41 @@ def wanted_layouts(
             remedy="layouts are those of files on Lustre",
         )
     return {name: each for name, each in found.items() if not names or name in names}
+
+
+def layout_wishes(spec: GridSpec) -> Mapping[str, LayoutWish]:
+    """What is wanted of each library's layout, and what an OST delivers as the model has it.
+
+    None of libraries that have no layouts, and of none where the model cannot work with the spec's figures:
+    what is there can be looked at all the same.
+    """
+    if not any(each.takes_layouts for each in spec.filesystems.values()):
+        return {}
+    from gridwright.errors import GridwrightError
+    from gridwright.filesystems.layout_wish import LayoutWish
+    from gridwright.model.grid import grid_model
+    from gridwright.model.layouts import library_layouts
+
+    try:
+        model = grid_model(spec) if spec.nodes else None
+        layouts = model.layouts if model else library_layouts(spec)
+    except GridwrightError:
+        return {}
+    rates: dict[str, float] = {}
+    for name, library in spec.libraries.items():
+        there = model.contributions.get(library.filesystem) if model else None
+        if there and there.target_bytes_per_s:
+            rates[str(name)] = there.target_bytes_per_s["read"]
+    return {
+        name: LayoutWish(
+            library=name,
+            layout=each.layout,
+            stated=each.stated,
+            target_bytes_per_s=rates.get(name),
+            spec_file=str(spec.file or "grid.yaml"),
+        )
+        for name, each in layouts.items()
+    }
 
 
 def _with_layout(spec: GridSpec, names: Collection[str], told: str) -> GridSpec:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout, LayoutProblem
+    from gridwright.filesystems.layout_wish import LayoutWish
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.tuning_kind import TuningKind
@@ -155,8 +156,8 @@ class LustreClientKind(FileSystemKind[M]):
 
         return library_layouts(run, directory)
 
-    def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
+    def library_findings(self, filesystem: M, run: Run, directory: str, wish: LayoutWish) -> list[Finding]:
         """What a scan of its layouts shows."""
         from gridwright.filesystems.lustre_client.library_findings import library_findings
 
-        return library_findings(run, directory)
+        return library_findings(run, directory, wish)

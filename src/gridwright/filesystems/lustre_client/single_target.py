@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.health import Run
+from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.layout import read_layout
 from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
 from gridwright.units import format_bytes
@@ -31,7 +32,7 @@ class LargeFile:
 
 
 def single_target_files(
-    run: Run, directory: str, *, large_bytes: int = LARGE, seconds: float = SECONDS
+    run: Run, directory: str, wish: LayoutWish, *, large_bytes: int = LARGE, seconds: float = SECONDS
 ) -> list[Finding]:
     """A finding where large files in `directory` lie on one target though there are several; else none.
 
@@ -52,7 +53,7 @@ def single_target_files(
             continue  # Removed meanwhile, or not readable: a sample can do without it.
         # Of a progressive layout the component in the middle of the file holds about half of it or more.
         seen.append(LargeFile(path, size, layout.component_at(size // 2).targets))
-    on_one = [each for each in seen if each.targets == 1]
+    on_one = [each for each in seen if each.targets == 1 and not _is_wanted(each, wish)]
     if not on_one:
         return []
     worst = on_one[0]
@@ -64,10 +65,15 @@ def single_target_files(
             f"{len(on_one)} of the {len(seen)} largest files{part} from {format_bytes(large_bytes)} in "
             f"{directory} lie on one target each, such as {worst.path} ({format_bytes(worst.size_bytes)}): "
             "they are read and written at the rate of one target, and fill it",
-            "lfs migrate -c -1 FILE spreads a file that nobody has open; for new ones: "
-            f"lfs setstripe -E 64M -c 1 -E 4G -c 4 -E -1 -c -1 {directory}",
+            f"{wish.command('rebalance')} --dry-run shows what moving them takes; {wish.command('set')} "
+            "gives new files the layout",
         )
     ]
+
+
+def _is_wanted(file: LargeFile, wish: LayoutWish) -> bool:
+    part = wish.layout.component_at(file.size_bytes // 2) if wish.layout else None
+    return part is not None and part.stripe_count == 1
 
 
 def number_of_targets(run: Run) -> int:
