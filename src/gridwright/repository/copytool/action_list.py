@@ -70,7 +70,7 @@ def parse_action_list(data: bytes) -> list[HsmAction]:
     if end < 0:
         raise ActionListError("the name of its file system does not end")
     place = _aligned(end + 1)
-    actions = []
+    actions: list[HsmAction] = []
     for _ in range(count):
         if place + _ITEM.size > len(data):
             raise ActionListError(f"it says {count} actions, and ends after {len(actions)}")

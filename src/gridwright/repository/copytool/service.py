@@ -14,7 +14,7 @@ from gridwright.repository.copytool.carrying import Carrier, relative_directory
 from gridwright.repository.copytool.liblustreapi import CopytoolHandle, LustreLibrary
 from gridwright.repository.keys import shown
 from gridwright.repository.lazy import systemd
-from gridwright.repository.lazy.control import give_lock_back, take_lock
+from gridwright.repository.lazy.control import give_lock_back, remove_left_behind, take_lock
 from gridwright.repository.lazy.journal import log
 from gridwright.repository.lazy.process import descriptor_of_orders_to_stop
 from gridwright.repository.store import ObjectStore
@@ -53,6 +53,7 @@ def serve_copytool(service: CopytoolService) -> None:
             f"{shown(str(service.directory))} does not lie below it", where=str(service.mount)
         ) from None
     lock = take_lock(str(service.directory))
+    remove_left_behind()
     try:
         stores = BucketStores(service.endpoint_url)
         stores(service.bucket_url.removeprefix("s3://").partition("/")[0])

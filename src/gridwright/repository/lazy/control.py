@@ -153,6 +153,21 @@ def give_lock_back(directory: str, lock: int) -> None:
     os.close(lock)
 
 
+def remove_left_behind() -> None:
+    """Remove locks and sockets of processes that were killed: nobody holds their locks any more."""
+    for place in RUN_DIRECTORY.glob("*.lock"):
+        with contextlib.suppress(OSError):
+            lock = os.open(place, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Under its lock, since whoever takes it next looks whether the file is still there.
+                if os.path.samestat(os.fstat(lock), place.stat()):
+                    place.with_suffix(".socket").unlink(missing_ok=True)
+                    place.unlink()
+            finally:
+                os.close(lock)
+
+
 def take_place(directory: str) -> tuple[int, int | None]:
     """The lock of a directory's holder, and the group of one that gave its place, if one did.
 

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.keys import shown
 from gridwright.repository.lazy import fanotify, gate, systemd
-from gridwright.repository.lazy.control import Controlled, give_lock_back, take_lock, take_place
+from gridwright.repository.lazy.control import (
+    Controlled,
+    give_lock_back,
+    remove_left_behind,
+    take_lock,
+    take_place,
+)
 from gridwright.repository.lazy.holder import MOST_DESCRIPTORS, EventHolder, end_forgotten
 from gridwright.repository.lazy.journal import log
 from gridwright.repository.lazy.names import names_below
@@ -51,6 +57,7 @@ def serve(service: LazyService) -> None:
     new one.
     """
     lock, group = take_place(service.directory)
+    remove_left_behind()
     if group is None:
         group = systemd.kept_descriptor()
     is_adopted = group is not None
