@@ -280,6 +280,7 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
                 ("bucket", "s3://site/costs"),
                 ("export", {"changed": "daily"}),
                 ("import", {"names": "hourly", "contents": True}),
+                ("hsm_archive", 2),
             )
         ),
         ("server", "10.9.0.8"),

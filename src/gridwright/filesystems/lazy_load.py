@@ -13,6 +13,8 @@ class LazyLoadWay(StrEnum):
     """The kernel of the node, by pre-content events: gridwright repo serve fills range by range."""
     SERVICE = "service"
     """The service that it is, by its own link with a bucket."""
+    COPYTOOL = "copytool"
+    """Lustre itself: a reader of a released file waits until an agent (gridwright repo serve) brought it."""
     NONE = "none"
     """Nobody: names are there at once, and contents come with gridwright repo import --contents."""
 

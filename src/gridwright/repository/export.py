@@ -299,7 +299,7 @@ class _Export:
         if task.future is None:
             raise AssertionError("a task that was never sent")
         try:
-            self._known(task, check_stored(self._opened, task.sending, task.future.result()))
+            self._known(task, check_stored(self._opened.store, task.sending, task.future.result()))
             self._failures = 0
         except Torn:
             self._again(task)

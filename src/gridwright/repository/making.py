@@ -32,9 +32,8 @@ class Maker:
         """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
         directory, name = self._opened.below.parent(row.path, make=True)
         part = part_name()
-        descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
+        descriptor = self._new_name(directory, part, row)
         try:
-            os.ftruncate(descriptor, row.size)
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
             if row.is_name_only:
@@ -50,6 +49,19 @@ class Maker:
             raise
         finally:
             os.close(descriptor)
+
+    def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
+        """Make a file of its object's size, empty or released; its descriptor."""
+        if row.size and self._opened.cover.released is not None:
+            return self._opened.cover.released.make(directory, part, row)
+        descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
+        try:
+            os.ftruncate(descriptor, row.size)
+        except BaseException:
+            os.close(descriptor)
+            os.unlink(part, dir_fd=directory)
+            raise
+        return descriptor
 
     def link(self, row: KnownFile) -> None:
         """Make a symbolic link. Raises OSError."""
@@ -171,6 +183,8 @@ class Maker:
             until = "until --contents brings their contents"
             how = "users cannot open names" if self._is_root else "names read as zeros"
             self._say_once(f"{how} {until}: {cover.why_not}")
+        elif cover.released is not None:
+            self._say_once(f"{cover.released.how}; without an agent, readers wait")
         elif cover.is_closed:
             self._say_once("users cannot enter it until gridwright repo serve loads what they read")
 

@@ -16,7 +16,7 @@ from gridwright.repository.known import KnownFile
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.store import ObjectStore, StoreError, StoreFault, WriteCondition, WrittenObject
 
 
 class Hollow(Exception):
@@ -178,7 +178,7 @@ def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.s
     return after.st_ctime_ns if is_same_moment(status, after) else status.st_ctime_ns
 
 
-def check_stored(opened: OpenRepository, sending: Sending, stored: WrittenObject) -> WrittenObject:
+def check_stored(store: ObjectStore, sending: Sending, stored: WrittenObject) -> WrittenObject:
     """Hold what the store says that it has to what was sent; asks for it where it was not said.
 
     Raises StoreError.
@@ -189,7 +189,7 @@ def check_stored(opened: OpenRepository, sending: Sending, stored: WrittenObject
     if content.size == 0:
         content.check()
     if stored.crc64 is None:
-        head = opened.store.head(sending.key).result()
+        head = store.head(sending.key).result()
         if head.entry.etag != stored.etag or head.entry.size != content.size:
             raise StoreError(StoreFault.CHANGED, sending.key, "somebody else has written it meanwhile")
         stored = WrittenObject(

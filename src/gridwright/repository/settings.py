@@ -31,6 +31,8 @@ class RepositorySettings:
     """`s3://bucket` or `s3://bucket/prefix`."""
     endpoint: str | None = None
     """Where the store is; None is AWS's own, or what the environment says."""
+    archive_id: int | None = None
+    """HSM archive of an own Lustre, whose copytool brings contents; None where that is not the way."""
     rpo_s: float | None = None
     """How old a change may become that no object has, in seconds; None asks for nothing."""
 
@@ -61,7 +63,7 @@ class OpenRepository:
         below = PathsBelow(settings.directory)
         known = Known(settings.directory)
         lock = _lock(settings.directory) if alone else None
-        cover = NamesCover(str(settings.directory), below.root)
+        cover = NamesCover(str(settings.directory), below.root, settings.archive_id)
         return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
 
     def close(self) -> None:

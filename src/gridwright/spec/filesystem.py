@@ -70,6 +70,8 @@ class FileSystem(KindSection):
     takes_layouts: ClassVar[bool] = False
     """Whether libraries on it say over how many targets their files are striped."""
 
+    has_copytool: ClassVar[bool] = False
+    """Whether names on it are released files, whose readers it holds back until a copytool is done."""
     most_links: ClassVar[int] = 0
     """How many of its directories it links with buckets by itself, without a program of Gridwright's."""
     not_with_links: ClassVar[Mapping[str, str]] = MappingProxyType({})

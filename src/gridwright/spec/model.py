@@ -321,6 +321,12 @@ class GridSpec(SpecModel):
         found = self.repositories[name]
         return self.library_directory(found.library) / found.path.lstrip("/")
 
+    def hsm_archive(self, repository: str) -> int | None:
+        """The HSM archive whose agents bring a repository's contents; None where names are not released."""
+        found = self.repositories[repository]
+        is_own = self.filesystem_of(found.library).has_copytool and not self.is_linked(repository)
+        return found.hsm_archive if is_own else None
+
     def links_of(self, filesystem: str) -> dict[str, Repository]:
         """The buckets that a file system links by itself, by repository; its own section's has no name."""
         found = self.filesystems[filesystem]

@@ -121,6 +121,16 @@ class _WithoutImport(SpecModel):
     export: Annotated[ExportPlan, Update(Change.LIVE, "later changes have it")] = Field(
         default_factory=ExportPlan, description="When files become objects, such as {changed: hourly}."
     )
+    hsm_archive: Annotated[
+        int,
+        Update(Change.LIVE, "new names are of it; those made before wait for an agent of the earlier one"),
+    ] = Field(
+        default=1,
+        ge=1,
+        le=32,
+        description="On a Lustre of one's own: the number of the archive of Lustre's HSM that the repository "
+        "is, 1 to 32. Each repository of one Lustre has another one.",
+    )
     rpo: Annotated[Duration | None, Update(Change.LIVE, "only `gridwright repo status` reads it")] = Field(
         default=None,
         description="How old a change may become that no object has, such as 2h: `gridwright repo status` "

@@ -43,6 +43,7 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
     libraries = _mapping(data, "libraries")
     places = list(_own_links(filesystems)) if sections else []
     linked: dict[str, list[str]] = {}
+    archives: dict[tuple[str, object], str] = {}
     for name, section in sections.items():
         library = section.get("library")
         if isinstance(library, str) and library not in libraries:
@@ -60,6 +61,9 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
         model = kind.spec_model
         by_itself = model.most_links if provider is None or provider.is_cloud else 0
         yield from _schedules(name, section, str(filesystems[filesystem].get("type")), by_itself)
+        if model.has_copytool:
+            first = archives.setdefault((filesystem, section.get("hsm_archive", 1)), name)
+            yield from _same_archive(name, first)
         if by_itself:
             linked.setdefault(filesystem, []).append(name)
         if model.is_node_local and _nodes(data) > 1:
@@ -73,6 +77,17 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
             )
     for filesystem, names in linked.items():
         yield from _links(filesystem, filesystems[filesystem], names)
+
+
+def _same_archive(name: str, first: str) -> Wrong:
+    if name != first:
+        yield (
+            ("repositories", name, "hsm_archive"),
+            FieldError(
+                f"repository {first} of the same Lustre has this archive: agents cannot tell them apart",
+                "write another number, such as hsm_archive: 2",
+            ),
+        )
 
 
 def _no_library(name: str, library: str, libraries: Mapping[str, Any]) -> Wrong:

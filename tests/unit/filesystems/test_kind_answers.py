@@ -240,6 +240,7 @@ def test_each_kind_says_which_way_contents_come_when_they_are_read() -> None:
     assert {name: way for name, way in ways.items() if way != "none"} == {
         "local": "events",
         "fsx-lustre": "service",
+        "lustre": "copytool",
     }
     assert {"lustre", "scale", "nfs", "moosefs", "managed"} <= set(ways)
     assert all(kind.lazy_load().why.strip() for kind in KINDS.values())

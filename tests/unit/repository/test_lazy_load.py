@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import fcntl
 import os
 import shutil
 import socket
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.lazy import gate, relay, systemd
+from gridwright.repository.lazy import control, gate, relay, systemd
 from gridwright.repository.lazy.fetching import Fetch, FetchQueue, ReadAhead, Urgency, runs
 from gridwright.repository.lazy.loaded_ranges import (
     MOST_CHUNKS,
@@ -228,3 +229,34 @@ def test_units_close_the_directory_early_and_keep_the_events(tmp_path: Path) -> 
 def test_a_directory_that_units_cannot_name_is_refused(directory: str) -> None:
     with pytest.raises(GridwrightError, match="no spaces"):
         unit_files("archive", directory, ["gridwright"])
+
+
+def test_what_killed_processes_left_in_run_goes_and_what_living_ones_have_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    monkeypatch.setattr(control, "RUN_DIRECTORY", run)
+    living, killed = tmp_path / "living", tmp_path / "killed"
+    lock = control.take_lock(str(living))
+    # A killed process leaves the files, and nobody has the lock.
+    os.close(control.take_lock(str(killed)))
+    next(each for each in run.glob("*.lock") if not is_held(each)).with_suffix(".socket").touch()
+    assert len(list(run.iterdir())) == 3
+
+    control.remove_left_behind()
+
+    assert [is_held(each) for each in run.iterdir()] == [True]
+    with pytest.raises(GridwrightError, match="another process serves it"):
+        control.take_lock(str(living))
+    control.give_lock_back(str(living), lock)
+    assert list(run.iterdir()) == []
+    os.close(control.take_lock(str(living)))
+
+
+def is_held(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

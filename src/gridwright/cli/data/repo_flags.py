@@ -47,6 +47,15 @@ class StoreFlags:
     bucket: Annotated[
         str | None, typer.Option(metavar="URL", help="Its bucket, with --directory: s3://bucket/prefix.")
     ] = None
+    hsm_archive: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=32,
+            help="With --directory: the archive of Lustre's HSM that it is, on a Lustre of one's own.",
+        ),
+    ] = None
     endpoint: Annotated[
         str | None,
         typer.Option(metavar="URL", help="The store, if it is not AWS's own or that of AWS_ENDPOINT_URL."),
@@ -199,7 +208,9 @@ def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
         )
     location = BucketLocation.parse(flags.bucket)
     url = f"s3://{location.bucket}" + (f"/{location.prefix}" if location.prefix else "")
-    return RepositorySettings(name or location.bucket, flags.directory.absolute(), url)
+    return RepositorySettings(
+        name or location.bucket, flags.directory.absolute(), url, archive_id=flags.hsm_archive
+    )
 
 
 @contextlib.contextmanager

@@ -73,7 +73,12 @@ def _settings(spec: GridSpec, name: str) -> RepositorySettings:
     found = spec.repositories[name]
     rpo_s = None if RECOVERY_POINT_MISSED in spec.silence else found.rpo
     return RepositorySettings(
-        name, spec.repository_directory(name), found.bucket, endpoint=found.endpoint, rpo_s=rpo_s
+        name,
+        spec.repository_directory(name),
+        found.bucket,
+        endpoint=found.endpoint,
+        archive_id=spec.hsm_archive(name),
+        rpo_s=rpo_s,
     )
 
 

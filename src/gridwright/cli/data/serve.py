@@ -33,6 +33,26 @@ class ServeFlags:
     directory: Annotated[
         Path | None, typer.Option(metavar="DIR", parser=read_path, help="Its directory, without a grid spec.")
     ] = None
+    bucket: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With --directory, on a Lustre of one's own: its bucket, s3://bucket/prefix.",
+        ),
+    ] = None
+    hsm_archive: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=32,
+            help="With --directory: the archive of Lustre's HSM that it is, on a Lustre of one's own.",
+        ),
+    ] = None
+    remove: Annotated[
+        bool,
+        typer.Option("--remove", help="Delete objects when Lustre's HSM asks for it (lfs hsm_remove)."),
+    ] = False
     endpoint: Annotated[
         str | None,
         typer.Option(metavar="URL", help="The store, if it is not AWS's own or that of AWS_ENDPOINT_URL."),
@@ -53,7 +73,7 @@ class ServeFlags:
 
 
 def run_serve(flags: ServeFlags) -> ExitStatus:
-    """Load what is read in a directory of names, range by range, until SIGTERM. For root, on ext4 and XFS.
+    """Load what is read in a directory of names, until SIGTERM. For root, on ext4, XFS and an own Lustre.
 
     Example: gridwright repo serve archive
     """
@@ -64,13 +84,20 @@ def run_serve(flags: ServeFlags) -> ExitStatus:
     if flags.directory is None:
         found = one_of_grid(load_placed(flags.grid), flags.name)
         flags = replace(
-            flags, name=found.name, directory=found.directory, endpoint=flags.endpoint or found.endpoint
+            flags,
+            name=found.name,
+            directory=found.directory,
+            bucket=found.bucket_url,
+            hsm_archive=found.archive_id,
+            endpoint=flags.endpoint or found.endpoint,
         )
     directory = str((flags.directory or Path()).absolute())
     if not 0 < values["patience_s"] <= 86400:
         raise input_error("a reader waits from 1 s to 24 h", where="--patience", remedy="write 60s")
     if flags.units:
         return _show_units(flags, directory)
+    if flags.hsm_archive is not None:
+        return _serve_lustre(flags, Path(directory), values["patience_s"])
     if flags.close:
         names = close_directory(directory)
         text = f"{directory}: {names} names" + (", closed to users" if names else "")
@@ -80,6 +107,38 @@ def run_serve(flags: ServeFlags) -> ExitStatus:
         return ExitStatus.DONE
     _refuse_clients(directory)
     serve(LazyService(directory, values["patience_s"], flags.endpoint))
+    return ExitStatus.DONE
+
+
+def _serve_lustre(flags: ServeFlags, directory: Path, patience_s: float) -> ExitStatus:
+    """Be an agent of Lustre's HSM. Raises GridwrightError."""
+    from gridwright.filesystems.mount_table import mount_of, parse_mounts
+    from gridwright.repository.copytool.service import CopytoolService, end_process, serve_copytool
+    from gridwright.repository.s3.connection import BucketLocation
+
+    mount = mount_of(str(directory), parse_mounts(text_of(Path("/proc/mounts")) or ""))
+    if mount is None or mount.type != "lustre":
+        raise environment_error(
+            "no Lustre is mounted there",
+            where=str(directory),
+            remedy="mount it first; without --hsm-archive directories of ext4 and XFS are served",
+        )
+    if flags.bucket is None or flags.hsm_archive is None:
+        raise input_error("which bucket?", where="--bucket", remedy="write --bucket s3://bucket/prefix")
+    if flags.close:
+        raise input_error(
+            "Lustre holds readers back by itself, so that nothing is closed",
+            where="--close",
+            remedy="leave it out",
+        )
+    location = BucketLocation.parse(flags.bucket)
+    url = f"s3://{location.bucket}" + (f"/{location.prefix}" if location.prefix else "")
+    serve_copytool(
+        CopytoolService(
+            directory, Path(mount.point), url, flags.hsm_archive, patience_s, flags.endpoint, flags.remove
+        )
+    )
+    end_process()
     return ExitStatus.DONE
 
 

@@ -109,10 +109,13 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         return without(filesystem, contribution, dead)
 
     def lazy_load(self) -> LazyLoad:
-        """Not without a copytool."""
+        """By a copytool of ours: Lustre holds a reader of a released file back."""
         from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
 
-        return LazyLoad(LazyLoadWay.NONE, "a reader waits for a copytool there, and Gridwright has none")
+        return LazyLoad(
+            LazyLoadWay.COPYTOOL,
+            "Lustre holds the reader of a released file back until a copytool has brought it",
+        )
 
     def stated_layout(self, filesystem: LustreFileSystem, library: Library) -> FileLayout | None:
         """The library's own, else by the stripe count of the file system."""

@@ -34,6 +34,7 @@ class LustreFileSystem(ServiceFileSystem):
     """Lustre on servers of one's own."""
 
     takes_layouts: ClassVar[bool] = True
+    has_copytool: ClassVar[bool] = True
 
     type: Annotated[Literal["lustre"], NEW_KIND] = Field(
         description="The kind of file system: lustre is Lustre on servers of one's own."

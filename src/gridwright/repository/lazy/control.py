@@ -73,6 +73,17 @@ class Controlled:
         listening.setblocking(False)
         return cls(group, lock, listening)
 
+    def close(self, directory: str) -> None:
+        """Leave nothing behind: socket and lock go while the lock is held, unless somebody has taken over."""
+        if not self.was_taken_over:
+            with contextlib.suppress(OSError):
+                _place(directory, "socket").unlink()
+        self.listening.close()
+        if self.was_taken_over:
+            os.close(self.lock)
+        else:
+            give_lock_back(directory, self.lock)
+
     def descriptors(self) -> Iterable[int]:
         """What to wait for."""
         return (self.listening.fileno(), *self._clients)
@@ -116,17 +127,45 @@ class Controlled:
 def take_lock(directory: str) -> int:
     """The lock of a directory's holder. Raises GridwrightError where another one has it."""
     RUN_DIRECTORY.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(_place(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    place = _place(directory, "lock")
+    while True:
+        lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise environment_error(
+                "another process serves it",
+                where=shown(directory),
+                remedy="end that one first (systemctl status shows it); its files are being served",
+            ) from None
+        # Whoever had it may have removed the file between our opening and our locking it.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), place.stat()):
+                return lock
         os.close(lock)
-        raise environment_error(
-            "another process serves it",
-            where=shown(directory),
-            remedy="end that one first (systemctl status shows it); its files are being served",
-        ) from None
-    return lock
+
+
+def give_lock_back(directory: str, lock: int) -> None:
+    """Let the next one have the lock, and leave nothing of it behind."""
+    with contextlib.suppress(OSError):
+        _place(directory, "lock").unlink()
+    os.close(lock)
+
+
+def remove_left_behind() -> None:
+    """Remove locks and sockets of processes that were killed: nobody holds their locks any more."""
+    for place in RUN_DIRECTORY.glob("*.lock"):
+        with contextlib.suppress(OSError):
+            lock = os.open(place, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Under its lock, since whoever takes it next looks whether the file is still there.
+                if os.path.samestat(os.fstat(lock), place.stat()):
+                    place.with_suffix(".socket").unlink(missing_ok=True)
+                    place.unlink()
+            finally:
+                os.close(lock)
 
 
 def take_place(directory: str) -> tuple[int, int | None]:

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.keys import shown
 from gridwright.repository.lazy import fanotify, gate, systemd
-from gridwright.repository.lazy.control import Controlled, take_lock, take_place
+from gridwright.repository.lazy.control import (
+    Controlled,
+    give_lock_back,
+    remove_left_behind,
+    take_lock,
+    take_place,
+)
 from gridwright.repository.lazy.holder import MOST_DESCRIPTORS, EventHolder, end_forgotten
 from gridwright.repository.lazy.journal import log
 from gridwright.repository.lazy.names import names_below
@@ -51,6 +57,7 @@ def serve(service: LazyService) -> None:
     new one.
     """
     lock, group = take_place(service.directory)
+    remove_left_behind()
     if group is None:
         group = systemd.kept_descriptor()
     is_adopted = group is not None
@@ -62,7 +69,7 @@ def close_directory(directory: str) -> int:
 
     Raises GridwrightError, also for one that is being served.
     """
-    os.close(take_lock(directory))
+    give_lock_back(directory, take_lock(directory))
     names = sum(1 for _ in _names(directory))
     if names:
         with _opened(directory) as opened:
@@ -103,6 +110,8 @@ def _serve(service: LazyService, lock: int, group: int, is_adopted: bool) -> Non
         control.gives_place = True
         if names_are_left and not systemd.keeps_descriptors():
             _linger(service.directory, holder, control)
+        else:
+            control.close(service.directory)
 
 
 def _linger(directory: str, holder: EventHolder, control: Controlled) -> None:
@@ -112,6 +121,7 @@ def _linger(directory: str, holder: EventHolder, control: Controlled) -> None:
     try:
         os.setsid()
         _refuse_until_closed(directory, holder, control)
+        control.close(directory)
     except BaseException as error:
         log(f"{shown(directory)}: {error}")
         raise

@@ -1,0 +1,248 @@
+"""What a copytool asks of liblustreapi, which comes with Lustre's client.
+
+Prototypes: lustre/include/lustre/lustreapi.h of Lustre 2.10 to 2.17; meaning: the manual pages
+llapi_hsm_copytool_register(3) and llapi_hsm_action_begin(3), and lustre/utils/liblustreapi_hsm.c. Every
+call gives 0 or a negative errno. ctypes lets other threads go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import (
+    POINTER,
+    byref,
+    c_bool,
+    c_char_p,
+    c_int,
+    c_long,
+    c_longlong,
+    c_uint64,
+    c_ulonglong,
+    c_void_p,
+)
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.repository.copytool.action_list import Fid, HsmAction, parse_action_list
+
+_NAME = "liblustreapi.so.1"
+RETRY = 2
+"""HP_FLAG_RETRY of lustre_user.h: the coordinator may hand the action out again, where its policy says so."""
+_O_NONBLOCK = os.O_NONBLOCK
+_LONGEST_PATH = 4096
+
+
+class _Extent(ctypes.Structure):
+    """`struct hsm_extent`: bytes from `offset`."""
+
+    _pack_ = 1
+    _fields_ = (("offset", c_uint64), ("length", c_uint64))
+
+
+class _Fid(ctypes.Structure):
+    _fields_ = (("sequence", c_uint64), ("object", ctypes.c_uint32), ("version", ctypes.c_uint32))
+
+
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", c_long), ("nanoseconds", c_long))
+
+
+class _Stat(ctypes.Structure):
+    """`struct stat` of 64-bit Linux on x86: asm/stat.h of linux-libc-dev 6.1."""
+
+    _fields_ = (
+        ("device", c_uint64), ("inode", c_uint64), ("links", c_uint64), ("mode", ctypes.c_uint32),
+        ("uid", ctypes.c_uint32), ("gid", ctypes.c_uint32), ("_pad", c_int), ("rdev", c_uint64),
+        ("size", c_long), ("block_size", c_long), ("blocks", c_long), ("atime", _Time), ("mtime", _Time),
+        ("ctime", _Time), ("_unused", c_long * 3),
+    )  # fmt: skip
+
+
+class _StatOfArm(ctypes.Structure):
+    """`struct stat` of 64-bit Arm: asm-generic/stat.h of linux-libc-dev 6.1."""
+
+    _fields_ = (
+        ("device", c_uint64), ("inode", c_uint64), ("mode", ctypes.c_uint32), ("links", ctypes.c_uint32),
+        ("uid", ctypes.c_uint32), ("gid", ctypes.c_uint32), ("rdev", c_uint64), ("_pad", c_uint64),
+        ("size", c_long), ("block_size", c_int), ("_pad2", c_int), ("blocks", c_long), ("atime", _Time),
+        ("mtime", _Time), ("ctime", _Time), ("_unused", c_int * 2),
+    )  # fmt: skip
+
+
+_STATS = {"x86_64": _Stat, "aarch64": _StatOfArm}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedFile:
+    """What Lustre is told of a file that is released from its beginning. Bytes, and ns since 1970."""
+
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    atime_ns: int
+    mtime_ns: int
+
+
+class LustreLibrary:
+    """The library, loaded once in a process."""
+
+    def __init__(self) -> None:
+        """Raises GridwrightError where it is not installed, or is not that of a known release."""
+        try:
+            self.calls = ctypes.CDLL(_NAME)
+        except OSError as error:
+            raise environment_error(
+                f"{_NAME} cannot be loaded: {error}",
+                remedy="install Lustre's client: package lustre-client (Red Hat) or lustre-client-utils "
+                "(Debian, Ubuntu)",
+            ) from error
+        self.stat = _STATS.get(os.uname().machine)
+        try:
+            self._declare()
+        except AttributeError as error:
+            raise environment_error(
+                f"{_NAME} has not all that a copytool asks for: {error}",
+                remedy="install the client of Lustre 2.10 or newer, built with HSM",
+            ) from error
+
+    def _declare(self) -> None:
+        handle = POINTER(c_void_p)
+        for name, arguments in {
+            "llapi_hsm_copytool_register": (handle, c_char_p, c_int, POINTER(c_int), c_int),
+            "llapi_hsm_copytool_unregister": (handle,),
+            "llapi_hsm_copytool_get_fd": (c_void_p,),
+            "llapi_hsm_copytool_recv": (c_void_p, POINTER(c_void_p), POINTER(c_int)),
+            "llapi_hsm_action_begin": (handle, c_void_p, c_char_p, c_int, c_int, c_bool),
+            "llapi_hsm_action_progress": (c_void_p, POINTER(_Extent), c_uint64, c_int),
+            "llapi_hsm_action_end": (handle, POINTER(_Extent), c_int, c_int),
+            "llapi_hsm_action_get_fd": (c_void_p,),
+            "llapi_hsm_import": (
+                c_char_p, c_int, c_void_p, c_ulonglong, c_int, c_int, c_int, c_char_p, POINTER(_Fid)
+            ),
+            "llapi_fid2path": (
+                c_char_p, c_char_p, c_char_p, c_int, POINTER(c_longlong), POINTER(c_int)
+            ),
+        }.items():  # fmt: skip
+            call = getattr(self.calls, name)
+            call.argtypes, call.restype = arguments, c_int
+
+    def import_released(self, path: bytes, archive_id: int, file: ReleasedFile) -> Fid:
+        """Make a file that is released: reading it waits for a copytool of that archive. Raises OSError.
+
+        Lustre makes the file first and releases it then, so give it a name that nobody looks for. Stripes
+        are the directory's: the restored content gets them.
+        """
+        if self.stat is None:
+            raise OSError(95, f"released files are not made on {os.uname().machine}")
+        stat = self.stat(mode=file.mode, uid=file.uid, gid=file.gid, size=file.size)
+        for name, ns in (("atime", file.atime_ns), ("mtime", file.mtime_ns)):
+            seconds, rest = divmod(ns, 1_000_000_000)
+            setattr(stat, name, _Time(seconds, rest))
+        fid = _Fid()
+        _done(self.calls.llapi_hsm_import(path, archive_id, byref(stat), 0, -1, 0, 0, None, byref(fid)))
+        return Fid(fid.sequence, fid.object, fid.version)
+
+
+class CopytoolHandle:
+    """A copytool that is registered for one archive of a mounted Lustre. One thread receives."""
+
+    def __init__(self, library: LustreLibrary, mount: Path, archive_id: int) -> None:
+        """Raises GridwrightError where Lustre refuses."""
+        self._library = library.calls
+        self._handle = c_void_p()
+        self.mount = mount
+        archives = (c_int * 1)(archive_id)
+        code = self._library.llapi_hsm_copytool_register(
+            byref(self._handle), os.fsencode(mount), 1, archives, _O_NONBLOCK
+        )
+        if code < 0:
+            raise _not_registered(mount, -code)
+        self.descriptor = self._library.llapi_hsm_copytool_get_fd(self._handle)
+        """Can be read when there is something to receive."""
+
+    def receive(self) -> list[HsmAction]:
+        """Actions that have come; none where none has.
+
+        Raises OSError: ESHUTDOWN where Lustre is unmounted; ActionListError for a list that cannot be read.
+        """
+        found, size = c_void_p(), c_int()
+        try:
+            _done(self._library.llapi_hsm_copytool_recv(self._handle, byref(found), byref(size)))
+        except BlockingIOError:
+            return []
+        # The buffer is the library's until the next call.
+        return parse_action_list(ctypes.string_at(found, size.value) if found else b"")
+
+    def begin(self, action: HsmAction, *, only_to_refuse: bool = False) -> BegunAction:
+        """Begin an action; with `only_to_refuse` no volatile file is made. Raises OSError."""
+        begun = c_void_p()
+        _done(
+            self._library.llapi_hsm_action_begin(
+                byref(begun), self._handle, action.item, -1, 0, only_to_refuse
+            )
+        )
+        return BegunAction(self._library, begun, action)
+
+    def fid_path(self, fid: Fid) -> bytes:
+        """A path by which the file is reached, whatever its names."""
+        return os.fsencode(self.mount / ".lustre" / "fid" / str(fid))
+
+    def path_of(self, fid: Fid) -> bytes:
+        """The first name of a file, relative to the mount. Raises OSError."""
+        path = ctypes.create_string_buffer(_LONGEST_PATH)
+        record, link = c_longlong(-1), c_int(0)
+        mount = os.fsencode(self.mount)
+        _done(
+            self._library.llapi_fid2path(
+                mount, str(fid).encode(), path, _LONGEST_PATH, byref(record), byref(link)
+            )
+        )
+        return path.value.lstrip(b"/")
+
+    def close(self) -> None:
+        """Tell Lustre that nothing is to be sent any more."""
+        if self._handle:
+            self._library.llapi_hsm_copytool_unregister(byref(self._handle))
+
+
+class BegunAction:
+    """An action under way. Progress and end may come from several threads, one at a time."""
+
+    def __init__(self, library: ctypes.CDLL, begun: c_void_p, action: HsmAction) -> None:
+        self._library = library
+        self._begun = begun
+        self.action = action
+
+    def open_content(self) -> int:
+        """A descriptor, the caller's: of the file to be archived, or of the one that gets what is restored.
+
+        Raises OSError.
+        """
+        return _done(self._library.llapi_hsm_action_get_fd(self._begun))
+
+    def progress(self, offset: int, length: int, total: int) -> None:
+        """Tell what was moved since the last time. Raises OSError: ECANCELED where it was cancelled."""
+        _done(self._library.llapi_hsm_action_progress(self._begun, byref(_Extent(offset, length)), total, 0))
+
+    def end(self, length: int, error: int, *, may_retry: bool = False) -> None:
+        """End it: with 0 the content is in place, else with an errno. Raises OSError."""
+        flags = RETRY if may_retry else 0
+        _done(self._library.llapi_hsm_action_end(byref(self._begun), byref(_Extent(0, length)), flags, error))
+
+
+def _done(code: int) -> int:
+    if code < 0:
+        raise OSError(-code, os.strerror(-code))
+    return code
+
+
+def _not_registered(mount: Path, number: int) -> GridwrightError:
+    return environment_error(
+        f"Lustre takes no copytool here: {os.strerror(number)}",
+        where=str(mount),
+        remedy="run it as root on a client that mounts Lustre, and have HSM enabled on the servers: "
+        "lctl set_param -P mdt.*.hsm_control=enabled",
+    )

@@ -1,0 +1,98 @@
+"""Serving a repository on a Lustre of one's own, as one of its agents."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.errors import environment_error
+from gridwright.repository.copytool.agent import THREADS, CopytoolAgent
+from gridwright.repository.copytool.carrying import Carrier, relative_directory
+from gridwright.repository.copytool.liblustreapi import CopytoolHandle, LustreLibrary
+from gridwright.repository.keys import shown
+from gridwright.repository.lazy import systemd
+from gridwright.repository.lazy.control import give_lock_back, remove_left_behind, take_lock
+from gridwright.repository.lazy.journal import log
+from gridwright.repository.lazy.process import descriptor_of_orders_to_stop
+from gridwright.repository.store import ObjectStore
+
+PATIENCE_S = 60.0
+"""How long a reader waits while nothing comes from the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopytoolService:
+    """What an agent serves, and how."""
+
+    directory: Path
+    mount: Path
+    """Where the Lustre of the directory is mounted."""
+    bucket_url: str
+    archive_id: int
+    patience_s: float = PATIENCE_S
+    endpoint_url: str | None = None
+    removes: bool = False
+    """Whether objects are deleted when Lustre asks for it."""
+    threads: int = THREADS
+
+
+def serve_copytool(service: CopytoolService) -> None:
+    """Carry out what the coordinator asks for, until SIGTERM or SIGINT.
+
+    Raises GridwrightError: no liblustreapi, no Lustre, HSM off, or another agent of this node serves it.
+    """
+    library = LustreLibrary()
+    stop = descriptor_of_orders_to_stop(signal.SIGTERM, signal.SIGINT)
+    try:
+        relative = relative_directory(service.directory, service.mount)
+    except ValueError:
+        raise environment_error(
+            f"{shown(str(service.directory))} does not lie below it", where=str(service.mount)
+        ) from None
+    lock = take_lock(str(service.directory))
+    remove_left_behind()
+    try:
+        stores = BucketStores(service.endpoint_url)
+        stores(service.bucket_url.removeprefix("s3://").partition("/")[0])
+        handle = CopytoolHandle(library, service.mount, service.archive_id)
+        try:
+            carrier = Carrier(
+                handle, stores, relative, service.bucket_url, service.patience_s, service.removes,
+                threading.Event(),
+            )  # fmt: skip
+            agent = CopytoolAgent(carrier, log, service.threads)
+            log(f"{shown(str(service.directory))}: an agent of HSM archive {service.archive_id}; serving")
+            systemd.tell("READY=1")
+            agent.run(stop)
+            systemd.tell("STOPPING=1")
+        finally:
+            handle.close()
+    finally:
+        give_lock_back(str(service.directory), lock)
+
+
+class BucketStores:
+    """Stores by bucket, connected to when the first file of one is asked for."""
+
+    def __init__(self, endpoint_url: str | None) -> None:
+        self._endpoint_url = endpoint_url
+        self._lock = threading.Lock()
+        self._stores: dict[str, ObjectStore] = {}
+
+    def __call__(self, bucket: str) -> ObjectStore:
+        """The store of a bucket. Raises GridwrightError."""
+        from gridwright.repository.s3.connection import connect
+        from gridwright.repository.s3.s3_store import S3Store
+
+        with self._lock:
+            if bucket not in self._stores:
+                self._stores[bucket] = S3Store(connect(bucket, endpoint_url=self._endpoint_url))
+            return self._stores[bucket]
+
+
+def end_process() -> None:
+    """End at once: threads that wait for the store or for Lustre must not keep the process."""
+    os._exit(0)

@@ -1,0 +1,93 @@
+"""Copytools of Gridwright as processes, with the double of liblustreapi in the place of Lustre's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.hsm_double.coordinator import Coordinator
+
+_PROGRAM = """
+import json, sys
+from pathlib import Path
+from gridwright.errors import GridwrightError
+from gridwright.repository.copytool import carrying
+from gridwright.repository.copytool.service import CopytoolService, serve_copytool
+from gridwright.repository.lazy import control
+given = json.loads(sys.argv[1])
+control.RUN_DIRECTORY = Path(given.pop("run"))
+carrying.BEAT_S = given.pop("beat_s")
+given["directory"], given["mount"] = Path(given["directory"]), Path(given["mount"])
+try:
+    serve_copytool(CopytoolService(**given))
+except GridwrightError as error:
+    print(error, file=sys.stderr)
+    raise SystemExit(int(error.status))
+"""
+
+
+@dataclass
+class AgentProcess:
+    """One agent."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def said(self) -> str:
+        """Its log so far."""
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, text: str, seconds: float = 30) -> None:
+        """Wait until its log has a text."""
+        end = time.monotonic() + seconds
+        while text not in self.said():
+            assert time.monotonic() < end, self.said()
+            assert self.process.poll() is None or text in self.said(), self.said()
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it as a lost node ends."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def agent(
+    coordinator: Coordinator, library: Path, store: dict[str, str], run: Path, **more: object
+) -> Iterator[AgentProcess]:
+    """An agent until the end of the block. `run` stands for /run/gridwright of a node."""
+    import json
+
+    given = {
+        "directory": str(coordinator.mount), "mount": str(coordinator.mount), "bucket_url": "s3://site/prod",
+        "archive_id": 1, "run": str(run), "beat_s": 0.2, **more,
+    }  # fmt: skip
+    log = run.parent / f"{run.name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, json.dumps(given)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **store, **coordinator.environment, "LD_LIBRARY_PATH": str(library)},
+        )
+    made = AgentProcess(process, log)
+    try:
+        made.wait_for("; serving")
+        yield made
+    except BaseException as error:
+        error.add_note(made.said())
+        raise
+    finally:
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        process.kill()
+        process.wait()

@@ -1,0 +1,93 @@
+"""Lists of actions as Lustre writes them, and which action of many is next."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridwright.repository.copytool.action_list import ActionListError, HsmAction, HsmVerb, parse_action_list
+from gridwright.repository.copytool.window import MOST_WAITING, ActionWindow
+
+FIDS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+ITEMS = st.lists(
+    st.tuples(st.sampled_from(HsmVerb), FIDS, st.integers(0, 2**64 - 1), st.binary(max_size=20)), max_size=5
+)
+
+
+def written(
+    name: bytes, items: list[tuple[HsmVerb, tuple[int, int, int], int, bytes]], version: int = 1
+) -> bytes:
+    """A list in the layout of lustre_user.h, written independently of its reader."""
+    data = struct.pack("=IIQQII", version, len(items), 1, 0, 7, 0) + name + b"\0"
+    for verb, fid, cookie, more in items:
+        data += bytes(-len(data) % 8)
+        data += struct.pack("=II", 72 + len(more), verb) + struct.pack("=QII", *fid) * 2
+        data += struct.pack("=QQQQ", 0, 2**64 - 1, cookie, 0) + more
+    return data
+
+
+@given(st.binary(max_size=8).filter(lambda name: b"\0" not in name), ITEMS)
+def test_every_action_of_a_list_is_read_whatever_data_it_carries(
+    name: bytes, items: list[tuple[HsmVerb, tuple[int, int, int], int, bytes]]
+) -> None:
+    read = parse_action_list(written(name, items))
+    assert [(each.verb, each.cookie, each.archive_id) for each in read] == [(v, c, 7) for v, _, c, _ in items]
+    for action, (_, fid, _, more) in zip(read, items, strict=True):
+        assert str(action.fid) == ":".join(f"{part:#x}" for part in fid)
+        assert action.item.endswith(more)
+        assert len(action.item) == 72 + len(more)
+
+
+@given(ITEMS.filter(bool), st.data())
+def test_a_list_that_is_cut_or_is_of_another_version_is_refused_as_a_whole(
+    items: list[tuple[HsmVerb, tuple[int, int, int], int, bytes]], data: st.DataObject
+) -> None:
+    whole = written(b"FS", items)
+    with pytest.raises(ActionListError):
+        parse_action_list(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(ActionListError, match="version 2"):
+        parse_action_list(written(b"FS", items, version=2))
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    try:
+        parse_action_list(data)
+    except ActionListError:
+        return
+
+
+def action(verb: HsmVerb, cookie: int) -> HsmAction:
+    (made,) = parse_action_list(written(b"FS", [(verb, (1, cookie, 0), cookie, b"")]))
+    return made
+
+
+def test_restores_come_first_and_others_never_take_all_threads() -> None:
+    window = ActionWindow(most_others=1)
+    archives = [action(HsmVerb.ARCHIVE, number) for number in range(3)]
+    restores = [action(HsmVerb.RESTORE, number) for number in (10, 11)]
+    for each in (*archives, *restores):
+        assert window.put(each)
+    assert [window.take(), window.take(), window.take()] == [*restores, archives[0]]
+    # A second archive would wait for the first; a restore does not.
+    late = action(HsmVerb.RESTORE, 12)
+    window.put(late)
+    assert window.take() == late
+    window.done(archives[0])
+    assert window.take() == archives[1]
+    assert window.withdraw(2) == archives[2]
+    assert window.withdraw(2) is None
+    assert window.close() == []
+    assert window.take() is None
+
+
+def test_of_archives_so_many_wait_and_a_restore_always_may() -> None:
+    window = ActionWindow(most_others=1)
+    archive = action(HsmVerb.ARCHIVE, 1)
+    assert all(window.put(archive) for _ in range(MOST_WAITING))
+    assert not window.put(archive)
+    assert window.put(action(HsmVerb.RESTORE, 2))
+    assert len(window.close()) == MOST_WAITING + 1
