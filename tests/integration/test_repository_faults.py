@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import shutil
@@ -326,39 +325,6 @@ def test_an_order_to_stop_ends_an_export_at_once(
     let_go.set()
     assert b"Traceback" not in said, said.decode()
     assert process.returncode in (130, 143, -15), said.decode()
-
-
-@pytest.mark.parametrize("call", ["open", "scandir", "stat"])
-def test_what_cannot_be_looked_at_is_not_taken_for_deleted(
-    library: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    broken = {library / "broken" / name for name in ("one", "two")}
-    (library / "broken" / "below").mkdir(parents=True)
-    for each in (*broken, library / "broken" / "below" / "three", library / "gone"):
-        each.write_bytes(b"content")
-    run(library, server, lambda each: export(each, ExportOptions()), url)
-    before = objects(server, url)
-    (library / "gone").unlink()
-    inodes = {each.lstat().st_ino for each in ((library / "broken"), *broken)}
-    real = getattr(os, call)
-
-    def failing(path: object, *args: object, **more: object) -> object:
-        if call == "stat":
-            where = isinstance(path, bytes) and path in (b"one", b"two")
-        elif call == "open":
-            where = path == b"." and os.fstat(more["dir_fd"]).st_ino in inodes  # type: ignore[arg-type]
-        else:
-            where = isinstance(path, int) and os.fstat(path).st_ino in inodes
-        if where:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(path, *args, **more)
-
-    monkeypatch.setattr(f"gridwright.repository.scan.os.{call}", failing)
-    report = run(library, server, lambda each: export(each, ExportOptions(deletions=True)), url)
-    monkeypatch.undo()
-    assert any("broken" in name for name, _ in report.problems)
-    assert report.done["deleted from the bucket"].count == 1
-    assert objects(server, url) == {key: size for key, size in before.items() if key != "gone"}
 
 
 def test_a_file_that_is_there_again_keeps_its_object(

@@ -1,6 +1,7 @@
 //! `gridwright._native`: the core crates for Python. Configurations and outcomes cross as JSON;
 //! long calls release the interpreter.
 
+mod changes;
 mod flow;
 mod launcher;
 mod layout;
@@ -140,6 +141,8 @@ impl WithErrno for PyOSError {
 mod _native {
     #[pymodule_export]
     use super::Phase;
+    #[pymodule_export]
+    use super::changes::{TreeWalk, WalkedFile};
     #[pymodule_export]
     use super::flow::solve_flows;
     #[pymodule_export]

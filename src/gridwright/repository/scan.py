@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from gridwright.repository.below import is_part, kind_of
-from gridwright.repository.keys import RESERVED, shown
+from gridwright.repository.below import kind_of
+from gridwright.repository.keys import shown
 from gridwright.repository.known import GONE, KnownFile, is_hidden
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
-_BATCH = 1000
+if TYPE_CHECKING:
+    from gridwright.repository.walking import FileStatus, WalkedFile
 
 
 class Action(StrEnum):
@@ -33,121 +35,60 @@ class Action(StrEnum):
     DELETE = "deleted from the bucket"
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedFile:
-    """A file, a directory or a link of a scan."""
-
-    path: bytes
-    status: os.stat_result
-
-
-def walk(
-    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, unread: set[bytes]
-) -> Iterator[list[ScannedFile]]:
-    """Everything below the repository's directory, each directory after the one that it lies in.
-
-    What cannot be read, what has no object, and other file systems are problems of the report. Gridwright's
-    own files are left out. Paths that nobody could look at are added to `unread`: nothing at or below them is
-    known to be gone.
-    """
-    root = os.fstat(opened.below.root)
-    waiting: list[bytes] = [b""]
-    if not chosen:
-        yield [ScannedFile(b"", root)]
-    while waiting:
-        directory = waiting.pop()
-        found: list[ScannedFile] = []
-        for path, status in _entries(opened, directory, report, unread):
-            if stat.S_ISDIR(status.st_mode):
-                if status.st_dev != root.st_dev:
-                    report.problem(path, "another file system is mounted there, and left out")
-                    unread.add(path)
-                    continue
-                if _leads_to(path, chosen):
-                    waiting.append(path)
-            if is_chosen(path, chosen):
-                found.append(ScannedFile(path, status))
-        yield found
-
-
-def _leads_to(directory: bytes, chosen: Sequence[bytes]) -> bool:
-    return is_chosen(directory, chosen) or any(each.startswith(directory + b"/") for each in chosen)
-
-
-def _entries(
-    opened: OpenRepository, directory: bytes, report: RepositoryReport, unread: set[bytes]
-) -> Iterator[tuple[bytes, os.stat_result]]:
-    """Names of a directory with their status, in the order of names."""
-    try:
-        if directory:
-            parent, name = opened.below.parent(directory + b"/.")
-            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-        else:
-            descriptor = os.dup(opened.below.root)
-    except OSError as error:
-        unread.add(directory)
-        report.problem(directory, f"the directory cannot be read: {error.strerror}")
-        return
-    try:
-        names = _names(descriptor)
-        if names is None:
-            unread.add(directory)
-            report.problem(directory, "the directory cannot be read: its list of names broke off")
-            return
-        for name in names:
-            if is_part(name) or (not directory and name == RESERVED.encode()):
-                continue
-            path = directory + b"/" + name if directory else name
-            try:
-                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                unread.add(path)
-                report.problem(path, f"it cannot be looked at: {error.strerror}")
-                continue
-            if stat.S_IFMT(status.st_mode) not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
-                report.notes.append(f"{shown(path)} is {kind_of(status.st_mode)}: it has no object")
-                continue
-            yield path, status
-    finally:
-        os.close(descriptor)
-
-
-def _names(descriptor: int) -> list[bytes] | None:
-    """Names of an open directory, sorted; None where they could not all be read."""
-    try:
-        with os.scandir(descriptor) as entries:
-            return sorted(os.fsencode(each.name) for each in entries)
-    except OSError:
-        return None
-
-
 def find_changes(
     opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, *, deletions: bool
 ) -> dict[str, tuple[int, int]]:
-    """Scan, and keep as work what an export has to do; how much, and its bytes, by action."""
-    known, unread = opened.known, set[bytes]()
-    for found in walk(opened, chosen, report, unread):
-        for start in range(0, len(found), _BATCH):
-            some = found[start : start + _BATCH]
-            work = [(each.path, *_action(opened, each)) for each in some]
-            known.mark(each.path for each in some)
-            known.add_work((path, action, size, None) for path, action, size in work if action is not None)
+    """Scan, and keep as work what an export has to do; how much, and its bytes, by action.
+
+    What cannot be read, what has no object, and other file systems are problems and notes of the report.
+    """
+    known = opened.known
+    if not chosen:
+        known.mark([b""])
+        _keep_work(opened, [(b"", os.fstat(opened.below.root))])
+    unread = set[bytes]()
+    try:
+        for walked, troubles in walk_below(opened.below.root, chosen):
+            for trouble in troubles:
+                report.problem(trouble.path, trouble.why)
+                unread.add(trouble.path)
+            found = [(each.path, each) for each in walked if _has_object(each, report)]
+            known.mark(path for path, _ in found)
+            stamps = known.stamps([path for path, _ in found])
+            touched = [(path, each) for path, each in found if stamps.get(path) != _stamp(each)]
+            _keep_work(opened, touched)
+    except OSError as error:
+        unread.add(b"")
+        report.problem(b"", UnreadDirectory(b"", error.errno).why)
     _find_gone(opened, chosen, unread, deletions=deletions, report=report)
     return known.count_work()
 
 
-def _action(opened: OpenRepository, found: ScannedFile) -> tuple[Action | None, int]:
-    status = found.status
-    if not found.path and opened.cover.is_closed:
+def _has_object(walked: WalkedFile, report: RepositoryReport) -> bool:
+    if is_kept(walked.st_mode):
+        return True
+    report.notes.append(f"{shown(walked.path)} is {kind_of(walked.st_mode)}: it has no object")
+    return False
+
+
+def _stamp(status: FileStatus) -> tuple[int, int, int]:
+    return stat.S_IFMT(status.st_mode), status.st_ctime_ns, status.st_ino
+
+
+def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]) -> None:
+    work = [(path, *_action(opened, path, status)) for path, status in found]
+    opened.known.add_work((path, action, size, None) for path, action, size in work if action is not None)
+
+
+def _action(opened: OpenRepository, path: bytes, status: FileStatus) -> tuple[Action | None, int]:
+    if not path and opened.cover.is_closed:
         # What it has now is no user's will.
         return None, 0
     size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
-    return action_for(status, opened.known.get(found.path)), size
+    return action_for(status, opened.known.get(path)), size
 
 
-def action_for(status: os.stat_result, row: KnownFile | None) -> Action | None:
+def action_for(status: FileStatus, row: KnownFile | None) -> Action | None:
     """What the status of a file means beside what is known of it."""
     if row is None or stat.S_IFMT(row.mode) != stat.S_IFMT(status.st_mode):
         return Action.SEND
@@ -173,8 +114,8 @@ def _find_gone(
 ) -> None:
     """Rows that the scan has not found: their objects go when that is wanted, and are left else.
 
-    None of these is a row that came from the bucket, of a file that never was here, nor one of a path that
-    the scan could not look at.
+    A row that came from the bucket, of a file that never was here, is none of these; nor is one below a
+    directory that was not read.
     """
     left = 0
     batch: list[tuple[bytes, str, int, bytes | None]] = []

@@ -1,0 +1,67 @@
+"""Walks through the files below a directory, by threads of the native part: each name with its status."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gridwright import _native
+from gridwright._native import WalkedFile
+from gridwright.repository.below import PART
+from gridwright.repository.keys import RESERVED
+
+__all__ = ["FileStatus", "UnreadDirectory", "WalkedFile", "is_kept", "walk_below"]
+
+FileStatus: TypeAlias = os.stat_result | WalkedFile
+"""What `os.stat` says of a file, and what the native walk does, under the same names."""
+THREADS = 8
+"""More than cores: on a network each question for a status is a round trip."""
+_PATIENCE_S = 0.2
+"""How long a signal may wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadDirectory:
+    """A directory that was not walked through."""
+
+    path: bytes
+    errno: int | None
+    """Why it could not be read; None where another file system is mounted there."""
+
+    @property
+    def why(self) -> str:
+        """For people."""
+        if self.errno is None:
+            return "another file system is mounted there, and left out"
+        return f"the directory cannot be read: {os.strerror(self.errno)}"
+
+
+def walk_below(
+    root: int,
+    chosen: Sequence[bytes] = (),
+    *,
+    waiting: Callable[[_native.TreeWalk], None] = lambda _walk: None,
+) -> Iterator[tuple[list[WalkedFile], list[UnreadDirectory]]]:
+    """Everything below an open directory in batches, each directory before what lies in it.
+
+    Gridwright's own files are left out, and so are other file systems. `waiting` is called each time that
+    nothing has come for a moment. Raises OSError where the walk cannot be begun.
+    """
+    walk = _native.TreeWalk(root, list(chosen), PART, RESERVED.encode(), THREADS)
+    try:
+        while (batch := walk.next(_PATIENCE_S)) is not None:
+            files, troubles = batch
+            if files or troubles:
+                yield files, [UnreadDirectory(path, errno) for path, errno in troubles]
+            else:
+                waiting(walk)
+    finally:
+        walk.stop()
+
+
+def is_kept(mode: int) -> bool:
+    """Whether a mode is that of what objects are made of: files, directories and symbolic links."""
+    return stat.S_IFMT(mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
