@@ -24,7 +24,7 @@ from gridwright.spec.schedule import Schedule
 GROUP, ROLE, ALARM = "RepositorySchedules", "RepositoryRole", "RepositoryTasks"
 _TARGET = "arn:${AWS::Partition}:scheduler:::aws-sdk:fsx:createDataRepositoryTask"
 _TRIES, _LONGEST_AGE_S, _SHORTEST_AGE_S = 185, 86_400, 60
-"""What a schedule may have of tries, and seconds for them (EventBridge Scheduler API Reference, RetryPolicy)."""
+"""Tries that a schedule may have, and seconds for them (EventBridge Scheduler API Reference, RetryPolicy)."""
 
 
 def timed_directories(spec: GridSpec, names: list[str]) -> list[LinkedDirectory]:
@@ -61,9 +61,7 @@ def rate_of(schedule: Schedule) -> str:
     raise AssertionError(minutes)
 
 
-def _schedule(
-    spec: GridSpec, directory: LinkedDirectory, what: str, often: Schedule
-) -> scheduler.Schedule:
+def _schedule(spec: GridSpec, directory: LinkedDirectory, what: str, often: Schedule) -> scheduler.Schedule:
     build = export_request if what == "Export" else import_request
     # What names an invocation is its token: a request that AWS itself repeats starts no second task.
     request = build(directory, (), token="<aws.scheduler.execution-id>")  # noqa: S106 - no secret
@@ -79,9 +77,7 @@ def _schedule(
             Input=_input(request, logical_id(directory.filesystem)),
             RetryPolicy=scheduler.RetryPolicy(
                 MaximumRetryAttempts=_TRIES,
-                MaximumEventAgeInSeconds=min(
-                    _LONGEST_AGE_S, max(_SHORTEST_AGE_S, int(often.period_s or 0))
-                ),
+                MaximumEventAgeInSeconds=min(_LONGEST_AGE_S, max(_SHORTEST_AGE_S, int(often.period_s or 0))),
             ),
         ),
     )

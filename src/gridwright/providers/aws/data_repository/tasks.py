@@ -86,7 +86,9 @@ class Tasks:
         """All that AWS still knows of, those that were made last first."""
         names = [{"Name": "file-system-id", "Values": [self.filesystem_id]}]
         self.requests += 1
-        found = self.cloud.listed("fsx", "describe_data_repository_tasks", "DataRepositoryTasks", Filters=names)
+        found = self.cloud.listed(
+            "fsx", "describe_data_repository_tasks", "DataRepositoryTasks", Filters=names
+        )
         yield from sorted(map(task_of, found), key=lambda task: task.created, reverse=True)
 
     def run(self, request: Mapping[str, Any]) -> Task:
@@ -113,8 +115,8 @@ class Tasks:
                     raise
                 if self.clock() - begun >= LONGEST_TURN_S:
                     raise environment_error(
-                        f"another task works on {self.filesystem_id}, for {LONGEST_TURN_S / 3600:.0f} hour now",
-                        remedy="look at it with gridwright repo status, and run the same command when it ended",
+                        f"another task works on {self.filesystem_id} for an hour now",
+                        remedy="look at it with gridwright repo status; run the same command when it ended",
                     ) from None
             if not is_told:
                 self.say(f"waiting for another task of {self.filesystem_id}")
@@ -126,7 +128,9 @@ class Tasks:
         pause, told = FIRST_WAIT_S, ""
         while task.is_under_way:
             task = self._look(task)
-            progress = f"{task.id}: {task.state.lower()}, {task.succeeded + task.failed} of {task.total} files"
+            progress = (
+                f"{task.id}: {task.state.lower()}, {task.succeeded + task.failed} of {task.total} files"
+            )
             if progress != told:
                 self.say(progress + (f", {task.failed} failed" if task.failed else ""))
                 told, pause = progress, FIRST_WAIT_S
@@ -144,7 +148,7 @@ class Tasks:
         return task_of(tasks[0])
 
     def _cancel(self, identifier: str) -> None:
-        """Have AWS end it: what was moved stays, and what is under way is finished (CancelDataRepositoryTask)."""
+        """Have AWS end it: what it did stays, and what is under way is finished (CancelDataRepositoryTask)."""
 
         def ask() -> None:
             with suppress(GridwrightError):
