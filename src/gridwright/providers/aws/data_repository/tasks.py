@@ -148,7 +148,7 @@ class Tasks:
         return task_of(tasks[0])
 
     def _cancel(self, identifier: str) -> None:
-        """Have AWS end it: what it did stays, and what is under way is finished (CancelDataRepositoryTask)."""
+        """Have AWS end it: what it did stays, and files under way are finished (CancelDataRepositoryTask)."""
 
         def ask() -> None:
             with suppress(GridwrightError):
