@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "providers": frozenset(
         {
             *("yamltext", "spec", "catalog", "filesystems", "model", "setup", "node_programs"),
-            *("schedulers", "services", "report"),
+            *("schedulers", "services", "report", "repository"),
         }
     ),
 }

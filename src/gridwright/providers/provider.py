@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost
     from gridwright.filesystems.site import Site
     from gridwright.providers.caller import Caller
+    from gridwright.providers.linked import LinkedRepository
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.outage import MachineOutage
     from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
+    from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
+    from gridwright.spec.linked import LinkedDirectory
     from gridwright.spec.model import GridSpec
 
 
@@ -238,6 +241,19 @@ class Provider(ProviderKind):
             f"gridwright {verb} is for machines that are paid by the hour, and provider {self.name} has none",
             where=str(spec.file) if spec.file else None,
             remedy="gridwright lab power switches nodes of a lab off and on; those of a site are the site's",
+        )
+
+    def linked_repository(
+        self, spec: GridSpec, directory: LinkedDirectory, store: ObjectStore, caller: Caller
+    ) -> LinkedRepository:
+        """A repository that a service of this cloud carries, whose objects are in `store`. Asks nobody yet.
+
+        Raises GridwrightError (INPUT) where no service of it does.
+        """
+        raise input_error(
+            f"no service of provider {self.name} carries repository {directory.name}",
+            where=str(spec.file) if spec.file else None,
+            remedy="remove repository: of the file system, and name the bucket under repositories",
         )
 
     def refuse(self, spec: GridSpec, verb: str) -> NoReturn:

@@ -15,6 +15,7 @@ PER_LISTING = 1000
 """Keys that one listing has at most (Amazon S3 API Reference, ListObjectsV2)."""
 REQUESTS_PER_S = {"put": 3500.0, "get": 5500.0}
 """What S3 promises of a prefix before it splits it (AWS Knowledge Center, s3-object-key-naming-pattern)."""
+RESTORE = "full restore: names and contents"
 NOT_IN_IT = (
     "One node carries all. Names, latency and other load come on top; S3 may split a busy prefix.",
     "Requests at list prices of S3 Standard in us-east-1, of November 2025; traffic is left out.",
@@ -75,8 +76,7 @@ def forecast(
         each = 1 if mean <= PART_BYTES else math.ceil(mean / PART_BYTES) + 2
         sent = {"put": objects * each}
         got = {"get": objects * max(1, math.ceil(mean / PART_BYTES))}
-        # A restore lists the bucket and reads the manifest before it brings contents.
-        listed = {"get": got["get"] + 1, "list": math.ceil(objects / PER_LISTING)}
+        listed = _restore_requests(size, objects)
     return RepositoryForecast(
         repository,
         size,
@@ -84,16 +84,29 @@ def forecast(
         (
             _transfer("export of all files", size, sent, "put", out),
             _transfer("warm-up: contents of names that are there", size, got, "get", back),
-            _transfer("full restore: names and contents", size, listed, "get", back),
+            _transfer(RESTORE, size, listed, "get", back),
         ),
     )
+
+
+def restore_forecast(size: int, objects: int, back: Sequence[TransferLimit] = ()) -> TransferForecast:
+    """Forecast of a full restore; without limits the store alone bounds it, and it takes longer in fact."""
+    return _transfer(RESTORE, size, _restore_requests(size, objects), "get", back)
+
+
+def _restore_requests(size: int, objects: int) -> Mapping[str, int]:
+    """A restore lists the bucket and reads the manifest before it brings contents."""
+    parts = max(1, math.ceil(size / max(1, objects) / PART_BYTES))
+    return {"get": objects * parts + 1, "list": math.ceil(objects / PER_LISTING)}
 
 
 def _transfer(
     what: str, size: int, requests: Mapping[str, int] | None, kind: str, limits: Sequence[TransferLimit]
 ) -> TransferForecast:
-    slowest = min(limits, key=lambda limit: limit.bytes_per_s)
-    seconds, bound_by = size / slowest.bytes_per_s, slowest.what
+    slowest = min(limits, key=lambda limit: limit.bytes_per_s, default=None)
+    seconds, bound_by = (
+        (0.0, "nothing known") if slowest is None else (size / slowest.bytes_per_s, slowest.what)
+    )
     if requests is not None and (wait := requests[kind] / REQUESTS_PER_S[kind]) > seconds:
         seconds, bound_by = wait, f"{REQUESTS_PER_S[kind]:.0f} requests a second, S3's promise of one prefix"
     return TransferForecast(what, seconds, bound_by, requests, None if requests is None else cost(requests))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from gridwright.errors import Finding
 from gridwright.repository.below import at
+from gridwright.repository.forecast import TransferLimit, restore_forecast
 from gridwright.repository.references import StateError, read_state
-from gridwright.repository.request_prices import cost
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.units import format_bytes
@@ -51,6 +52,9 @@ class RepositoryStatus:
     restore_requests: int = 0
     restore_usd: float = 0.0
     """Requests of a full restore at list prices, without traffic."""
+    restore_s: float = 0.0
+    """Seconds of a full restore at least."""
+    restore_bound_by: str = ""
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -99,7 +103,7 @@ class RepositoryStatus:
             f"  objects gone         {self.gone_objects}, whose files are there",
             f"  last whole export    {when}",
             f"  oldest change that no object has: {point}{wanted}",
-            f"  full restore: {self.restore_requests} requests, {self.restore_usd:.2f} USD, and traffic",
+            f"  full restore: {restore_text(self)}",
         ]
         lines += [f"  {name}: {why}" for name, why in self.problems]
         if self.finding is not None:
@@ -107,8 +111,39 @@ class RepositoryStatus:
         return "\n".join(lines)
 
 
-def repository_status(opened: OpenRepository) -> RepositoryStatus:
-    """Look at both sides: one scan of the files, one listing of the bucket. Raises GridwrightError."""
+class Restorable(Protocol):
+    """What is known of a full restore."""
+
+    restore_requests: int
+    restore_usd: float
+    restore_s: float
+    restore_bound_by: str
+    objects: int
+    object_bytes: int
+
+
+def restore_text(status: Restorable) -> str:
+    """A full restore in one line."""
+    seconds = f"{status.restore_s:.0f}" if status.restore_s >= 10 else f"{status.restore_s:.1f}"
+    return (
+        f"at least {seconds} s, bound by {status.restore_bound_by}; {status.restore_requests} requests, "
+        f"{status.restore_usd:.2f} USD, and traffic"
+    )
+
+
+def foresee_restore(status: Restorable, back: Sequence[TransferLimit]) -> None:
+    """Fill in what a full restore takes, as `predict --repository` has it."""
+    found = restore_forecast(status.object_bytes, status.objects, back)
+    status.restore_s, status.restore_bound_by = found.seconds, found.bound_by
+    status.restore_requests = sum((found.requests or {}).values())
+    status.restore_usd = found.requests_usd or 0.0
+
+
+def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()) -> RepositoryStatus:
+    """Look at both sides: one scan of the files, one listing of the bucket. Raises GridwrightError.
+
+    `back` limits a transfer from the store to the files; without it the store alone does.
+    """
     settings, known = opened.settings, opened.known
     status = RepositoryStatus(
         settings.name, settings.bucket_url, str(settings.directory), required_s=settings.rpo_s
@@ -124,6 +159,7 @@ def repository_status(opened: OpenRepository) -> RepositoryStatus:
     status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
     status.names_only, status.names_only_bytes = known.count("is_name_only <> 0")
     _count_objects(opened, status)
+    foresee_restore(status, back)
     exported = known.fact("exported")
     if exported:
         status.last_export = float(exported)
@@ -172,5 +208,3 @@ def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
         if row is None or not row.is_of(etag, modified_ns):
             status.changed_objects += 1
     status.gone_objects = sum(known.listed(row.key or "") is None for row in known.rows("key IS NOT NULL"))
-    status.restore_requests = status.objects + status.objects // _BATCH + 2
-    status.restore_usd = cost({"get": status.objects, "list": status.objects // _BATCH + 1})

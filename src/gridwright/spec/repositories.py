@@ -59,8 +59,9 @@ class ExportPlan(SpecModel):
 
     changed: Annotated[HowOften, Update(Change.LIVE, "later changes have it")] = Field(
         default=Schedule(NEVER),
-        description="How often new and changed files are sent: hourly, daily, a time such as 15m, at-once "
-        "where the file system does that by itself (fsx-lustre), or never: when somebody exports.",
+        description="How often new and changed files are sent: hourly, daily, a time such as 15m (by a timer "
+        "of a node, or of the cloud for fsx-lustre), at-once where the file system does that by itself "
+        "(fsx-lustre), or never: when somebody exports.",
     )
     deletions: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
         default=False, description="Whether objects of files that are gone are deleted."

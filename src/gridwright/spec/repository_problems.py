@@ -77,6 +77,7 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
             )
     for filesystem, names in linked.items():
         yield from _links(filesystem, filesystems[filesystem], names)
+        yield from _exports(filesystem, filesystems[filesystem], {name: sections[name] for name in names})
 
 
 def _same_archive(name: str, first: str) -> Wrong:
@@ -194,12 +195,12 @@ def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int)
                     "write hourly, daily or a time such as 15m",
                 ),
             )
-        if each.is_timed and by_itself:
+        if each.is_timed and by_itself and _plan(section, field[0]).get("deletions") is True:
             yield (
-                ("repositories", name, *field),
+                ("repositories", name, field[0], "deletions"),
                 FieldError(
-                    f"a file system of type {kind} carries changes itself, at once or when it is told to",
-                    "write at-once or never",
+                    f"a file system of type {kind} takes deletions along at once, and not by its tasks",
+                    f"write {field[1]}: at-once, or remove deletions",
                 ),
             )
     imported = section.get("import")
@@ -218,6 +219,11 @@ def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int)
                 f"write an rpo of {export.period_s / 1800:.12g}h, or export more often",
             ),
         )
+
+
+def _plan(section: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = section.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _often(schedule: Schedule) -> str:
@@ -249,6 +255,38 @@ def _links(filesystem: str, section: Mapping[str, Any], names: list[str]) -> Wro
         value = section.get(field)
         if isinstance(value, int) and value > 0 and not isinstance(section.get("repository"), Mapping):
             yield ("filesystems", filesystem, field), FieldError(why, "write 0: the bucket is the backup")
+
+
+def _exports(
+    filesystem: str, section: Mapping[str, Any], repositories: Mapping[str, Mapping[str, Any]]
+) -> Wrong:
+    """Exports by tasks beside those at once, and names that would be two repositories.
+
+    Automatic export has to be off for tasks that export (Amazon FSx API Reference, DeleteFileSystem).
+    """
+    own = section.get("repository")
+    exports = {name: _plans(each).get(("export", "changed")) for name, each in repositories.items()}
+    at_once = next((f"repository {name}" for name, each in exports.items() if each and each.is_at_once), "")
+    if isinstance(own, Mapping) and own.get("export_on", ["new"]):
+        at_once = "its own section"
+    for name, each in exports.items():
+        if each is not None and each.is_timed and at_once:
+            yield (
+                ("repositories", name, "export", "changed"),
+                FieldError(
+                    f"file system {filesystem} exports at once for {at_once}, and takes no export by time "
+                    "beside it",
+                    "write at-once for all of its repositories, or for none",
+                ),
+            )
+        if isinstance(own, Mapping) and name == filesystem:
+            yield (
+                ("repositories", name),
+                FieldError(
+                    f"the repository in the section of file system {filesystem} has this name, too",
+                    f"call it {name}-files, or write the other one under repositories",
+                ),
+            )
 
 
 def _nodes(data: Mapping[str, Any]) -> int:

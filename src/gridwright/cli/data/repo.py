@@ -11,20 +11,19 @@ from gridwright.cli.data.repo_flags import (
     ImportFlags,
     PathFlags,
     ReleaseFlags,
-    StatusFlags,
     SyncFlags,
     VerifyFlags,
     chosen_paths,
     open_repository,
     settings_of,
     show,
-    status_settings,
     transfer_progress,
 )
+from gridwright.cli.data.repo_linked import linked_of, linked_report
 from gridwright.cli.data.repo_of_grid import duplicate_of_grid
+from gridwright.cli.data.repo_status import run_status
 from gridwright.cli.data.serve import run_serve
 from gridwright.cli.flags import options_of, read_flags, verb
-from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, input_error
@@ -37,31 +36,15 @@ repo = plain_app(
 )
 
 
-def _values(flags: PathFlags, opened: OpenRepository) -> Mapping[str, Any]:
+def _values_of(flags: PathFlags) -> Mapping[str, Any]:
     """What the flags say, for options. Raises GridwrightError with all that is wrong."""
     reader = Reader()
-    values = reader.finish(read_flags(flags, reader))
-    return {**values, "paths": chosen_paths(opened, flags.paths)}
+    return reader.finish(read_flags(flags, reader))
 
 
-def run_status(flags: StatusFlags) -> ExitStatus:
-    """Show files and objects: how many, how many differ on which side, names only, and the last export.
-
-    Example: gridwright repo status grid.yaml
-    """
-    from gridwright.repository.status import repository_status
-
-    found = []
-    for settings in status_settings(flags):
-        with open_repository(flags, settings, alone=False) as opened:
-            found.append(repository_status(opened))
-    Output("repo status", json=flags.json).show(
-        LazyResult(
-            document=lambda: {"repositories": [each.document() for each in found]},
-            text=lambda: "\n".join(each.text() for each in found),
-        )
-    )
-    return ExitStatus.MISSED if any(each.finding for each in found) else ExitStatus.DONE
+def _values(flags: PathFlags, opened: OpenRepository) -> Mapping[str, Any]:
+    """The same, with paths of an opened repository."""
+    return {**_values_of(flags), "paths": chosen_paths(opened, flags.paths)}
 
 
 def run_export(flags: SyncFlags) -> ExitStatus:
@@ -69,6 +52,8 @@ def run_export(flags: SyncFlags) -> ExitStatus:
 
     Example: gridwright repo export archive --dry-run
     """
+    if (linked := linked_of(flags)) is not None:
+        return show(linked_report("export", flags, *linked), json=flags.json)
     from gridwright.repository.export import ExportOptions, export
 
     with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
@@ -82,6 +67,8 @@ def run_import(flags: ImportFlags) -> ExitStatus:
 
     Example: gridwright repo import archive --contents
     """
+    if (linked := linked_of(flags)) is not None:
+        return show(linked_report("import", flags, *linked), json=flags.json)
     from gridwright.repository.contents import ContentOptions, import_contents
     from gridwright.repository.importing import ImportOptions, import_names
 
@@ -120,6 +107,11 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
 
     Example: gridwright repo release archive --until-free 20%
     """
+    if (linked := linked_of(flags)) is not None:
+        return show(
+            linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
+            json=flags.json,
+        )
     from gridwright.repository.release import ReleaseOptions, release
 
     with open_repository(flags, settings_of(flags)) as opened:
@@ -133,6 +125,8 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
 
     Example: gridwright repo verify archive
     """
+    if (linked := linked_of(flags)) is not None:
+        return show(linked_report("verify", flags, *linked), json=flags.json)
     from gridwright.repository.verify import plan_verify, verify
 
     with open_repository(flags, settings_of(flags)) as opened:

@@ -25,7 +25,9 @@ from gridwright.errors import ExitStatus, environment_error, input_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gridwright.repository.s3.s3_store import S3Store
     from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
+    from gridwright.spec import GridSpec
 
 
 def _percent(reader: Reader, flag: str, text: str) -> float | None:
@@ -83,6 +85,13 @@ class StatusFlags(StoreFlags):
             show_default=False,
         ),
     ] = None
+    hot: Annotated[
+        bool,
+        typer.Option(
+            "--hot",
+            help="Show how long ago files were used, and what objects cost by storage class, instead.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,11 +198,9 @@ def settings_of(flags: RepositoryFlags) -> RepositorySettings:
     return _without_grid(flags, flags.name)
 
 
-def status_settings(flags: StatusFlags) -> list[RepositorySettings]:
-    """All repositories of the grid spec, or the one that the flags name. Raises GridwrightError."""
-    if flags.directory is None and flags.bucket is None:
-        return all_of_grid(load_placed(flags.file))
-    return [_without_grid(flags, None)]
+def status_settings(flags: StatusFlags, spec: GridSpec | None) -> list[RepositorySettings]:
+    """All that Gridwright carries of a grid, or without one what the flags name. Raises GridwrightError."""
+    return [_without_grid(flags, None)] if spec is None else all_of_grid(spec)
 
 
 def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
@@ -213,24 +220,33 @@ def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
     )
 
 
+def opened_store(flags: StoreFlags, bucket_url: str, endpoint: str | None) -> S3Store:
+    """The store of a bucket, as the flags have it reached. Raises GridwrightError."""
+    from gridwright.repository.pace import Pace
+    from gridwright.repository.s3.connection import BucketLocation, connect
+    from gridwright.repository.s3.s3_store import S3Store
+
+    rate = flags.requests_per_second
+    if rate is not None and rate <= 0:
+        raise input_error("no requests at all do nothing", where="--requests-per-second", remedy="write 100")
+    connection = connect(
+        BucketLocation.parse(bucket_url).bucket,
+        endpoint_url=flags.endpoint or endpoint,
+        requester_pays=flags.requester_pays,
+    )
+    return S3Store(connection, pace=Pace(rate))
+
+
 @contextlib.contextmanager
 def open_repository(
     flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened. Raises GridwrightError."""
-    from gridwright.repository.pace import Pace
-    from gridwright.repository.s3.connection import BucketLocation, connect
-    from gridwright.repository.s3.s3_store import S3Store
     from gridwright.repository.settings import OpenRepository
 
-    rate = flags.requests_per_second
-    if rate is not None and rate <= 0:
-        raise input_error("no requests at all do nothing", where="--requests-per-second", remedy="write 100")
-    location = BucketLocation.parse(settings.bucket_url)
-    endpoint = flags.endpoint or settings.endpoint
-    connection = connect(location.bucket, endpoint_url=endpoint, requester_pays=flags.requester_pays)
+    store = opened_store(flags, settings.bucket_url, settings.endpoint)
     try:
-        opened = OpenRepository.open(settings, S3Store(connection, pace=Pace(rate)), alone=alone)
+        opened = OpenRepository.open(settings, store, alone=alone)
     except OSError as error:
         raise environment_error(
             f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
@@ -249,18 +265,23 @@ def open_repository(
 
 def chosen_paths(opened: OpenRepository, paths: Sequence[str] | None) -> list[bytes]:
     """Paths of a repository, which are absolute or below its directory. Raises GridwrightError."""
-    root = os.path.normpath(os.fsencode(opened.settings.directory))
+    return below(opened.settings.directory, paths)
+
+
+def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:
+    """Paths, which are absolute or below a directory, as they are below it. Raises GridwrightError."""
+    root = os.path.normpath(os.fsencode(directory))
     found = []
     for each in paths or ():
         path = os.path.normpath(os.fsencode(each))
         if path.startswith(b"/"):
             if path != root and not path.startswith(root.rstrip(b"/") + b"/"):
-                raise input_error(f"{each} is not below {opened.settings.directory}")
+                raise input_error(f"{each} is not below {directory}", where="PATH")
             path = path[len(root) :].strip(b"/") or b"."
         if path == b".":
             return []
         if path.split(b"/")[0] == b"..":
-            raise input_error(f"{each} leads out of {opened.settings.directory}", where="PATH")
+            raise input_error(f"{each} leads out of {directory}", where="PATH")
         found.append(path)
     return found
 

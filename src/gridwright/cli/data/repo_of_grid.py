@@ -12,18 +12,20 @@ if TYPE_CHECKING:
 
 
 def all_of_grid(spec: GridSpec) -> list[RepositorySettings]:
-    """Every repository that Gridwright carries itself. Raises GridwrightError where there is none."""
-    own = [name for name in spec.repositories if not spec.is_linked(name)]
-    if not own and spec.repositories:
-        raise _linked(spec, next(iter(spec.repositories)))
-    if not own:
+    """Every repository that Gridwright carries itself. Raises GridwrightError where the grid has none."""
+    from gridwright.spec.linked import linked_directories
+
+    if not spec.repositories and not linked_directories(spec):
         raise _none(spec)
-    return [_settings(spec, name) for name in own]
+    return [_settings(spec, name) for name in spec.repositories if not spec.is_linked(name)]
 
 
 def one_of_grid(spec: GridSpec, name: str | None) -> RepositorySettings:
     """The repository of that name, or the only one. Raises GridwrightError."""
-    known = list(spec.repositories)
+    from gridwright.spec.linked import linked_directories
+
+    linked = linked_directories(spec)
+    known = list(dict.fromkeys([*spec.repositories, *linked]))
     if not known:
         raise _none(spec)
     if name is None and len(known) > 1:
@@ -41,8 +43,8 @@ def one_of_grid(spec: GridSpec, name: str | None) -> RepositorySettings:
             where="NAME",
             remedy=f"{hint}name {' or '.join(known)}",
         )
-    if spec.is_linked(name):
-        raise _linked(spec, name)
+    if name in linked:
+        raise _linked(spec, name, linked[name].filesystem)
     return _settings(spec, name)
 
 
@@ -90,13 +92,12 @@ def _none(spec: GridSpec) -> GridwrightError:
     )
 
 
-def _linked(spec: GridSpec, name: str) -> GridwrightError:
-    filesystem = spec.libraries[spec.repositories[name].library].filesystem
+def _linked(spec: GridSpec, name: str, filesystem: str) -> GridwrightError:
     return GridwrightError(
         Problem(
-            f"file system {filesystem} carries repository {name} itself, by an association: what Gridwright "
-            "wrote to the bucket would come back as a change",
+            f"file system {filesystem} carries repository {name} itself, and knows nothing of this verb",
             where=str(spec.file),
-            remedy="have its service do it, such as aws fsx create-data-repository-task",
+            remedy="another file system of the same bucket is a grid spec with the same bucket, made with "
+            "gridwright up; contents come when files are read",
         )
     )

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from gridwright.providers.aws.stopping_result import AwsStarted, AwsStopped
     from gridwright.providers.aws.up_result import AwsUp
     from gridwright.providers.caller import Caller
+    from gridwright.providers.linked import LinkedRepository
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.preflight import Preflight
     from gridwright.providers.rendering import Rendering
+    from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
+    from gridwright.spec.linked import LinkedDirectory
     from gridwright.spec.model import GridSpec
 
 
@@ -103,6 +106,15 @@ class AwsProvider(Provider):
         from gridwright.providers.aws.attached import report_too_many_volumes
 
         report_too_many_volumes(site)
+
+    def linked_repository(
+        self, spec: GridSpec, directory: LinkedDirectory, store: ObjectStore, caller: Caller
+    ) -> LinkedRepository:
+        """One of FSx for Lustre."""
+        from gridwright.providers.aws.data_repository.linked import FsxRepository
+        from gridwright.providers.aws.session import Cloud
+
+        return FsxRepository(spec, directory, Cloud(spec.region or ""), store, caller)
 
     def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> AwsUp:
         """Make the grid, or change it."""

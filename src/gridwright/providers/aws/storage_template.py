@@ -25,6 +25,7 @@ from gridwright.providers.aws.layout import AwsLayout, built_lustres, fsx_file_s
 from gridwright.providers.aws.lustre_volumes import interface_id, lustre_resources, volume_problems
 from gridwright.providers.aws.names import Export
 from gridwright.providers.aws.network import network_outputs, network_resources
+from gridwright.providers.aws.repository_schedules import schedule_resources
 from gridwright.providers.aws.security_groups import (
     Group,
     group_outputs,
@@ -91,6 +92,7 @@ def _resources(
     for name in fsx:
         yield from fsx_resources(spec, layout, name, catalog, deletable=name in deletable, after=first)
         yield from fsx_alarms(spec, name, catalog)
+    yield from schedule_resources(spec, layout, fsx)
 
 
 def _outputs(spec: GridSpec, layout: AwsLayout, fsx: list[str]) -> Iterator[Output]:

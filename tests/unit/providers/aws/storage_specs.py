@@ -42,6 +42,18 @@ def lustre(oss: int = 1, *, mgs: bool = False, disks: dict[str, Any] = DISKS) ->
     )
 
 
+TIMED: dict[str, Any] = {
+    "sales": {
+        "library": "data",
+        "path": "/sales",
+        "bucket": "s3://sources/sales",
+        "export": {"changed": "hourly"},
+        "import": {"names": "daily"},
+    },
+}
+"""A repository of an FSx for Lustre, exported and imported by time."""
+
+
 def spec(aws: dict[str, Any] | None = None, **filesystems: dict[str, Any]) -> GridSpec:
     """A grid with these file systems, and an FSx for Lustre by default."""
     return GridSpec.model_validate(
@@ -59,6 +71,12 @@ def spec(aws: dict[str, Any] | None = None, **filesystems: dict[str, Any]) -> Gr
     )
 
 
+def with_repositories(grid: GridSpec, repositories: dict[str, Any]) -> GridSpec:
+    """The grid with repositories of its libraries."""
+    values = grid.model_dump(mode="json", exclude_unset=True)
+    return GridSpec.model_validate({**values, "repositories": repositories}, context={"base": Path("/")})
+
+
 SPECS: dict[str, GridSpec] = {
     "scratch-2": spec(shared=FSX | {"deployment": "scratch-2", "capacity": "1200 GiB"}),
     "persistent-1": spec(shared=FSX | {"deployment": "persistent-1", "throughput": "100 MB/s/TiB"}),
@@ -66,6 +84,7 @@ SPECS: dict[str, GridSpec] = {
         {"kms_key": KEY, "owner": "a@example.com", "expires": "2027-01-31"}, shared=FULL_FSX
     ),
     "persistent-2-backups": spec(shared=FSX | {"metadata": "none", "backup_days": 7}),
+    "timed": with_repositories(spec({"kms_key": KEY}), TIMED),
     "lustre": spec(shared=lustre()),
     "lustre-mgs": spec({"kms_key": KEY, "certificate": CERTIFICATE}, shared=lustre(mgs=True)),
     "lustre-many": spec({"kms_key": KEY}, shared=lustre(4)),
@@ -101,4 +120,4 @@ def tags_of(values: dict[str, Any]) -> dict[str, str]:
     return {each["Key"]: each["Value"] for each in values["Tags"]}
 
 
-LINTED = ("scratch-2", "persistent-2-full", "lustre-mgs", "both-proxy-efa")
+LINTED = ("scratch-2", "timed", "persistent-2-full", "lustre-mgs", "both-proxy-efa")

@@ -31,12 +31,16 @@ EFA = LUSTRE.replace(ZONE, f"{ZONE} certificate: '{CERTIFICATE}', kms_key: '{KEY
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms"
 BUDGET = FSX.replace(ZONE, f"{ZONE} alarms: {{topic: '{TOPIC}', budget: 3000 USD/month}},")
 MANY = FSX.replace("count: 2", "count: 420")
+TIMED = f"""{FSX}repositories:
+  sales: {{library: data, path: /sales, bucket: s3://sources/sales, export: {{changed: hourly}}}}
+"""
 VPC = FSX.replace(ZONE, f"{ZONE} vpc: {SITE_VPC},")
 SPECS = {
     "vpc": VPC,
     "fsx": FSX,
     "lustre": LUSTRE,
     "linked": LINKED,
+    "timed": TIMED,
     "efa": EFA,
     "many": MANY,
     "budget": BUDGET,

@@ -37,6 +37,12 @@ class Scope(StrEnum):
     """What has the grid's tag."""
     GROUP = "group"
     """The grid's Auto Scaling groups, by name."""
+    SCHEDULES = "schedules"
+    """The grid's group of schedules, by name."""
+    SCHEDULE = "schedule"
+    """Schedules in that group."""
+    PASS_SCHEDULE = "pass-schedule"  # noqa: S105 - handing a role to EventBridge Scheduler
+    """The role of these schedules, handed to EventBridge Scheduler alone."""
     ALARM = "alarm"
     """The grid's alarms, by name."""
     DASHBOARD = "dashboard"

@@ -34,6 +34,8 @@ MOST_CHARACTERS = 6144
 """Of a managed policy, without white space (IAM User Guide, IAM quotas)."""
 LONGEST_ROLE = 64
 """Characters of a name of a role (IAM User Guide, IAM quotas); of a profile there may be 128."""
+LONGEST_SCHEDULE_GROUP = 64
+"""EventBridge Scheduler API Reference, CreateScheduleGroup."""
 LONGEST_BUCKET = 63
 """Amazon S3 User Guide, bucket naming rules."""
 LONGEST = 255
@@ -125,6 +127,7 @@ class Operator:
             Scope.BOUNDED_ROLE: bounded if boundary else {},
             Scope.BOUNDARY: bounded,
             Scope.PASS: {"StringEquals": to},
+            Scope.PASS_SCHEDULE: {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
             Scope.GRANT: {"Bool": {"kms:GrantIsForAWSResource": "true"}},
         }
 
@@ -135,6 +138,7 @@ class Operator:
         groups = self._named("AWS::AutoScaling::AutoScalingGroup", LONGEST)
         buckets = [each.lower() for each in self._named("AWS::S3::Bucket", LONGEST_BUCKET)]
         profiles = self._named("AWS::IAM::InstanceProfile", LONGEST_ROLE)
+        schedules = self._named("AWS::Scheduler::ScheduleGroup", LONGEST_SCHEDULE_GROUP)
         roles = [self._iam(f"role/{each}") for each in self._named("AWS::IAM::Role", LONGEST_ROLE)]
         key = [aws.kms_key] if aws.kms_key else []
         zone = [f"{arn}:route53:::hostedzone/{aws.vpc.dns.id}"] if aws.vpc and aws.vpc.dns else []
@@ -142,6 +146,8 @@ class Operator:
             **{each: [_ANY] for each in anything},
             Scope.STACK: [self._arn("cloudformation", f"stack/{each}/*") for each in self._stacks()],
             Scope.GROUP: [self._arn("autoscaling", f"{_OF_GROUP}/{each}") for each in groups],
+            Scope.SCHEDULES: [self._arn("scheduler", f"schedule-group/{each}") for each in schedules],
+            Scope.SCHEDULE: [self._arn("scheduler", f"schedule/{each}/*") for each in schedules],
             Scope.ALARM: [
                 self._arn("cloudwatch", f"alarm:{each}")
                 for each in self._named("AWS::CloudWatch::Alarm", LONGEST)
@@ -151,7 +157,7 @@ class Operator:
             Scope.TABLE: [self._arn("dynamodb", f"table/{claims_table(self.spec)}")],
             Scope.BUCKET: [f"{arn}:s3:::{each}" for each in buckets],
             Scope.OBJECTS: [f"{arn}:s3:::{each}/*" for each in buckets],
-            **dict.fromkeys((Scope.ROLE, Scope.BOUNDED_ROLE, Scope.PASS), roles),
+            **dict.fromkeys((Scope.ROLE, Scope.BOUNDED_ROLE, Scope.PASS, Scope.PASS_SCHEDULE), roles),
             Scope.BOUNDARY: roles if aws.permissions_boundary else [],
             Scope.PROFILE: [self._iam(f"instance-profile/{each}") for each in profiles],
             Scope.LINKED_ROLE: self._service_roles(),

@@ -1,0 +1,1 @@
+"""Repositories that FSx for Lustre carries itself: its associations, and the tasks that move files."""

@@ -1,0 +1,130 @@
+"""Compares files of a linked file system with their objects, where the file system is mounted.
+
+FSx keeps no list that others can read, so that each object of the prefix is held against its file: size
+first, then checksums of the store where they tell, else both contents are read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from itertools import islice
+from pathlib import Path
+
+from gridwright.errors import environment_error
+from gridwright.repository.below import PathsBelow
+from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.keys import KeyRefusal, Keys
+from gridwright.repository.references import ObjectReference
+from gridwright.repository.s3.transfers import PART_BYTES
+from gridwright.repository.settings import RepositoryReport, is_chosen
+from gridwright.repository.store import ObjectEntry, ObjectHead, ObjectStore, StoreError, StoreFault
+
+_AT_ONCE = 64
+
+
+def verify_linked(
+    name: str, directory: Path, bucket_url: str, store: ObjectStore, paths: Sequence[bytes]
+) -> RepositoryReport:
+    """Compare; what differs is a problem of the report. Changes nothing, but loads files that were released.
+
+    Raises GridwrightError.
+    """
+    begun = time.time()
+    report = RepositoryReport(name, "verify")
+    keys = Keys(bucket_url.removeprefix("s3://").partition("/")[2])
+    try:
+        below = PathsBelow(directory)
+    except OSError as error:
+        raise environment_error(
+            f"files are compared where the file system is mounted, and here it is not: {error.strerror}",
+            where=str(directory),
+            remedy="run the same command on a node of the grid",
+        ) from error
+    with below:
+        entries = store.list(keys.start)
+        while some := list(islice(entries, _AT_ONCE)):
+            asked = []
+            for entry in some:
+                if keys.is_own(entry.key) or entry.key == keys.start:
+                    continue
+                try:
+                    path, is_directory = keys.path_of(entry.key)
+                except KeyRefusal as error:
+                    report.problem(entry.key, error.reason)
+                    continue
+                if is_chosen(path, paths):
+                    asked.append((entry, path, None if is_directory else store.head(entry.key)))
+            for entry, path, head in asked:
+                _compare(below, store, bucket_url, entry, path, head, report)
+    report.requests = dict(store.requests.by_kind)
+    report.seconds = time.time() - begun
+    return report
+
+
+def _compare(
+    below: PathsBelow,
+    store: ObjectStore,
+    bucket_url: str,
+    entry: ObjectEntry,
+    path: bytes,
+    head: Future[ObjectHead] | None,
+    report: RepositoryReport,
+) -> None:
+    try:
+        status = below.status(path)
+        if status is None:
+            report.problem(path, "the object is there, and the file is not")
+        elif head is None or stat.S_ISDIR(status.st_mode):
+            is_alike = (head is None) is stat.S_ISDIR(status.st_mode)
+            _note(report, path, is_alike, "one is a directory, and the other is not")
+        elif stat.S_ISLNK(status.st_mode):
+            where, last = below.parent(path)
+            is_alike = os.readlink(last, dir_fd=where) == store.get(entry.key)
+            _note(report, path, is_alike, "the link and its object have other targets")
+        elif status.st_size != entry.size:
+            report.problem(path, f"the file has {status.st_size} bytes, and its object {entry.size}")
+        else:
+            is_alike = _is_same(below, store, bucket_url, path, head.result(), report)
+            _note(report, path, is_alike, "the contents differ", entry.size)
+    except StoreError as error:
+        if error.fault is StoreFault.UNREACHABLE:
+            raise
+        report.problem(path, error.problems[0].what)
+    except OSError as error:
+        report.problem(path, f"it cannot be read: {error.strerror}")
+
+
+def _note(report: RepositoryReport, path: bytes, is_alike: bool, else_what: str, size: int = 0) -> None:
+    if is_alike:
+        report.add("equal", size)
+    else:
+        report.problem(path, else_what)
+
+
+def _is_same(
+    below: PathsBelow,
+    store: ObjectStore,
+    bucket_url: str,
+    path: bytes,
+    head: ObjectHead,
+    report: RepositoryReport,
+) -> bool:
+    where, last = below.parent(path)
+    descriptor = open_for_reading(last, where)
+    try:
+        same = is_same_content(descriptor, head, PART_BYTES)
+        if same is not None:
+            return same
+        entry = head.entry
+        reference = ObjectReference(bucket_url, entry.key, entry.etag, head.version_id, entry.size)
+        with tempfile.TemporaryFile() as copy:
+            store.fetch(reference, copy.fileno()).result()
+            report.add("read from the store, since its checksums do not tell", entry.size)
+            return crc64_of(copy.fileno()) == crc64_of(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,53 @@
+"""Repositories that file systems carry themselves, whichever section of the grid spec says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.spec.model import GridSpec
+from gridwright.spec.repository import Repository
+from gridwright.spec.schedule import AT_ONCE, NEVER, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedDirectory:
+    """A directory of a file system that is linked with a bucket, and when its files and objects move."""
+
+    name: str
+    """Of the repository; one in the section of a file system has the name of that."""
+    filesystem: str
+    link: Repository
+    export: Schedule
+    names: Schedule
+    """When names of objects appear."""
+    rpo_s: float | None
+    """How old a change may become that no object has, in seconds."""
+    mounted: Path
+    """Where nodes have the directory."""
+
+    @property
+    def below(self) -> str:
+        """The directory as tasks name it: relative to the file system, empty for all of it."""
+        return self.link.directory.strip("/")
+
+
+def linked_directories(spec: GridSpec) -> dict[str, LinkedDirectory]:
+    """All of a grid, by the name of the repository."""
+    found = {}
+    for filesystem, section in spec.filesystems.items():
+        for called, link in spec.links_of(filesystem).items():
+            repository = spec.repositories.get(called)
+            if repository is not None:
+                export, names, rpo = repository.export.changed, repository.imports.names, repository.rpo
+            else:
+                export, names = _of_events(bool(link.export_on)), _of_events(bool(link.import_on))
+                rpo = None
+            name = called or filesystem
+            mounted = section.path / link.directory.strip("/")
+            found[name] = LinkedDirectory(name, filesystem, link, export, names, rpo, mounted)
+    return found
+
+
+def _of_events(are_any: bool) -> Schedule:
+    return Schedule(AT_ONCE if are_any else NEVER)
