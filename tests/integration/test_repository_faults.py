@@ -57,7 +57,7 @@ def liar(server: StoreServer) -> Iterator[LyingStore]:
 
 
 def all_contents(opened: OpenRepository) -> object:
-    import_names(opened, ImportOptions())
+    import_names(opened, ImportOptions(contents=True))
     return import_contents(opened, ContentOptions())
 
 
@@ -97,6 +97,26 @@ def test_other_bytes_than_were_exported_never_become_a_file(
     liar.lie = lambda _: None
     run(library, through(liar, server), all_contents, url)
     assert (library / "file").read_bytes() == b"x" * 100_000
+
+
+def test_a_file_that_appears_while_its_object_is_fetched_stays(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    (library / "below").mkdir()
+    (library / "below/file").write_bytes(b"x" * 100_000)
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    shutil.rmtree(library / "below")
+    shutil.rmtree(library / ".gridwright")
+
+    def somebody_writes(answer: Answer) -> None:
+        if is_content(answer):
+            (library / "below/file").write_bytes(b"mine")
+
+    liar.lie = somebody_writes
+    report = run(library, through(liar, server), all_contents, url)
+    assert [name for name, _ in report.problems] == ["below/file"]  # type: ignore[attr-defined]
+    assert (library / "below/file").read_bytes() == b"mine"
+    assert [each.name for each in (library / "below").iterdir()] == ["file"]
 
 
 def test_a_short_answer_and_a_wrong_etag_are_named(

@@ -6,6 +6,7 @@ import ctypes
 import os
 import stat
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -83,10 +84,15 @@ def at(directory: int, name: bytes) -> bytes:
     return f"/proc/self/fd/{directory}/".encode() + name
 
 
+@cache
+def c_library() -> ctypes.CDLL:
+    """The C library, for calls that Python has no name for; a call of it sets `ctypes.get_errno()`."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def sync_file_system(descriptor: int) -> None:
     """Wait until all that was written to the file system of an open file is on disk. Raises OSError."""
-    library = ctypes.CDLL(None, use_errno=True)
-    if library.syncfs(descriptor) != 0:
+    if c_library().syncfs(descriptor) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

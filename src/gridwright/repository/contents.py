@@ -10,31 +10,28 @@ import os
 import queue
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.repository.arriving import Arrived, Fetching, Flushed, dig_holes, flushing
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, is_name_only
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.export import Progress
+from gridwright.repository.importing import FETCH
 from gridwright.repository.known import KnownFile
-from gridwright.repository.making import Maker, note_here, note_root, part_name, place
+from gridwright.repository.making import Maker, note_here, note_root, part_name, place, place_new
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 from gridwright.units import format_bytes
 
 MOST_AT_ONCE = 64
-MOST_WHOLE = 128
-"""Files that are flushed and placed together: each holds two descriptors, and 1024 are usual."""
 MOST_FAILURES = 10
 RESTORE_DAYS = 7
 """How long an archived object that was restored can be read."""
 _PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_HOLE = 64 << 10
-"""Bytes of zeros that become a hole in a file that had holes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +56,33 @@ def import_contents(
         tally = report.count("brought")
         tally.count, tally.bytes = count, size
         return report
+    opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
         with finishing(opened) as was_killed:
             _Contents(opened, options, report, progress).run()
             if was_killed:
                 set_times_back(opened)
-        if opened.cover.is_closed and not _wanted(opened, ContentOptions())[0]:
+        if opened.cover.is_closed and not opened.known.count("is_name_only <> 0")[0]:
             opened.cover.uncover()
             note_root(opened)
     finally:
         opened.known.flush()
+        opened.known.before_writing = lambda: None
         report.requests = dict(opened.store.requests.by_kind)
         report.seconds = time.time() - begun
     return report
 
 
 def _wanted(opened: OpenRepository, options: ContentOptions) -> tuple[int, int]:
-    sizes = [row.size for row in opened.known.rows("is_name_only <> 0") if is_chosen(row.path, options.paths)]
-    return len(sizes), sum(sizes)
+    new_count, new_size = opened.known.count_work().get(FETCH, (0, 0))
+    if not options.paths:
+        count, size = opened.known.count("is_name_only <> 0")
+        return count + new_count, size + new_size
+    count, size = new_count, new_size
+    for row in opened.known.rows("is_name_only <> 0"):
+        if is_chosen(row.path, options.paths):
+            count, size = count + 1, size + row.size
+    return count, size
 
 
 def check_room(opened: OpenRepository, size: int) -> None:
@@ -91,26 +97,6 @@ def check_room(opened: OpenRepository, size: int) -> None:
         )
 
 
-@dataclass(slots=True)
-class _Fetching:
-    row: KnownFile
-    part: bytes
-    directory: int
-    """Its own copy of the open directory."""
-    name: bytes
-    descriptor: int
-    future: Future[None] | None = None
-
-    def drop(self) -> None:
-        with suppress(OSError):
-            os.unlink(self.part, dir_fd=self.directory)
-        self.close()
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-        os.close(self.directory)
-
-
 class _Contents:
     def __init__(
         self, opened: OpenRepository, options: ContentOptions, report: RepositoryReport, progress: Progress
@@ -120,37 +106,39 @@ class _Contents:
         self._report = report
         self._progress = progress
         self._make = Maker(opened, report)
-        self._arrived: queue.SimpleQueue[_Fetching] = queue.SimpleQueue()
+        self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
-        self._whole: list[_Fetching] = []
-        """Fetched and checked, and not in their place yet."""
         self._failures = 0
         self._times: dict[bytes, tuple[int, int]] = {}
         """Of directories, before anything in them was replaced."""
 
     def run(self) -> None:
         """Fetch all, those with other names in the end."""
-        try:
-            for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NULL"):
-                self._begin(row)
-                self._wait_for(MOST_AT_ONCE - 1)
-            self._wait_for(0)
-            self._place_all()
-            for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NOT NULL"):
-                self._link_or_begin(row)
-                self._wait_for(0)
-                self._place_all()
-            self._set_times_back()
-        except BaseException:
-            # What is under way is whole or nothing: its temporary files go.
-            self._opened.store.close()
-            while self._under_way:
-                fetching = self._arrived.get()
-                self._under_way.discard(fetching.row.path)
-                fetching.drop()
-            for fetching in self._whole:
-                fetching.drop()
-            raise
+        with flushing(self._opened.below.root, self._arrived) as self._flushing:
+            try:
+                self._run()
+            except BaseException:
+                # What is under way is whole or nothing: its temporary files go.
+                self._opened.store.close()
+                while self._under_way:
+                    some = self._arrived.get()
+                    for each in some.files if isinstance(some, Flushed) else [some]:
+                        self._under_way.discard(each.row.path)
+                        each.drop()
+                raise
+
+    def _run(self) -> None:
+        for row in self._opened.known.told_work(FETCH):
+            self._begin_new(row)
+            self._wait_for(MOST_AT_ONCE - 1)
+        for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NULL"):
+            self._begin(row)
+            self._wait_for(MOST_AT_ONCE - 1)
+        self._wait_for_all()
+        for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NOT NULL"):
+            self._link_or_begin(row)
+            self._wait_for_all()
+        self._set_times_back()
 
     def _link_or_begin(self, row: KnownFile) -> None:
         if not is_chosen(row.path, self._options.paths):
@@ -166,6 +154,15 @@ class _Contents:
             self._report.problem(row.path, f"it cannot be made: {error.strerror}")
             return
         self._begin(row)
+
+    def _begin_new(self, row: KnownFile) -> None:
+        """Begin a file that is not here, not even as a name."""
+        if not is_chosen(row.path, self._options.paths) or self._opened.below.status(row.path) is not None:
+            return
+        try:
+            self._fetch(row, *self._opened.below.parent(row.path, make=True), is_new=True)
+        except OSError as error:
+            self._not_written(row, error)
 
     def _begin(self, row: KnownFile) -> None:
         if not is_chosen(row.path, self._options.paths):
@@ -188,13 +185,15 @@ class _Contents:
                     note_here(row, status)
                 self._opened.known.put(row)
                 return
-            self._remember_times(row.path, directory)
-            part = part_name()
-            descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)
+            self._fetch(row, directory, name, is_new=False)
         except OSError as error:
-            self._report.problem(row.path, f"it cannot be written: {error.strerror}")
-            return
-        fetching = _Fetching(row, part, os.dup(directory), name, descriptor)
+            self._not_written(row, error)
+
+    def _fetch(self, row: KnownFile, directory: int, name: bytes, *, is_new: bool) -> None:
+        self._remember_times(row.path, directory)
+        part = part_name()
+        descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)
+        fetching = Fetching(row, part, os.dup(directory), name, descriptor, is_new)
         try:
             reference = row.reference(self._opened.settings.bucket_url)
             fetching.future = self._opened.store.fetch(reference, descriptor, self._progress)
@@ -228,12 +227,34 @@ class _Contents:
                 os.utime(directory, ns=times)
 
     def _wait_for(self, most: int) -> None:
-        while len(self._under_way) > most or not self._arrived.empty():
-            fetching = self._arrived.get()
-            self._under_way.discard(fetching.row.path)
-            self._finish(fetching)
+        while (
+            len(self._under_way) > most
+            or not self._arrived.empty()
+            or self._flushing.must_wait(len(self._under_way))
+        ):
+            self._take()
 
-    def _finish(self, fetching: _Fetching) -> None:
+    def _wait_for_all(self) -> None:
+        """Wait until all that was begun is in its place."""
+        self._wait_for(0)
+        while self._flushing.begin(even_few=True):
+            self._take()
+
+    def _take(self) -> None:
+        arrived = self._arrived.get()
+        if isinstance(arrived, Flushed):
+            self._flushing.ended()
+            try:
+                self._place_all(arrived)
+            except BaseException:
+                self._arrived.put(arrived)
+                raise
+        else:
+            self._under_way.discard(arrived.row.path)
+            self._finish(arrived)
+        self._flushing.begin()
+
+    def _finish(self, fetching: Fetching) -> None:
         row = fetching.row
         try:
             if fetching.future is not None:
@@ -242,22 +263,35 @@ class _Contents:
             self._failures = 0
             if not self._is_changed(fetching):
                 self._dress(fetching)
-                self._whole.append(fetching)
-                if len(self._whole) >= MOST_WHOLE:
-                    self._place_all()
+                self._flushing.add(fetching)
         except StoreError as error:
             full = os.fstatvfs(fetching.descriptor).f_bavail == 0
             fetching.drop()
             if full:
                 raise _full(self._opened) from error
+            self._name_at_least(fetching)
             self._refused(row, error)
         except OSError as error:
             fetching.drop()
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise _full(self._opened) from error
-            self._report.problem(row.path, f"it cannot be written: {error.strerror}")
+            self._not_written(row, error)
 
-    def _check(self, fetching: _Fetching) -> None:
+    def _name_at_least(self, fetching: Fetching) -> None:
+        """Make the name of a file that is new, as others have theirs whose contents do not come."""
+        row = fetching.row
+        if not fetching.is_new or self._opened.below.status(row.path) is not None:
+            return
+        try:
+            self._make.name_only(row)
+            self._opened.known.put(row)
+        except OSError as error:
+            self._not_written(row, error)
+
+    def _not_written(self, row: KnownFile, error: OSError) -> None:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full(self._opened) from error
+        self._report.problem(row.path, f"it cannot be written: {error.strerror}")
+
+    def _check(self, fetching: Fetching) -> None:
         row = fetching.row
         found = crc64_of(fetching.descriptor)
         if row.crc64 is not None and found != row.crc64:
@@ -268,8 +302,10 @@ class _Contents:
             )
         row.crc64 = found
 
-    def _is_changed(self, fetching: _Fetching) -> bool:
+    def _is_changed(self, fetching: Fetching) -> bool:
         """Whether the name was written to meanwhile; then what was fetched is dropped."""
+        if fetching.is_new:
+            return False
         row = fetching.row
         status = os.stat(fetching.name, dir_fd=fetching.directory, follow_symlinks=False)
         if file_side(self._opened, row.path, status, row) is not FileSide.CHANGED:
@@ -278,30 +314,32 @@ class _Contents:
         self._report.problem(row.path, "it was written to before its content was here; left as it is")
         return True
 
-    def _dress(self, fetching: _Fetching) -> None:
+    def _dress(self, fetching: Fetching) -> None:
         row = fetching.row
         if 0 <= row.blocks * 512 < row.size:
             dig_holes(fetching.descriptor, row.size)
         self._make.dress(fetching.descriptor, replace(row, is_name_only=False))
 
-    def _place_all(self) -> None:
-        """Put what was fetched in the place of the names, once all of it is on disk.
-
-        One flush of the file system for many files: a flush for each would take most of the time.
-        """
-        if not self._whole:
-            return
-        sync_file_system(self._opened.below.root)
-        while self._whole:
-            fetching = self._whole.pop()
+    def _place_all(self, flushed: Flushed) -> None:
+        """Put what is on disk in the place of the names."""
+        while flushed.files:
+            fetching = flushed.files.pop()
             row = fetching.row
             try:
+                flushed.future.result()
                 if self._is_changed(fetching):
                     continue
-                place(fetching.directory, fetching.part, fetching.name)
+                if fetching.is_new:
+                    place_new(fetching.directory, fetching.part, fetching.name)
+                else:
+                    place(fetching.directory, fetching.part, fetching.name)
+            except FileExistsError:
+                fetching.drop()
+                self._report.problem(row.path, "something else has its name since; the next import compares")
+                continue
             except OSError as error:
                 fetching.drop()
-                self._report.problem(row.path, f"it cannot be written: {error.strerror}")
+                self._not_written(row, error)
                 continue
             row.is_name_only = False
             note_here(row, os.fstat(fetching.descriptor))
@@ -324,19 +362,6 @@ class _Contents:
             self._failures += 1
             if self._failures >= MOST_FAILURES:
                 raise error
-
-
-def dig_holes(descriptor: int, size: int) -> None:
-    """Free what is only zeros in a file that had holes, in pieces of 64 KiB."""
-    import ctypes
-
-    library = ctypes.CDLL(None, use_errno=True)
-    keep_size, punch_hole = 1, 2
-    zeros = bytes(_HOLE)
-    for offset in range(0, size, _HOLE):
-        if os.pread(descriptor, _HOLE, offset) == zeros[: min(_HOLE, size - offset)]:
-            length = ctypes.c_int64(min(_HOLE, size - offset))
-            library.fallocate64(descriptor, keep_size | punch_hole, ctypes.c_int64(offset), length)
 
 
 def _full(opened: OpenRepository) -> GridwrightError:

@@ -32,6 +32,10 @@ from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
+FETCH = "fetch"
+"""Work that an import of names leaves to that of contents."""
+MOST_WHOLE_BYTES = 1 << 20
+"""Bytes of the largest file that has no name before its content: a name takes about as long to make."""
 _BATCH = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 GIVEN = "given new attributes"
@@ -49,6 +53,8 @@ class ImportOptions:
     deletions: bool = False
     prefer: Prefer | None = None
     dry_run: bool = False
+    contents: bool = False
+    """Leave small files that are not here yet to `import_contents`: they come whole, with no name before."""
 
 
 def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryReport:
@@ -111,12 +117,14 @@ class _Import:
         self._make = Maker(opened, report)
         self._arrived: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
         self._under_way = 0
+        self._to_fetch: list[KnownFile] = []
 
     def run(self) -> None:
         for path, is_directory, entry in self._objects():
             self._consider(path, is_directory, entry)
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for(0)
+        self._keep_to_fetch()
         if not self._options.dry_run:
             self._make_hard_links()
         self._remove()
@@ -301,12 +309,31 @@ class _Import:
             elif row.attributes.is_link:
                 self._make.link(row)
                 self._opened.known.put(row)
+            elif self._comes_whole(row):
+                # Directories have all their names before they get their times.
+                self._opened.below.parent(row.path, make=True)
+                self._to_fetch.append(row)
+                if len(self._to_fetch) >= _BATCH:
+                    self._keep_to_fetch()
             else:
                 self._make.name_only(row)
                 self._opened.known.put(row)
             self._report.add("made", row.size)
         except OSError as error:
             self._refused(row.path, error)
+
+    def _comes_whole(self, row: KnownFile) -> bool:
+        return (
+            self._options.contents
+            and 0 < row.size <= MOST_WHOLE_BYTES
+            and row.links < 2
+            and self._opened.below.status(row.path) is None
+        )
+
+    def _keep_to_fetch(self) -> None:
+        self._opened.known.tell(self._to_fetch)
+        self._opened.known.add_work((row.path, FETCH, row.size, None) for row in self._to_fetch)
+        self._to_fetch = []
 
     def _make_hard_links(self) -> None:
         for path, action, _, _ in self._opened.known.work():

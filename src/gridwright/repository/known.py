@@ -248,6 +248,20 @@ class Known:
         query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE path = ?"
         return _row(self._database.execute(query, (path,)).fetchone())
 
+    def told_work(self, action: str) -> Iterator[KnownFile]:
+        """What was told of the paths of work of one kind, some in memory at a time."""
+        columns = ", ".join(f"told.{name}" for name in COLUMNS)
+        query = (
+            f"SELECT work.rowid, {columns} FROM work JOIN told ON told.path = work.path "  # noqa: S608
+            "WHERE work.rowid > ? AND action = ? ORDER BY work.rowid LIMIT ?"
+        )
+        last = 0
+        while some := self._database.execute(query, (last, action, _BATCH)).fetchall():
+            for _, *values in some:
+                if (row := _row(tuple(values))) is not None:
+                    yield row
+            last = some[-1][0]
+
     def work_backwards(self, action: str) -> Iterator[bytes]:
         """Paths of work of one kind, what lies in a directory before it."""
         found = self._database.execute("SELECT path FROM work WHERE action = ? ORDER BY path DESC", (action,))

@@ -5,18 +5,21 @@ Nothing is made through a symbolic link, and a name appears with its size, owner
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import secrets
 import stat
 from contextlib import suppress
 
-from gridwright.repository.below import PART, at
+from gridwright.repository.below import PART, at, c_library
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.known import HIDDEN, KnownFile, is_hidden
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
+_NO_REPLACE = 1
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -162,7 +165,6 @@ class Maker:
                     error.errno,
                     f"the file cannot say that it is a name only ({error.strerror}); import with --contents",
                 ) from error
-        os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
     def _attributes(self, descriptor: int, row: KnownFile) -> None:
         if self._is_root:
@@ -201,6 +203,19 @@ def part_name() -> bytes:
 def place(directory: int, part: bytes, name: bytes) -> None:
     """Give what is whole its name, in place of what has it. Raises OSError."""
     os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def place_new(directory: int, part: bytes, name: bytes) -> None:
+    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it."""
+    library = c_library()
+    if library.renameat2(directory, part, directory, name, _NO_REPLACE) == 0:
+        return
+    number = ctypes.get_errno()
+    if number not in (errno.EINVAL, errno.ENOSYS):
+        raise OSError(number, os.strerror(number))
+    # NFS and some others have no such rename; of two names the second is never made over another file.
+    os.link(part, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    os.unlink(part, dir_fd=directory)
 
 
 def note_root(opened: OpenRepository) -> None:

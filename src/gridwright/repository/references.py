@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -53,6 +53,9 @@ class ObjectReference:
     def bucket(self) -> str:
         """The bucket alone."""
         return self.bucket_url.removeprefix("s3://").partition("/")[0]
+
+
+_REFERENCE = tuple(each.name for each in fields(ObjectReference))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def encode(state: FileState) -> bytes:
         "presence": state.presence.value,
         "mtime_ns": state.mtime_ns,
         "crc64": state.crc64,
-        "object": asdict(state.reference),
+        "object": {name: getattr(state.reference, name) for name in _REFERENCE},
     }
     return json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode()
 

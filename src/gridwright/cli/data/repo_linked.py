@@ -13,6 +13,7 @@ from gridwright.cli.data.repo_flags import (
     RepositoryFlags,
     StoreFlags,
     SyncFlags,
+    VerifyFlags,
     below,
     opened_store,
 )
@@ -107,6 +108,12 @@ def _unknown(flags: PathFlags) -> Iterator[Problem]:
             "tasks of the file system restore nothing from archives",
             where="--restore",
             remedy="leave it out, and restore the objects first: aws s3api restore-object",
+        )
+    if isinstance(flags, VerifyFlags) and flags.dry_run:
+        yield Problem(
+            "what a verify of a linked file system asks for is known only when the bucket was listed",
+            where="--dry-run",
+            remedy="leave it out: verify changes nothing",
         )
     if isinstance(flags, ReleaseFlags) and flags.until_free is not None:
         yield Problem(

@@ -1,0 +1,133 @@
+"""Contents on their way into files: under a temporary name, flushed many at a time, then in their place."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from gridwright.repository.below import c_library, sync_file_system
+from gridwright.repository.known import KnownFile
+
+FLUSHED_FILES, FLUSHED_BYTES = 96, 64 << 20
+"""Files that are whole, or their bytes, from which on a flush is worth while."""
+MOST_HELD = 160
+"""Files under way and whole while others are flushed: each holds two descriptors, and 1024 are usual."""
+_HOLE = 64 << 10
+"""Bytes of zeros that become a hole in a file that had holes."""
+
+
+@dataclass(slots=True)
+class Fetching:
+    """One file whose content is on its way."""
+
+    row: KnownFile
+    part: bytes
+    directory: int
+    """Its own copy of the open directory."""
+    name: bytes
+    descriptor: int
+    is_new: bool
+    """Nothing had its name when it was begun."""
+    future: Future[None] | None = None
+
+    def drop(self) -> None:
+        """Leave nothing of it."""
+        with suppress(OSError):
+            os.unlink(self.part, dir_fd=self.directory)
+        self.close()
+
+    def close(self) -> None:
+        """Close what it holds open."""
+        os.close(self.descriptor)
+        os.close(self.directory)
+
+
+@dataclass(slots=True)
+class Flushed:
+    """Files that a flush is for; `future` has its OSError where it failed."""
+
+    files: list[Fetching]
+    future: Future[None]
+
+
+Arrived = queue.SimpleQueue[Fetching | Flushed]
+
+
+class Flushing:
+    """Has whole files flushed in a thread of its own while others are fetched: one flush at a time.
+
+    One flush of the file system for many files: a flush for each would take most of the time.
+    """
+
+    def __init__(self, descriptor: int, arrived: Arrived) -> None:
+        """`descriptor` is of any file there; what was flushed goes to `arrived`."""
+        self._descriptor = descriptor
+        self._arrived = arrived
+        self._thread = ThreadPoolExecutor(1, "flush")
+        self.whole: list[Fetching] = []
+        """Fetched and checked, and waiting for a flush."""
+        self._bytes = 0
+        self._is_flushing = False
+
+    def add(self, fetching: Fetching) -> None:
+        """Have one flushed with others."""
+        self.whole.append(fetching)
+        self._bytes += fetching.row.size
+
+    def must_wait(self, under_way: int) -> bool:
+        """Whether nothing may be begun before the flush has ended."""
+        return self._is_flushing and (
+            len(self.whole) + under_way >= MOST_HELD or self._bytes >= 4 * FLUSHED_BYTES
+        )
+
+    def begin(self, *, even_few: bool = False) -> bool:
+        """Begin a flush if it is worth while, or there is anything; whether one is under way."""
+        is_worth = len(self.whole) >= FLUSHED_FILES or self._bytes >= FLUSHED_BYTES
+        if not self._is_flushing and self.whole and (is_worth or even_few):
+            self._is_flushing = True
+            files, self.whole, self._bytes = self.whole, [], 0
+            future = self._thread.submit(sync_file_system, self._descriptor)
+            future.add_done_callback(lambda done: self._arrived.put(Flushed(files, done)))
+        return self._is_flushing
+
+    def ended(self) -> None:
+        """What `arrived` had was taken: the next flush may begin."""
+        self._is_flushing = False
+
+    def close(self) -> None:
+        """Wait for the thread; what it was to flush is in `arrived` then."""
+        self._thread.shutdown()
+
+
+@contextmanager
+def flushing(descriptor: int, arrived: Arrived) -> Iterator[Flushing]:
+    """Flush files; where that is broken off, all that are whole or on their way to `arrived` are dropped."""
+    found = Flushing(descriptor, arrived)
+    try:
+        yield found
+    except BaseException:
+        found.close()
+        while not arrived.empty():
+            some = arrived.get()
+            for each in some.files if isinstance(some, Flushed) else [some]:
+                each.drop()
+        for each in found.whole:
+            each.drop()
+        raise
+    found.close()
+
+
+def dig_holes(descriptor: int, size: int) -> None:
+    """Free what is only zeros in a file that had holes, in pieces of 64 KiB."""
+    library = c_library()
+    keep_size, punch_hole = 1, 2
+    zeros = bytes(_HOLE)
+    for offset in range(0, size, _HOLE):
+        if os.pread(descriptor, _HOLE, offset) == zeros[: min(_HOLE, size - offset)]:
+            length = ctypes.c_int64(min(_HOLE, size - offset))
+            library.fallocate64(descriptor, keep_size | punch_hole, ctypes.c_int64(offset), length)
