@@ -114,7 +114,7 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert equal.status == 0, equal.text
     assert equal.json["done"]["equal"]["count"] == 2
 
-    # The same size, other bytes; a file that is gone; a key that leads out; and an association that is broken.
+    # The same size, other bytes; a file that is gone; a key that leads out; an association that is broken.
     client = store.client()
     client.put_object(Bucket=BUCKET, Key="prod/june.csv", Body=bytes(4999) + b"x")
     client.put_object(Bucket=BUCKET, Key="prod/../../etc/passwd", Body=b"x")

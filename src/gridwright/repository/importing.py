@@ -20,12 +20,13 @@ from itertools import islice
 from gridwright.errors import environment_error
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
+from gridwright.repository.head_row import row_of_head
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import fetched_manifest
 from gridwright.repository.known import KnownFile
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.manifest import read_facts, read_manifest
-from gridwright.repository.object_format import PERMISSIONS, attributes_of, is_target
+from gridwright.repository.object_format import PERMISSIONS
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
@@ -212,7 +213,7 @@ class _Import:
     def _answered(self, asked: _Asked, *, is_here: bool = False) -> None:
         try:
             head = asked.future.result()
-            row = self._row(asked.path, head)
+            row = row_of_head(self._opened, self._report, asked.path, head)
         except StoreError as error:
             if error.fault is StoreFault.UNREACHABLE:
                 raise
@@ -264,28 +265,6 @@ class _Import:
             self._report.add(GIVEN)
         except OSError as error:
             self._refused(row.path, error)
-
-    def _row(self, path: bytes, head: ObjectHead) -> KnownFile | None:
-        """The row of an object that the manifest does not know."""
-        entry = head.entry
-        is_directory = entry.key.endswith("/")
-        read = attributes_of(
-            head.metadata, is_directory=is_directory, last_modified_ns=entry.last_modified_ns
-        )
-        for each in read.problems:
-            self._report.problem(path, each)
-        file, target = read.attributes, None
-        if file.is_link:
-            target = self._opened.store.get(entry.key) if entry.size <= 1 << 16 else b""
-            if not is_target(target):
-                self._report.problem(path, "its object is a symbolic link, and has no target")
-                return None
-        return KnownFile(
-            path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,
-            atime_ns=file.atime_ns, mtime_ns=file.mtime_ns, ctime_ns=0, inode=0, links=1, key=entry.key,
-            etag=entry.etag, version_id=head.version_id, crc64=head.crc64, target=target, xattrs=None,
-            link_of=None, is_name_only=False, stored_ns=entry.last_modified_ns,
-        )  # fmt: skip
 
     def _made(self, row: KnownFile, *, is_here: bool) -> None:
         """Make what a row says, and write the row."""
