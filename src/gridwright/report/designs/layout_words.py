@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gridwright.filesystems.layout import ALL
-from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction, UnevenSpace
-from gridwright.report.figures import listed, megabytes
+from gridwright.model.prediction import AtOnce, LibraryLayout, PlacedRates, Prediction, UnevenSpace
+from gridwright.report.figures import listed, megabytes, share
 
 
 def alike_layouts(prediction: Prediction) -> Iterator[tuple[str, LibraryLayout]]:
@@ -31,6 +31,17 @@ def placed_texts(layout: LibraryLayout) -> Iterator[str]:
         yield _uneven_text(layout, layout.uneven)
     for place, each in enumerate(layout.placed):
         yield _placed_text(layout, each, "large files" if place == 0 else "the same files")
+    if layout.at_once is not None:
+        yield _at_once_text(layout.at_once)
+
+
+def _at_once_text(at_once: AtOnce) -> str:
+    others, floor = listed(at_once.libraries), megabytes(at_once.floor_bytes_per_s)
+    return (
+        f"with {others} busy at once, {at_once.streams} streams meet these OSTs, which carry "
+        f"{share(at_once.share)} of what all require in 95 % of placements "
+        f"({share(at_once.required_share)} must be there): {floor} MB/s or more for each"
+    )
 
 
 def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
