@@ -130,5 +130,5 @@ def spec_requirements(peak_factor: float) -> object:
 def test_explain_says_who_else_is_busy() -> None:
     libraries = "{data: {requires: 10 MB/s/core, layout: 1}, work: {requires: 12 MB/s/core, layout: 2}}"
     text = " ".join(prediction_text(predicted(spec(libraries)), explain=True).split())
-    assert "with data and work busy at once, 64 streams meet these OSTs, which carry" in text
-    assert "(35 % must be there)" in text
+    assert "with data and work busy at once, 64 streams meet the same OSTs, which carry" in text
+    assert "(35.7 % must be there)" in text

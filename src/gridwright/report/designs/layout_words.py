@@ -32,16 +32,23 @@ def placed_texts(layout: LibraryLayout) -> Iterator[str]:
     for place, each in enumerate(layout.placed):
         yield _placed_text(layout, each, "large files" if place == 0 else "the same files")
     if layout.at_once is not None:
-        yield _at_once_text(layout.at_once)
+        floor = megabytes(layout.at_once.floor_bytes_per_s)
+        yield f"{at_once_text(layout.at_once)}: {floor} MB/s or more for each"
 
 
-def _at_once_text(at_once: AtOnce) -> str:
-    others, floor = listed(at_once.libraries), megabytes(at_once.floor_bytes_per_s)
+def at_once_text(at_once: AtOnce) -> str:
+    """What OSTs carry while all libraries are busy that have files on them."""
     return (
-        f"with {others} busy at once, {at_once.streams} streams meet these OSTs, which carry "
-        f"{share(at_once.share)} of what all require in 95 % of placements "
-        f"({share(at_once.required_share)} must be there): {floor} MB/s or more for each"
+        f"with {listed([*at_once.libraries])} busy at once, {at_once.streams} streams meet the same OSTs, "
+        f"which carry {share(at_once.share)} of what all require in 95 % of placements "
+        f"({100 * at_once.required_share:.3g} % must be there)"
     )
+
+
+def free_space_text(uneven: UnevenSpace) -> str:
+    """How far apart the free space of OSTs is."""
+    full, empty = (f"{100 * each:.0f} %" for each in (uneven.fullest_free, uneven.emptiest_free))
+    return f"{uneven.fullest} has {full} free against {empty} of {uneven.emptiest}"
 
 
 def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
@@ -60,11 +67,9 @@ def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
 
 def _uneven_text(layout: LibraryLayout, uneven: UnevenSpace) -> str:
     floor = layout.placed[0].floor_bytes_per_s
-    full, empty = (f"{100 * each:.0f} %" for each in (uneven.fullest_free, uneven.emptiest_free))
     return (
-        f"{uneven.fullest} has {full} free against {empty} of {uneven.emptiest}: new files of "
-        f"{layout.streams} streams meet {uneven.met} of {layout.targets} OSTs, and "
-        f"{_change(floor, uneven.alike_bytes_per_s)}"
+        f"{free_space_text(uneven)}: new files of {layout.streams} streams meet {uneven.met} of "
+        f"{layout.targets} OSTs, and {_change(floor, uneven.alike_bytes_per_s)}"
     )
 
 
