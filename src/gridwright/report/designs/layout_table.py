@@ -11,10 +11,9 @@ from gridwright.report.designs.layout_words import alike_layouts, at_once_text, 
 from gridwright.report.figures import ABSENT, megabytes
 from gridwright.report.tables import Table, table_of
 
-
 _PLACEMENTS = (
-    "In 95 % and in half of all placements of files on OSTs, at least; in a row: where all files were made one "
-    "after another"
+    "In 95 % and in half of all placements of files on OSTs, at least; in a row: where all files were made "
+    "one after another"
 )
 
 
