@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.filesystems.allocation import candidates, is_weighted
+from gridwright.filesystems.allocation import fullest_and_emptiest
 from gridwright.filesystems.layout import ALL, LayoutChoice
 from gridwright.filesystems.placements import met_in_half, spread
 from gridwright.filesystems.resources import Contribution
@@ -49,18 +49,17 @@ def _at_once(model: GridModel, name: str, shared: SharedTargets, alone: PlacedRa
 
 def _uneven(choice: LayoutChoice, there: Contribution, streams: int) -> UnevenSpace | None:
     """How far apart free space is; None where nobody looked, or new files go round all OSTs."""
-    space = candidates(there.space or ())
-    if not is_weighted([each.available_bytes for each in space]):
+    ends = fullest_and_emptiest(there.space or ())
+    if there.space is None or ends is None:
         return None
-    least = min(space, key=lambda each: each.available_bytes)
-    most = max(space, key=lambda each: each.available_bytes)
+    least, most = ends
     stripes = choice.layout.components[-1].stripe_count
     return UnevenSpace(
         least.name,
         least.free_part,
         most.name,
         most.free_part,
-        met_in_half(streams, space, stripes),
+        met_in_half(streams, there.space, stripes),
         spread(streams, there.targets, stripes).floor * _whole(there),
     )
 

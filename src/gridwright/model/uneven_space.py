@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gridwright.errors import Finding
-from gridwright.filesystems.allocation import TargetSpace, candidates, is_weighted
+from gridwright.filesystems.allocation import TargetSpace, fullest_and_emptiest
 from gridwright.filesystems.placements import met_in_half, spread
 from gridwright.model.grid import GridModel
 from gridwright.units import format_rate
@@ -22,24 +22,24 @@ def uneven_findings(
     for name, choice in model.layouts.items():
         filesystem = model.libraries[name].filesystem
         targets = space.get(filesystem, ())
-        takes = candidates(targets)
-        if not is_weighted([each.available_bytes for each in takes]):
+        ends = fullest_and_emptiest(targets)
+        if ends is None:
             continue
         stripes, streams, count = choice.layout.components[-1].stripe_count, model.cores, len(targets)
         apart, alike = (spread(streams, count, stripes, each).floor for each in (targets, None))
         if apart >= alike:
             continue
-        least = min(takes, key=lambda each: each.available_bytes)
-        most = max(takes, key=lambda each: each.available_bytes)
+        least, most = ends
         rates = model.contributions[filesystem].target_bytes_per_s
         whole = count * min(rates.values()) if rates else None
+        one = f"{streams} stream{'s'[: streams != 1]}"
         yield (
             name,
             Finding(
                 "warning",
                 "targets-unbalanced",
                 f"{least.name} has {100 * least.free_part:.0f} % free against "
-                f"{100 * most.free_part:.0f} % of {most.name}: large new files of {streams} stream{'s'[: streams != 1]} meet "
+                f"{100 * most.free_part:.0f} % of {most.name}: large new files of {one} meet "
                 f"{met_in_half(streams, targets, stripes)} of {count} OSTs, and what they get in 95 % of "
                 f"placements falls from {_told(alike, whole)} to {_told(apart, whole)}",
                 "Stripe large files over more targets, and move some off the full one with lfs migrate",
