@@ -27,6 +27,7 @@ LCTL = """#!/bin/sh
 echo lov.scratch-clilov-ffff.numobd=4
 """
 LFS = f"""#!/bin/sh
+[ "$1" = df ] && cat "$(dirname "$0")/df.out" && exit
 cat {Path(__file__).parent.parent}/fixtures/lustre/212-getstripe-yaml-pfl.out
 """
 
@@ -111,6 +112,27 @@ def test_a_check_finds_the_narrow_file_and_a_silenced_finding_is_none(
         0,
         "nothing is wrong with the layouts of what was looked at",
     )
+
+
+def test_a_check_says_what_unevenly_full_osts_cost(gridwright: Command, spec: Path) -> None:
+    """Two full OSTs of four: with one stripe a file, streams mostly meet the other two."""
+    rows = (
+        f"scratch-OST000{place}_UUID 1000000 {1000000 - free} {free} 1% /l[OST:{place}]"
+        for place, free in enumerate((600000, 80000, 600000, 80000))
+    )
+    (spec.parent / "bin" / "df.out").write_text(
+        "\n".join(["UUID 1K-blocks Used Available Use% Mounted on", *rows, ""])
+    )
+    spec.write_text(
+        spec.read_text().replace("filesystem: lustre}", "filesystem: lustre, layout: 1}")
+        + "nodes: {compute: {count: 1, cores: 8, memory: 8 GiB}}\n"
+        + "silence: {files-narrower-than-directory: x, directory-layout-differs: x}\n"
+    )
+    ended = gridwright("layout", "check", str(spec), "--json")
+    (found,) = ended.json["findings"]
+    assert (ended.status, found["library"], found["name"]) == (1, "data", "targets-unbalanced")
+    assert found["text"].startswith("scratch-OST0001 has 8 % free against 60 % of scratch-OST0000: large new")
+    assert "files of 8 streams meet 3 of 4 OSTs" in found["text"]
 
 
 def test_a_library_that_hangs_is_told_with_its_directory_in_time(tmp_path: Path) -> None:

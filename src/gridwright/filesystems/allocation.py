@@ -49,6 +49,18 @@ def candidates(space: Sequence[TargetSpace]) -> tuple[TargetSpace, ...]:
     return tuple(each for each in space if each.takes_files and each.available_bytes >> 8 > 0)
 
 
+def fullest_and_emptiest(space: Sequence[TargetSpace]) -> tuple[TargetSpace, TargetSpace] | None:
+    """Of targets that new files may lie on; None where they take turns, as their space is alike."""
+    there = candidates(space)
+    if not is_weighted([each.available_bytes for each in there]):
+        return None
+
+    def space_left(target: TargetSpace) -> int:
+        return target.available_bytes
+
+    return min(there, key=space_left), max(there, key=space_left)
+
+
 def is_weighted(available_bytes: Sequence[int]) -> bool:
     """Whether the free space of targets is so far apart that Lustre no longer goes round them in turn.
 

@@ -98,23 +98,28 @@ def chance_of_at_most(most: int, files: int, targets: int) -> float:
 
 def simulated_fullest(files: int, targets: int, stripes: int) -> NDArray[np.int64]:
     """Stripes on the fullest target in each of 1000 placements, the same ones at every call."""
-    import numpy as np
-
-    begun = _begun(files, targets)
-    around = np.concatenate((begun, begun[:, : stripes - 1]), axis=1) if stripes > 1 else begun
-    summed = np.cumsum(around, axis=1)
-    loads = summed[:, stripes - 1 :].copy()
-    loads[:, 1:] -= summed[:, : around.shape[1] - stripes]
-    found: NDArray[np.int64] = loads.max(axis=1)
+    found: NDArray[np.int64] = round_robin_loads(files, targets, stripes).max(axis=1)
     return found
 
 
+def round_robin_loads(files: int, targets: int, stripes: int, seed: int = _SEED) -> NDArray[np.int64]:
+    """Stripes on each target in each of 1000 placements of files with neighbours in the order of targets."""
+    import numpy as np
+
+    begun = _begun(files, targets, seed)
+    around = np.concatenate((begun, begun[:, : stripes - 1]), axis=1) if stripes > 1 else begun
+    summed = np.cumsum(around, axis=1)
+    loads: NDArray[np.int64] = summed[:, stripes - 1 :].copy()
+    loads[:, 1:] -= summed[:, : around.shape[1] - stripes]
+    return loads
+
+
 @lru_cache(maxsize=8)
-def _begun(files: int, targets: int) -> NDArray[np.int64]:
+def _begun(files: int, targets: int, seed: int) -> NDArray[np.int64]:
     """How many files begin on each target, by placement."""
     import numpy as np
 
-    made: NDArray[np.int64] = np.random.default_rng(_SEED).multinomial(
+    made: NDArray[np.int64] = np.random.default_rng(seed).multinomial(
         files, [1 / targets] * targets, size=PLACEMENTS
     )
     return made
@@ -152,7 +157,9 @@ def met_in_half(files: int, space: Sequence[TargetSpace], stripes: int) -> int:
     return int(np.median((loads > 0).sum(axis=1)))
 
 
-def weighted_loads(files: int, space: Sequence[TargetSpace], stripes: int) -> NDArray[np.int64]:
+def weighted_loads(
+    files: int, space: Sequence[TargetSpace], stripes: int, seed: int = _SEED
+) -> NDArray[np.int64]:
     """Stripes on each target in each of 1000 placements of files that were drawn by weight.
 
     Placements are parts of one long row of files that are drawn each by itself, so that wide files on
@@ -163,11 +170,11 @@ def weighted_loads(files: int, space: Sequence[TargetSpace], stripes: int) -> ND
     weights = [each.available_bytes >> 8 for each in space]
     if stripes == 1:
         parts = np.asarray(weights, dtype=np.float64) / sum(weights)
-        found: NDArray[np.int64] = np.random.default_rng(_SEED).multinomial(files, parts, size=PLACEMENTS)
+        found: NDArray[np.int64] = np.random.default_rng(seed).multinomial(files, parts, size=PLACEMENTS)
         return found
     row = max(4 * files, min(files * PLACEMENTS, _MOST_DRAWN // len(space)))
     upto = np.zeros((row + 1, len(space)), dtype=np.int64)
-    np.cumsum(drawn(weights, stripes, row, _SEED), axis=0, out=upto[1:])
+    np.cumsum(drawn(weights, stripes, row, seed), axis=0, out=upto[1:])
     begun = np.linspace(0, row - files, PLACEMENTS).astype(np.int64)
     return np.asarray(upto[begun + files] - upto[begun])
 

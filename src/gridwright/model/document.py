@@ -62,6 +62,7 @@ def layouts_document(prediction: Prediction) -> dict[str, Any]:
             "streams": layout.streams,
             "targets": layout.targets,
             "placed": [asdict(each) for each in layout.placed],
+            "at_once": asdict(layout.at_once) if layout.at_once else None,
             "uneven_space": asdict(layout.uneven) if layout.uneven else None,
         }
         for name, layout in prediction.layouts.items()

@@ -8,11 +8,14 @@ from dataclasses import replace
 from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.allocation import TargetSpace, candidates
-from gridwright.filesystems.layout import FileLayout, LayoutChoice
+from gridwright.filesystems.layout import ALL, FileLayout, LayoutChoice
 from gridwright.filesystems.resources import Contribution, Operation, Route, striped
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.layout_choice import Streams, Targets, choose, no_wider
+from gridwright.model.margins import margin_of
+from gridwright.model.shared_targets import shared_targets
+from gridwright.spec.at_once import peak_factor_of
 from gridwright.spec.library import Library
 from gridwright.spec.model import GridSpec
 
@@ -23,7 +26,7 @@ def layouts_of(
     """The layout of every library on a kind of file system that takes layouts, by the library's name.
 
     `contributions` has what is known of the file systems; where one is to be chosen and nothing is known,
-    it is the advised one.
+    it is the advised one. Chosen ones are as wide as it takes for all libraries that are busy at once.
     """
     found: dict[str, LayoutChoice] = {}
     for name, library in _with_layouts(spec).items():
@@ -31,6 +34,42 @@ def layouts_of(
         choice = _stated(spec, library) or _chosen(spec, library, there, groups)
         if choice is not None:
             found[name] = choice
+    return _wide_enough(spec, found, contributions, groups) if groups else found
+
+
+def _wide_enough(
+    spec: GridSpec,
+    layouts: Mapping[str, LayoutChoice],
+    contributions: Mapping[str, Contribution],
+    groups: Sequence[AlikeNodes],
+) -> dict[str, LayoutChoice]:
+    """The layouts, with chosen ones wider where targets that libraries share are too uneven for all at once.
+
+    Of these that which asks most of a target goes first, until all have the part that is required, or none
+    can be wider.
+    """
+    found = dict(layouts)
+    libraries = {str(name): each for name, each in spec.libraries.items()}
+    needed = peak_factor_of(spec).value * (1 + margin_of("server").p90)
+    for first in shared_targets(libraries, layouts, contributions, groups):
+        sharing = first
+        while len(sharing.libraries) > 1 and sharing.smallest_share < needed:
+            narrow = [
+                each
+                for each in sharing.libraries
+                if 0 < each.stripes < first.targets.targets and not found[each.library].stated
+            ]
+            if not narrow:
+                break
+            one = max(narrow, key=lambda each: each.bytes_per_s / each.stripes)
+            others = " and ".join(each.library for each in sharing.libraries if each is not one)
+            wider = _chosen(
+                spec, libraries[one.library], first.targets, groups, 2 * one.stripes, beside=others
+            )
+            if wider is None:
+                break
+            found[one.library] = wider
+            sharing = sharing.with_stripes(one.library, wider.layout.components[-1].stripe_count)
     return found
 
 
@@ -104,7 +143,12 @@ def _stated(spec: GridSpec, library: Library) -> LayoutChoice | None:
 
 
 def _chosen(
-    spec: GridSpec, library: Library, there: Contribution | None, groups: Sequence[AlikeNodes]
+    spec: GridSpec,
+    library: Library,
+    there: Contribution | None,
+    groups: Sequence[AlikeNodes],
+    at_least: int = 1,
+    beside: str = "",
 ) -> LayoutChoice | None:
     """What the model chooses; the advised one where it has nothing to choose by."""
     targets = there.targets if there else 0
@@ -113,7 +157,8 @@ def _chosen(
         required = float(library.requires.bytes_per_s)
         useful = _useful_stripes(library.filesystem, rates, groups)
         streams = Streams(sum(group.cores for group in groups), required, useful)
-        return choose(streams, Targets(targets, min(rates.values()), there.space if there else None))
+        of = Targets(targets, min(rates.values()), there.space if there else None)
+        return choose(streams, of, ALL if at_least >= targets else at_least, beside)
     filesystem = spec.filesystems[library.filesystem]
     advised = kind_of(filesystem).advised_layout(filesystem)
     if advised is None:

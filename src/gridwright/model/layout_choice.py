@@ -48,25 +48,26 @@ class Targets:
     """The free space of each; None where all have as much."""
 
 
-def choose(streams: Streams, targets: Targets) -> LayoutChoice:
+def choose(streams: Streams, targets: Targets, at_least: int = 1, beside: str = "") -> LayoutChoice:
     """The smallest stripe counts with which one stream alone, and all together, have what they need.
 
     All together in 95 % of placements (`gridwright.filesystems.placements`), by the margin of error of
     servers, so that a layout is no reason for a requirement to be within it. Files of less than SMALL_FILE
     have one stripe; those up to LARGE_FILE are so many to a stream that a full target is less of a loss.
     Beyond that requests count for nothing, and a stream may have its share of whatever the grid passes.
+    Large files have `at_least` so many stripes (below 1: all), for the sake of the libraries `beside`.
     """
     middle, large = (_smallest(streams, targets, files) for files in (_MIDDLE_FILES, 1))
     useful = next((each for each in widths(targets.count) if each >= streams.useful_stripes), ALL)
-    wide = ALL if large is None or useful == ALL else max(large, useful)
+    wide = ALL if large is None or ALL in (useful, at_least) else max(large, useful, at_least)
     layout = _layout(targets, ((SMALL_FILE, 1), (LARGE_FILE, middle or ALL), (None, wide)))
     need = f"{streams.count} stream{'s'[: streams.count != 1]} of {format_rate(streams.required_bytes_per_s)}"
     on = f"{targets.count} OST{'s'[: targets.count != 1]} of {format_rate(targets.bytes_per_s)}"
-    why = "; ".join(_why(streams, targets, large, wide))
+    why = "; ".join(_why(streams, targets, large, wide, beside))
     return LayoutChoice(layout, f"{need} on {on}: {why}", stated=False)
 
 
-def _why(streams: Streams, targets: Targets, large: int | None, wide: int) -> Iterator[str]:
+def _why(streams: Streams, targets: Targets, large: int | None, wide: int, beside: str) -> Iterator[str]:
     if targets.count == 1:
         yield "there is one OST"
         return
@@ -79,7 +80,9 @@ def _why(streams: Streams, targets: Targets, large: int | None, wide: int) -> It
         floor = spread(streams.count, targets.count, 1, targets.space).floor
         each = floor * targets.count * targets.bytes_per_s / streams.count
         yield f"one is worth {format_rate(each)}"
-    if wide != large:
+    if beside:
+        yield f"{_stripes(wide)} leave OSTs even while {beside} use them, too"
+    elif wide != large:
         yield f"{_stripes(wide)} let a stream have its share of what the grid passes"
 
 

@@ -29,6 +29,7 @@ from gridwright.model.prediction import (
     worst,
 )
 from gridwright.model.services import services
+from gridwright.model.shared_targets import shared_targets
 from gridwright.model.solver import Flow, solve
 from gridwright.spec.at_once import peak_factor_of
 from gridwright.spec.findings import unsilenced
@@ -217,9 +218,16 @@ def all_together(model: GridModel) -> Together | None:
             for name, rate in required.items()
         ]
         share[operation], bound_by[operation] = _shared(demands)
-        low[operation], _ = _shared(demands, lowest)
+        least, _ = _shared(demands, lowest)
+        low[operation] = min(least, _placed_share(model, operation))
         high[operation], _ = _shared(demands, highest)
     return Together(share, bound_by, peak_factor_of(model.spec), low, high)
+
+
+def _placed_share(model: GridModel, operation: Operation) -> float:
+    """The least part of what libraries require that targets carry in 95 % of placements of large files."""
+    sharing = shared_targets(model.libraries, model.layouts, model.contributions, model.groups)
+    return min((margin_of("server").low(each.share(operation)) for each in sharing), default=1.0)
 
 
 @dataclass(frozen=True, slots=True)

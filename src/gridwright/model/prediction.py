@@ -281,10 +281,27 @@ class UnevenSpace:
 
 
 @dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Libraries that have large files on the same OSTs, with all their streams busy.
+
+    In 95 % of placements the OSTs carry the part `share` or more of what all of them require, at most 1, and
+    `required_share` must be there. `floor_bytes_per_s` is what a library then has for sure: that part of what
+    it requires, or what it has alone where that is less.
+    """
+
+    libraries: tuple[str, ...]
+    streams: int
+    share: float
+    required_share: float
+    floor_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class LibraryLayout:
     """The layout of a library's files, and what so many streams get with it of so many OSTs.
 
-    `uneven` is there where somebody looked at the free space of OSTs, and new files go by it.
+    `uneven` is there where somebody looked at the free space of OSTs, and new files go by it; `at_once` where
+    streams of other libraries meet the same OSTs.
 
     `placed` has large files as they are laid out, and after that with one stripe each where that is another
     layout; it is empty where nothing is known of the OSTs. Rates are those of the slower direction.
@@ -295,6 +312,7 @@ class LibraryLayout:
     targets: int
     placed: tuple[PlacedRates, ...]
     uneven: UnevenSpace | None = None
+    at_once: AtOnce | None = None
 
 
 @dataclass(frozen=True, slots=True)

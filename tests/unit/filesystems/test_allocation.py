@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +28,7 @@ def osts(free_gb: Sequence[float], per_server: int = 2) -> tuple[TargetSpace, ..
 
 def chances(weights: Sequence[int], stripes: int) -> dict[frozenset[int], float]:
     """The chance of each set of targets where one after another is drawn by weight, by enumeration."""
-    found: dict[frozenset[int], float] = Counter()
+    found: dict[frozenset[int], float] = defaultdict(float)
     for order in itertools.permutations(range(len(weights)), stripes):
         chance, left = 1.0, sum(weights)
         for each in order:

@@ -14,10 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import Finding
-from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates
+from gridwright.model.prediction import (
+    AtOnce,
+    Bound,
+    LibraryPrediction,
+    Prediction,
+    Rates,
+    UnevenSpace,
+)
 from gridwright.report.chain_picture import Picture, chain_pictures, place_on_route
 from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
 from gridwright.report.designs.page import DESIGNS_DRAWN, plan_page, prediction_page
+from gridwright.report.figures import megabytes
 from gridwright.spec.at_once import PeakFactor
 from tests.unit.report import sample_designs
 
@@ -111,6 +119,27 @@ def test_findings_stand_on_the_page_with_their_remedies() -> None:
     finding = Finding("warning", "no-price", "no <price> is known", "add the price")
     words = text(prediction_page(replace(sample_designs.fsx(), findings=(finding,))))
     assert "warning no-price no <price> is known What to do: add the price" in words
+
+
+def test_layouts_stand_on_the_page_with_their_reason_and_band() -> None:
+    prediction = sample_designs.lake()
+    words = text(prediction_page(prediction))
+    assert "Layouts of files: what all streams of a library get together, in MB/s" in words
+    for layout in prediction.layouts.values():
+        assert layout.choice.reason in words
+        assert layout.choice.layout.text in words
+        for placed in layout.placed:
+            assert megabytes(placed.floor_bytes_per_s) in words
+            assert megabytes(placed.median_bytes_per_s) in words
+    name, layout = next(iter(prediction.layouts.items()))
+    uneven = UnevenSpace("lake-OST0003", 0.08, "lake-OST0000", 0.6, 5, 2e9)
+    at_once = AtOnce((name, "other"), 128, 0.42, 0.357, 123.4e6)
+    layouts = {**prediction.layouts, name: replace(layout, uneven=uneven, at_once=at_once)}
+    words = text(prediction_page(replace(prediction, layouts=layouts)))
+    assert "lake-OST0003 has 8 % free against 60 % of lake-OST0000: new files go by free space" in words
+    assert f"with {name} and other busy at once, 128 streams meet the same OSTs" in words
+    assert " 123 " in words
+    assert "Layouts of files" not in text(prediction_page(replace(prediction, layouts={})))
 
 
 def test_a_plan_has_readings_designs_neighbours_and_the_explanation(pages: dict[str, str]) -> None:

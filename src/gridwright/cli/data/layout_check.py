@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridwright.cli.data.libraries import opened
 from gridwright.cli.data.wanted_layouts import layout_wishes
 from gridwright.cli.output import LazyResult, Output
-from gridwright.errors import ExitStatus, Finding
+from gridwright.cli.verbosity import say
+from gridwright.errors import ExitStatus, Finding, GridwrightError
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.health import Run
+    from gridwright.spec import FileSystem, GridSpec
 
 
 def check(file: Path | None, *, json: bool) -> int:
@@ -27,11 +32,31 @@ def check(file: Path | None, *, json: bool) -> int:
         run = run_on(described)
         told = directory_findings(kind, described, run, directory, wish)
         told += kind.library_findings(described, run, directory, wish)
-        found += [(str(role), each) for each in told if each.name not in spec.silence]
+        found += [(str(role), each) for each in told]
+    found += _unevenly_full(spec, run_on)
+    found = [each for each in found if each[1].name not in spec.silence]
     Output("layout check", json=json).show(
         LazyResult(document=lambda: _document(found), text=lambda: _text(found))
     )
     return int(ExitStatus.MISSED if found else ExitStatus.DONE)
+
+
+def _unevenly_full(spec: GridSpec, run_on: Callable[[FileSystem], Run]) -> list[tuple[str, Finding]]:
+    """What it costs that OSTs are unevenly full now; where that is not told, a note says so."""
+    from gridwright.filesystems import kind_of
+    from gridwright.model.grid import grid_model
+    from gridwright.model.uneven_space import uneven_findings
+
+    try:
+        space = {
+            name: tuple(kind_of(each).target_space(each, run_on(each), str(each.path)))
+            for name, each in spec.filesystems.items()
+            if each.takes_layouts
+        }
+        return list(uneven_findings(grid_model(spec), space)) if space else []
+    except GridwrightError as error:
+        say(f"what the free space of OSTs costs is not known: {error.problems[0].what}")
+        return []
 
 
 def _document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:

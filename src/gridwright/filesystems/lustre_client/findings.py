@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.errors import Finding
-from gridwright.filesystems.allocation import PARTS, THRESHOLD, TargetSpace, candidates, is_weighted
+from gridwright.filesystems.allocation import PARTS, THRESHOLD, TargetSpace, fullest_and_emptiest
 from gridwright.filesystems.lustre_client.connections import RECOVERING, Connected, LustreConnection
 from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, Served
 from gridwright.filesystems.lustre_client.space import Space, Spaces
@@ -160,9 +160,10 @@ def _full(spaces: Mapping[str, Space]) -> Iterator[Finding]:
 
 
 def _unbalanced(osts: Sequence[TargetSpace]) -> Iterator[Finding]:
-    if not is_weighted([each.available_bytes for each in candidates(osts)]):
+    ends = fullest_and_emptiest(osts)
+    if ends is None:
         return
-    least, most = (choose(candidates(osts), key=lambda each: each.available_bytes) for choose in (min, max))
+    least, most = ends
     yield Finding(
         "warning",
         "targets-unbalanced",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gridwright.filesystems.layout import ALL
-from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction, UnevenSpace
-from gridwright.report.figures import listed, megabytes
+from gridwright.model.prediction import AtOnce, LibraryLayout, PlacedRates, Prediction, UnevenSpace
+from gridwright.report.figures import listed, megabytes, share
 
 
 def alike_layouts(prediction: Prediction) -> Iterator[tuple[str, LibraryLayout]]:
@@ -31,6 +31,24 @@ def placed_texts(layout: LibraryLayout) -> Iterator[str]:
         yield _uneven_text(layout, layout.uneven)
     for place, each in enumerate(layout.placed):
         yield _placed_text(layout, each, "large files" if place == 0 else "the same files")
+    if layout.at_once is not None:
+        floor = megabytes(layout.at_once.floor_bytes_per_s)
+        yield f"{at_once_text(layout.at_once)}: {floor} MB/s or more for each"
+
+
+def at_once_text(at_once: AtOnce) -> str:
+    """What OSTs carry while all libraries are busy that have files on them."""
+    return (
+        f"with {listed([*at_once.libraries])} busy at once, {at_once.streams} streams meet the same OSTs, "
+        f"which carry {share(at_once.share)} of what all require in 95 % of placements "
+        f"({100 * at_once.required_share:.3g} % must be there)"
+    )
+
+
+def free_space_text(uneven: UnevenSpace) -> str:
+    """How far apart the free space of OSTs is."""
+    full, empty = (f"{100 * each:.0f} %" for each in (uneven.fullest_free, uneven.emptiest_free))
+    return f"{uneven.fullest} has {full} free against {empty} of {uneven.emptiest}"
 
 
 def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
@@ -49,11 +67,9 @@ def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
 
 def _uneven_text(layout: LibraryLayout, uneven: UnevenSpace) -> str:
     floor = layout.placed[0].floor_bytes_per_s
-    full, empty = (f"{100 * each:.0f} %" for each in (uneven.fullest_free, uneven.emptiest_free))
     return (
-        f"{uneven.fullest} has {full} free against {empty} of {uneven.emptiest}: new files of "
-        f"{layout.streams} streams meet {uneven.met} of {layout.targets} OSTs, and "
-        f"{_change(floor, uneven.alike_bytes_per_s)}"
+        f"{free_space_text(uneven)}: new files of {layout.streams} streams meet {uneven.met} of "
+        f"{layout.targets} OSTs, and {_change(floor, uneven.alike_bytes_per_s)}"
     )
 
 

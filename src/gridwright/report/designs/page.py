@@ -12,6 +12,7 @@ from gridwright.report.chain_picture import Picture, chain_pictures
 from gridwright.report.contents import ContentsEntry, contents_of
 from gridwright.report.designs import tables
 from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
+from gridwright.report.designs.layout_table import layouts_table
 from gridwright.report.designs.words import (
     cost_text,
     dollars,
@@ -202,6 +203,7 @@ def _prediction_tables(prediction: Prediction) -> tuple[Table, ...]:
         tables.rates_table(prediction),
         tables.together_table(prediction.together),
         tables.bursts_table(prediction),
+        layouts_table(prediction),
         *tables.services_tables(prediction),
         tables.bill_table(prediction),
         tables.purchases_table(prediction),
