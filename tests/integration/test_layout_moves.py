@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.lfs_double import installed
+from tests.support.lfs_double import attribute, installed
+from tests.support.skips import root_only
 
+pytestmark = root_only
 MIB = 2**20
+ONE = {"start": 0, "end": -1, "count": 1, "size": 4194304, "pattern": "raid0", "plain": True, "osts": [0]}
 COMMAND = Path(sys.executable).with_name("gridwright")
 LCTL = "#!/bin/sh\necho lov.scratch-clilov-ffff8aa3b3282800.numobd=8\n"
 
@@ -51,7 +54,12 @@ class Site:
     def add(self, name: str, mib: int = 1) -> Path:
         path = self.library / name
         path.write_bytes(hashlib.sha256(name.encode()).digest() * (mib * MIB // 32))
+        self.lies(path, [ONE])
         return path
+
+    def lies(self, path: Path, parts: list[dict[str, Any]]) -> None:
+        """Give a file the attribute that Lustre shows."""
+        os.setxattr(path, "trusted.lov", attribute(parts))
 
     def argv(self, *words: str) -> list[str]:
         return [str(COMMAND), "layout", *words]
@@ -112,14 +120,22 @@ def test_files_move_but_those_that_are_open_archived_released_or_small(site: Sit
     large, verified, open_ = site.add("large", 2), site.add("with a blank"), site.add("open")
     archived, released, small = site.add("archived"), site.add("released"), site.library / "small"
     small.write_bytes(b"small")
+    site.lies(small, [ONE])
+    log = site.add("log")
+    os.utime(log, (time.time() + 7200,) * 2)
     part = {"start": 0, "end": -1, "count": 1, "size": 4194304, "pattern": "raid0,released", "plain": True}
+    site.lies(released, [part])
     site.change(open=[str(open_)], hsm={str(archived): 9, str(released): 13}, layouts={str(released): [part]})
     plan = site.rebalance("--dry-run")
     assert [each["bytes"] for each in plan["files"]] == [2 * MIB, MIB, MIB]
     assert {each["path"]: each["why"] for each in plan["kept"]} == {
         str(archived): "it is archived, and would be once more",
         str(released): "its bytes are in the archive",
+        str(log): "it grew by appending, which gives one stripe whatever is wanted",
     }
+    assert plan["estimated_by"] == "200 MB/s at most"
+    told = site.run("rebalance", "grid.yaml", "--dry-run", "--at-least", "64KiB").stdout
+    assert f"1 left alone, such as {log}: it grew by appending" in told
     assert plan["estimated_s"] == 0.0
     assert not (site.directory / "state/layouts").exists()
     sums = {each: hashlib.sha256(each.read_bytes()).digest() for each in (large, verified)}
@@ -199,6 +215,37 @@ def test_other_bytes_than_before_end_it_with_an_error(site: Site) -> None:
     assert site.state["moved"] == [str(spoilt)]
 
 
+OSC = "osc.scratch-OST0000-osc-ffff8aa3b3282800.stats"
+LOADED = f"""#!/bin/sh
+case "$*" in
+*numobd*) echo lov.scratch-clilov-ffff8aa3b3282800.numobd=8 ;;
+*stats*)
+    n=$(cat {{count}} 2>/dev/null || echo 0); echo $((n + 1)) >{{count}}
+    echo "{OSC}="
+    echo "snapshot_time $((1795228010 + n)).0 secs.nsecs"
+    echo "start_time 1795227700.0 secs.nsecs"
+    echo "read_bytes 2 samples [bytes] 1 2097152 $((n * {{rate}})) 1" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("rate", "stops"), [(150_000_000, True), (90_000_000, False)])
+def test_what_this_machine_moves_beside_it_stops_it(site: Site, rate: int, stops: bool) -> None:
+    file = site.add("file")
+    (site.directory / "bin/lctl").write_text(LOADED.format(count=site.directory / "count", rate=rate))
+    # The recorded client's mount, at the site's path.
+    (site.directory / "bin/cat").write_text(
+        f'#!/bin/sh\n[ "$*" = /proc/mounts ] || exec /bin/cat "$@"\n'
+        f"echo 10.0.0.1@tcp:/scratch {site.root} lustre rw,flock 0 0\n"
+    )
+    (site.directory / "bin/cat").chmod(0o755)
+    done = site.rebalance(status=1 if stops else 0)
+    assert site.state["moved"] == ([] if stops else [str(file)])
+    if stops:
+        assert done["stopped"] == "this machine moves 150 MB/s to and from it, over 100 MB/s"
+        assert site.rebalance("--while-busy")["files"][0]["state"] == "moved"
+
+
 def test_jobs_that_run_stop_it_and_while_busy_goes_on(site: Site) -> None:
     site.add("file")
     submit = [str(COMMAND), "submit", "--grid", str(site.spec), "--", "sleep", "60"]
@@ -216,6 +263,8 @@ def test_jobs_that_run_stop_it_and_while_busy_goes_on(site: Site) -> None:
 
 def test_paths_name_a_part_and_what_is_in_no_library_is_refused(site: Site) -> None:
     one, other = site.add("one"), site.add("other")
+    os.utime(one, (time.time() + 7200,) * 2)
+    # A file that grew by appending is moved where it is named.
     assert [each["path"] for each in site.rebalance(str(one))["files"]] == [str(one)]
     assert str(other) not in site.state["layouts"]
     assert "the path is in no library" in site.run("rebalance", "grid.yaml", "/etc/hostname", status=2).stderr

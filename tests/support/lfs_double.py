@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import struct
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -156,6 +157,17 @@ def layout_of(kept: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
     return [part]
 
 
+def attribute(parts: Sequence[Mapping[str, Any]]) -> bytes:
+    """That of a plain layout, as lustre_user.h has it; tests move files to no other."""
+    (part,) = parts
+    pattern = 0x80000001 if "released" in part["pattern"] else 1
+    osts = part.get("osts", [])
+    head = struct.pack(
+        "<IIQQIHH", 0x0BD10BD0, pattern, 2, 0x200000401, part["size"], part["count"] & 0xFFFF, 0xFFFF
+    )
+    return head + b"".join(struct.pack("<QQII", 0x240000400, 3, 0, ost) for ost in osts)
+
+
 def getstripe(words: list[str]) -> int:
     with state() as kept:
         paths = [each for each in words if not each.startswith("-")]
@@ -206,6 +218,7 @@ def migrate(words: list[str]) -> int:
     time.sleep(float(kept["slow"]))
     with state(note=False) as kept:
         kept["layouts"][path] = with_objects(parts, Path(path).stat().st_size, kept)
+        os.setxattr(path, "trusted.lov", attribute(kept["layouts"][path]))
         kept["next"] += 1
         kept["moved"].append(path)
         if kept["hsm"].get(path):

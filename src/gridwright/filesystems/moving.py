@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, Protocol
 
@@ -32,10 +32,25 @@ class Move:
     why: str = ""
 
 
+@dataclass(slots=True)
+class FoundFiles:
+    """What a search found."""
+
+    looked_at: int = 0
+    misplaced: list[LaidOutFile] = field(default_factory=list)
+    """More than half of their bytes lie otherwise than wanted; some may have to be left alone."""
+    on_full: list[LaidOutFile] = field(default_factory=list)
+    """They lie as they should, on targets that are too full."""
+    more: int = 0
+    """Smaller files that the next search will find: there are too many for one."""
+    unread: int = 0
+    """Files and directories that could not be looked at."""
+
+
 class FileMover(Protocol):
     """Finds files by their layouts, and lays one out anew without anybody noticing.
 
-    Failure contract. Both end in bounded time. What is not told of a file leaves it out. `files` and
+    Failure contract. All end in bounded time. What is not told of a file leaves it out. `search` and
     `targets` raise GridwrightError (status ENVIRONMENT) where nothing answers; `move` never changes what a
     file holds: it has the new layout, or the old one whatever happened.
     """
@@ -46,8 +61,13 @@ class FileMover(Protocol):
     def excess(self) -> Mapping[int, int]:
         """Bytes that targets hold beyond their share, by index; only of those that are fuller by far."""
 
-    def files(self, places: Sequence[str], at_least_bytes: int) -> Iterator[LaidOutFile]:
-        """Files of a size below these directories, and these files themselves."""
+    def search(
+        self, places: Sequence[str], at_least_bytes: int, wanted: FileLayout, full: Collection[int]
+    ) -> FoundFiles:
+        """Files of a size that lie otherwise than wanted, below these directories, or named themselves.
+
+        `full` are targets from which others are to be taken, too.
+        """
 
     def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
         """Lay a file out anew, at no more than a rate in bytes/s."""

@@ -16,6 +16,9 @@ from gridwright.errors import environment_error
 FRESH_S = 24 * 3600.0
 """How long a search holds: then there are other files."""
 
+_HELD = 1.1
+_LEAST_MEASURED = 256 * 2**20
+"""Fewer bytes than that are opened and closed for longer than they are moved."""
 MOST_BYTES = 64 * 2**20
 """From here on a search begins a journal anew."""
 
@@ -103,11 +106,34 @@ class MoveJournal:
     def _lines(self) -> list[dict[str, Any]]:
         """All of it; a line that was cut off by a kill is left out."""
         self._file.seek(0)
-        found = []
-        for line in self._file:
-            try:
-                read = json.loads(line)
-            except ValueError:
-                continue
-            found += [read] if isinstance(read, dict) else []
-        return found
+        return [read for line in self._file if (read := _read(line))]
+
+
+def measured_rate(path: Path) -> float | None:
+    """Bytes/s at which files were moved where no limit held them, by a journal; None where it tells of none.
+
+    Only moves that took a tenth longer than their limit asks for say what the storage delivers.
+    """
+    moving: dict[str, dict[str, Any]] = {}
+    moved_bytes, seconds = 0, 0.0
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            for line in map(_read, file):
+                if line.get("do") == "moving":
+                    moving = {line.get("path", ""): line}
+                elif line.get("do") == "moved" and (begun := moving.get(line.get("path", ""))):
+                    size, took = int(begun.get("bytes", 0)), float(line.get("move_s", 0.0))
+                    if took > _HELD * size / float(begun.get("limit", 0) or 1e-9):
+                        moved_bytes, seconds = moved_bytes + size, seconds + took
+    except (OSError, TypeError, ValueError):
+        return None
+    return moved_bytes / seconds if moved_bytes >= _LEAST_MEASURED and seconds else None
+
+
+def _read(line: str) -> dict[str, Any]:
+    """A line; nothing of one that was cut off by a kill."""
+    try:
+        read = json.loads(line)
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}

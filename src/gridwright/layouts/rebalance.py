@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.commands import CommandStopped
-from gridwright.errors import GridwrightError, environment_error
+from gridwright.errors import environment_error
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.moving import FileMover, LaidOutFile, Move, misplaced_bytes, relieving
+from gridwright.filesystems.moving import FileMover, FoundFiles, LaidOutFile, Move, counted, relieving
 from gridwright.layouts.journal import MoveJournal
-from gridwright.units import format_bytes
+from gridwright.units import format_bytes, format_rate
 
 BUSY_LOOK_S = 15.0
-"""How often the scheduler is asked whether jobs run."""
+"""How often it is asked whether the grid is busy."""
 SLOWEST_SUM = 20e6
 """In bytes/s, for the time that a checksum may take."""
 _SHOWN = 20
@@ -38,6 +39,10 @@ class RebalanceOrder:
     bytes_per_s: float
     verify: bool = False
     dry_run: bool = False
+    target_bytes_per_s: float | None = None
+    """What one target delivers, as the model has it; None where nothing is known."""
+    measured_bytes_per_s: float | None = None
+    """At which rate the last rebalance moved files where no limit held it; None where there was none."""
 
 
 @dataclass(slots=True)
@@ -51,6 +56,9 @@ class Rebalance:
     found: list[LaidOutFile] = field(default_factory=list)
     relieving: int = 0
     """Of those found, the files that lie as they should, on targets that are too full."""
+    more: int = 0
+    """Smaller files that a search after this one will find."""
+    unread: int = 0
     kept: list[LaidOutFile] = field(default_factory=list)
     done: list[tuple[LaidOutFile, Move]] = field(default_factory=list)
     seconds: float = 0.0
@@ -73,8 +81,32 @@ class Rebalance:
 
     @property
     def estimated_s(self) -> float:
-        """Seconds for all that was found, at the rate that it may go."""
-        return self.found_bytes / self.order.bytes_per_s
+        """Seconds for all that was found: what the limit takes, or what targets do, whichever is longer."""
+        return sum(map(self._estimated_s, self.found))
+
+    def _estimated_s(self, file: LaidOutFile) -> float:
+        """A move reads a piece and writes it, one after the other; a check reads all of it twice more."""
+        order, size = self.order, file.size_bytes
+        held_s = size / order.bytes_per_s
+        moved_s, read_s = 0.0, held_s
+        if order.target_bytes_per_s:
+            has = counted(file.layout.component_at(size // 2).targets, self.targets)
+            should = counted(order.layout.component_at(size // 2).stripe_count, self.targets)
+            before_s, after_s = (size / (max(each, 1) * order.target_bytes_per_s) for each in (has, should))
+            moved_s, read_s = before_s + after_s, (before_s + after_s) / 2
+        if order.measured_bytes_per_s:
+            moved_s = size / order.measured_bytes_per_s
+        return max(held_s, moved_s) + (2 * read_s if order.verify else 0.0)
+
+    @property
+    def estimated_by(self) -> str:
+        """What the estimate rests on, in words."""
+        limit = f"{format_rate(self.order.bytes_per_s)} at most"
+        if self.order.measured_bytes_per_s:
+            return f"{limit}; the last one reached {format_rate(self.order.measured_bytes_per_s)}"
+        if self.order.target_bytes_per_s:
+            return f"{limit}; an OST delivers {format_rate(self.order.target_bytes_per_s)}"
+        return limit
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -87,6 +119,9 @@ class Rebalance:
             "files_looked_at": self.looked_at,
             "resumed": self.resumed,
             "estimated_s": round(self.estimated_s, 1),
+            "estimated_by": self.estimated_by,
+            "more": self.more,
+            "unread": self.unread,
             "found_bytes": self.found_bytes,
             "on_full_osts": self.relieving,
             "moved_bytes": self.bytes_of("moved"),
@@ -116,10 +151,17 @@ class Rebalance:
         full = f", or on OSTs that are too full ({self.relieving})" if self.relieving else ""
         yield (
             f"{len(self.found)} files ({format_bytes(self.found_bytes)}) lie otherwise{full}, {whence}; "
-            f"about {_span(self.estimated_s)} at {format_bytes(int(order.bytes_per_s))}/s"
+            f"about {_span(self.estimated_s)} ({self.estimated_by})"
         )
+        if self.more:
+            yield f"{self.more} more, smaller ones: the same command finds them when these are moved"
+        if self.unread:
+            yield f"{self.unread} files or directories could not be looked at"
         if self.kept:
-            yield f"{len(self.kept)} are left alone, such as {self.kept[0].path}: {self.kept[0].kept}"
+            reasons = Counter(each.kept for each in self.kept)
+            for why, number in reasons.most_common():
+                first = next(each.path for each in self.kept if each.kept == why)
+                yield f"{number} left alone, such as {first}: {why}"
         if order.dry_run:
             for each in self.found[:_SHOWN]:
                 yield f"  {each.path}: {format_bytes(each.size_bytes)}, {each.layout.text}"
@@ -153,6 +195,7 @@ class Rebalancer:
         self._mover, self._run, self._journal = mover, run, journal
         self._busy, self._stop, self._tell = busy, stop, tell
         self._asked = -BUSY_LOOK_S
+        self._move_s = 0.0
 
     def rebalance(self, order: RebalanceOrder) -> Rebalance:
         """Move what is to be moved; `journal` is None for a dry run.
@@ -180,14 +223,15 @@ class Rebalancer:
             journal.begin(order.options, order.places)
         # One that was found yesterday may have grown, gone or been moved since: all are looked at again.
         places = order.places if left is None else left
-        excess, on_full = self._mover.excess(), list[LaidOutFile]()
-        for each in self._mover.files(places, order.at_least_bytes) if places else ():
-            result.looked_at += 1
-            if 2 * misplaced_bytes(each, order.layout, result.targets) > each.size_bytes:
-                (result.kept if each.kept else result.found).append(each)
-            elif not each.kept and any(excess.keys() & set(part.osts) for part in each.layout.components):
-                on_full.append(each)
-        more = relieving(on_full, excess, result.targets)
+        excess = self._mover.excess()
+        seen = FoundFiles()
+        if places:
+            seen = self._mover.search(places, order.at_least_bytes, order.layout, excess.keys())
+        result.looked_at, result.more, result.unread = seen.looked_at, seen.more, seen.unread
+        for each in seen.misplaced:
+            (result.kept if each.kept else result.found).append(each)
+        movable = [each for each in seen.on_full if each.kept is None]
+        more = relieving(movable, excess, result.targets)
         result.relieving = len(more)
         result.found += more
         result.found.sort(key=lambda each: -each.size_bytes)
@@ -206,9 +250,18 @@ class Rebalancer:
                 if why is not None or self._stop():
                     result.interrupted, result.stopped = why is None, why or "it was told to"
                     return
-            journal.write({"do": "moving", "path": file.path, "bytes": file.size_bytes})
+            journal.write(
+                {
+                    "do": "moving",
+                    "path": file.path,
+                    "bytes": file.size_bytes,
+                    "limit": result.order.bytes_per_s,
+                }
+            )
+            self._move_s = 0.0
             move = self._move(file, result.order, journal)
-            journal.write({"do": move.state, "path": file.path, "why": move.why})
+            took = round(self._move_s, 3)
+            journal.write({"do": move.state, "path": file.path, "why": move.why, "move_s": took})
             result.done.append((file, move))
             said = f": {move.why}" if move.why else ""
             self._tell(f"{place + 1}/{len(result.found)} {move.state}: {file.path}{said}")
@@ -226,7 +279,9 @@ class Rebalancer:
     def _move(self, file: LaidOutFile, order: RebalanceOrder, journal: MoveJournal) -> Move:
         begun = time.monotonic()
         before = self._sum(file) if order.verify else None
+        moving = time.monotonic()
         move = self._mover.move(file, order.layout, order.bytes_per_s)
+        self._move_s = time.monotonic() - moving
         if move.state == "moved" and before is not None:
             after = self._sum(file)
             if before[1] == after[1] and before[0] != after[0]:
@@ -261,17 +316,3 @@ def _span(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def jobs_run(states: Callable[[], Sequence[Any]]) -> Callable[[], str | None]:
-    """What asks whether jobs run: nodes as a scheduler sees them, with cores and free cores."""
-
-    def ask() -> str | None:
-        try:
-            busy = [each for each in states() if each.free_cores < each.cores]
-        except GridwrightError as error:
-            return f"nobody tells whether jobs run ({error.problems[0].what})"
-        cores = sum(each.cores - each.free_cores for each in busy)
-        return f"jobs use {cores} cores on {len(busy)} nodes" if busy else None
-
-    return ask

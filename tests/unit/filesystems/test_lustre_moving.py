@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import pytest
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.layout import Component, FileLayout, LayoutChoice
+from gridwright.filesystems.lustre_client.attribute import Unread
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.layout_command import plain, progressive
 from gridwright.filesystems.lustre_client.migrate import LustreMover
+from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
 from gridwright.filesystems.moving import LaidOutFile, misplaced_bytes, relieving
+from gridwright.messages import decode, encode
 from gridwright.setup.layout_spec import layout_rows
 from gridwright.spec import parse_spec
 
@@ -102,41 +106,57 @@ class Recorded:
         return CommandOutput(status, out.encode(), err.encode())
 
 
-def test_layouts_and_archived_files_are_told_apart_in_what_lfs_prints_of_many() -> None:
-    sizes = {"/mnt/scratch/default": 20 * MIB, "/mnt/scratch/c2": 16 * MIB, "/mnt/scratch/nosuch": 5}
-    layouts = (RECORDED / "231-getstripe-multi.out").read_text()
+PYTHON = f"{sys.executable} -P"
+
+
+def searched(*paths: str, **told: Any) -> str:
+    one = FileLayout((Component(stripe_count=1, osts=(1,)),))
+    files = [LaidOutFile(path, GIB, one) for path in paths]
+    return encode(SearchAnswer(looked_at=len(files), misplaced=files, **told)).decode()
+
+
+def test_archived_files_are_told_apart_in_what_lfs_prints_of_many() -> None:
     archived = (RECORDED / "608-hsm_release.out").read_text().splitlines()[0]
-    states = f"/mnt/scratch/default: (0x00000000)\n{archived}\n"
     run = Recorded(
         {
-            "find /mnt/scratch": (0, "".join(f"{size} {path}\0" for path, size in sizes.items()), ""),
-            "lfs getstripe": (2, layouts, "lfs: getstripe for '/mnt/scratch/nosuch' failed: …"),
-            "lfs hsm_state": (2, states, (RECORDED / "616-hsm_state-multi.err").read_text()),
+            "lctl get_param": (0, "lov.scratch-clilov-ffff.numobd=8\n", ""),
+            PYTHON: (0, searched("/mnt/scratch/default", "/mnt/scratch/c2", "/mnt/scratch/nosuch"), ""),
+            "lfs hsm_state": (
+                2,
+                f"/mnt/scratch/default: (0x00000000)\n{archived}\n",
+                (RECORDED / "616-hsm_state-multi.err").read_text(),
+            ),
         }
     )
-    found = list(LustreMover(run).files(["/mnt/scratch"], MIB))
-    assert [(each.path, each.layout.components[0].osts, each.kept) for each in found] == [
-        ("/mnt/scratch/default", (1,), None),
-        ("/mnt/scratch/c2", (0, 1), "it is archived, and would be once more"),
+    found = LustreMover(run).search(["/mnt/scratch"], MIB, WANTED, {2})
+    assert [(each.path, each.kept) for each in found.misplaced] == [
+        ("/mnt/scratch/default", None),
+        ("/mnt/scratch/c2", "it is archived, and would be once more"),
+        ("/mnt/scratch/nosuch", "nobody tells whether it is archived"),
     ]
+    order = decode(run.asked[1][-2], SearchOrder)
+    assert order == SearchOrder(wanted=WANTED, targets=8, full=[2], at_least_bytes=MIB)
 
 
-def test_a_state_that_nobody_tells_keeps_a_file_where_it_is() -> None:
-    run = Recorded(
-        {
-            "find /mnt/scratch": (0, f"{MIB} /mnt/scratch/default\0", ""),
-            "lfs getstripe": (0, (RECORDED / "231-getstripe-multi.out").read_text(), ""),
-            "lfs hsm_state": (25, "", "failed: Inappropriate ioctl for device"),
-        }
-    )
-    (found,) = LustreMover(run).files(["/mnt/scratch"], 0)
-    assert found.kept == "nobody tells whether it is archived"
-
-
-def test_a_place_that_is_not_there_is_an_error_and_no_empty_answer() -> None:
-    run = Recorded({"find /none": (1, "", "find: '/none': No such file or directory\n")})
-    with pytest.raises(GridwrightError, match="No such file"):
-        list(LustreMover(run).files(["/none"], 0))
+@pytest.mark.parametrize(
+    ("printed", "said", "message"),
+    [
+        ("", "Traceback\nNo module named gridwright", "No module named gridwright"),
+        (searched(unread=1, unread_named=[Unread("/none", "No such file or directory")]), "", "No such file"),
+        (searched(without_layout=7), "", "of 7 files none has the attribute lustre.lov or trusted.lov"),
+        (
+            searched(complete=False, unread=1, unread_named=[Unread("/l/away", "it hangs")]),
+            "",
+            "not ended after 60 minutes: /l/away: it hangs",
+        ),
+    ],
+    ids=["no program", "not there", "not told", "hangs"],
+)
+def test_a_search_that_failed_is_an_error_and_no_empty_answer(printed: str, said: str, message: str) -> None:
+    numobd = (0, "lov.scratch-clilov-ffff.numobd=8\n", "")
+    run = Recorded({"lctl get_param": numobd, PYTHON: (0, printed, said)})
+    with pytest.raises(GridwrightError, match=message):
+        LustreMover(run).search(["/none"], 0, WANTED, ())
 
 
 @pytest.mark.parametrize(

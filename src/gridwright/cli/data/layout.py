@@ -110,16 +110,17 @@ def rebalance(
         bool, typer.Option("--verify", help="Read each file before and after, and compare SHA-256.")
     ] = False,
     while_busy: Annotated[
-        bool, typer.Option("--while-busy", help="Go on though jobs of the grid run.")
+        bool, typer.Option("--while-busy", help="Go on though jobs run or others move data.")
     ] = False,
     json: Json = False,
 ) -> int:
     """Move files that lie otherwise than a file of their size should, by lfs migrate, the largest first.
 
     Runs on this machine, which has to have mounted the file system, as root. Files that are open, archived,
-    released or mirrored are left alone. It ends when jobs run, and goes on where it ended when it is run
-    again, also after kill -9: a file has either its old layout or the new one. Exit status 0 where all was
-    moved or left alone, 1 where files failed or jobs run, 3 where a file holds other bytes than before.
+    released or mirrored, or that grew by appending (unless they are named), are left alone. It ends when
+    jobs run, or when this machine moves much beside it, and goes on where it ended when it is run again,
+    also after kill -9: a file has either its old layout or the new one. Exit status 0 where all was moved or
+    left alone, 1 where files failed or the grid is busy, 3 where a file holds other bytes than before.
 
     Examples: gridwright layout rebalance grid.yaml data --dry-run; gridwright layout rebalance --verify
     """

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridwright.cli.arguments import Reader
-from gridwright.cli.data.wanted_layouts import wanted_layouts
+from gridwright.cli.data.wanted_layouts import layout_wishes, wanted_layouts
 from gridwright.cli.interrupt import stop_on_signals
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
@@ -67,7 +67,7 @@ def _orders(spec: GridSpec, what: Sequence[str], flags: RebalanceFlags) -> Itera
     if rate is not None and rate <= 0:
         reader.problem("nothing moves at that rate", "--bandwidth", "write a rate such as 200MB/s")
     reader.finish(True)
-    places = _places(spec, what)
+    places, wishes = _places(spec, what), layout_wishes(spec)
     for name, choice in wanted_layouts(spec, list(places)).items():
         library = next(each for each in spec.libraries if str(each) == name)
         filesystem = spec.filesystem_of(library)
@@ -81,6 +81,7 @@ def _orders(spec: GridSpec, what: Sequence[str], flags: RebalanceFlags) -> Itera
             bytes_per_s=rate or 0.0,
             verify=flags.verify,
             dry_run=flags.dry_run,
+            target_bytes_per_s=wishes[name].target_bytes_per_s if name in wishes else None,
         )
 
 
@@ -106,8 +107,9 @@ def _one(
 ) -> Rebalance:
     from gridwright.filesystems import kind_of
     from gridwright.grid.grid import Grid
-    from gridwright.layouts.journal import MoveJournal
-    from gridwright.layouts.rebalance import Rebalancer, jobs_run
+    from gridwright.layouts.busy import BUSY_SHARE, first_of, jobs_run, traffic_beside
+    from gridwright.layouts.journal import MoveJournal, measured_rate
+    from gridwright.layouts.rebalance import Rebalancer
 
     filesystem = spec.filesystem_of(next(each for each in spec.libraries if str(each) == order.library))
     run = partial(_run, stopping)
@@ -117,14 +119,19 @@ def _one(
         raise input_error(
             f"files of library {order.library} cannot be laid out anew", remedy="name a library on Lustre"
         )
-    ask = jobs_run(lambda: Grid.open(spec).states)
+    counters = kind_of(filesystem).counters(filesystem, run, str(filesystem.path))
+    ask = first_of(
+        *([jobs_run(lambda: Grid.open(spec).states)] if grid.has_queue else []),
+        traffic_beside(counters, BUSY_SHARE * order.bytes_per_s),
+    )
     path = grid.state / "layouts" / f"{order.library}.jsonl"
+    order = replace(order, measured_bytes_per_s=measured_rate(path))
     with nullcontext() if order.dry_run else MoveJournal(path) as journal:
         return Rebalancer(
             mover,
             run,
             journal,
-            busy=ask if grid.has_queue and not flags.while_busy else lambda: None,
+            busy=(lambda: None) if flags.while_busy else ask,
             stop=stopping.is_set,
             tell=say,
         ).rebalance(order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -167,4 +167,25 @@ def scan(
     going = _native.LayoutScan(list(directories), list(attributes), threads, keep, seconds)
     while not going.wait(0.2):
         pass
+    return decode(going.summary(), Scanned)
+
+
+def list_files(
+    places: Sequence[Path],
+    *,
+    at_least_bytes: int,
+    seconds: float,
+    attributes: Sequence[str] = ATTRIBUTES,
+    threads: int = 4,
+) -> Generator[SeenFile, None, Scanned]:
+    """Every file of a size with its layout, in no order; what else was seen is the value that it ends with.
+
+    Places are directories or files. Memory is bounded: the scan waits for who takes its files. Names that
+    are no text are counted as unread.
+    """
+    going = _native.LayoutScan(list(places), list(attributes), threads, 0, seconds, at_least_bytes)
+    ended = False
+    while not ended:
+        ended = going.wait(0.05)
+        yield from decode(going.take(), list[SeenFile])
     return decode(going.summary(), Scanned)

@@ -7,16 +7,21 @@ leaves the file as it was.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from gridwright.commands import CommandStopped
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.layout_text import layout_options
-from gridwright.filesystems.lustre_client.layout import parse_layout
+from gridwright.filesystems.lustre_client.attribute import ATTRIBUTES
+from gridwright.filesystems.lustre_client.hsm import archive_states
 from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
-from gridwright.filesystems.moving import LaidOutFile, Move
+from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
+from gridwright.filesystems.moving import FoundFiles, LaidOutFile, Move
+from gridwright.messages import MessageError, decode, encode
 
 SEARCH_S = 3600.0
 """For the search of a whole library."""
@@ -32,14 +37,15 @@ UNEVEN = 0.17
 _BUSY, _GONE, _USAGE = 16, 2, (4, 22)
 """EBUSY and ENOENT; lfs ends with 4 where it does not know an option (recorded with 2.17)."""
 _MIB = 2**20
+_PROGRAM = (sys.executable, "-P", "-m", "gridwright.filesystems.lustre_client.search_program")
 
 
 class LustreMover:
     """See FileMover. Takes root, or whoever owns the files."""
 
-    def __init__(self, run: Run, name: str | None = None) -> None:
+    def __init__(self, run: Run, name: str | None = None, *, attributes: Sequence[str] = ATTRIBUTES) -> None:
         """`name` is the file system's, where the spec has its source: a client may have several."""
-        self._run, self._name = run, name or "*"
+        self._run, self._name, self._attributes = run, name or "*", attributes
         self._limits_rate = True
 
     @property
@@ -81,54 +87,66 @@ class LustreMover:
             if size and (size - free) / size > share + UNEVEN
         }
 
-    def files(self, places: Sequence[str], at_least_bytes: int) -> Iterator[LaidOutFile]:
-        """By find, and `lfs getstripe` and `lfs hsm_state` for some files at a time."""
-        found = self._search(places, at_least_bytes)
-        for start in range(0, len(found), AT_ONCE):
-            yield from self._look(dict(found[start : start + AT_ONCE]))
-
-    def _search(self, places: Sequence[str], at_least_bytes: int) -> list[tuple[str, int]]:
-        which = ["-xdev", "-type", "f", "-size", f"+{max(at_least_bytes - 1, 0)}c", "-printf", r"%s %p\0"]
-        found: list[tuple[str, int]] = []
+    def search(
+        self, places: Sequence[str], at_least_bytes: int, wanted: FileLayout, full: Collection[int]
+    ) -> FoundFiles:
+        """By a scan of attributes in a process of its own, and `lfs hsm_state` of what it finds."""
+        order = SearchOrder(
+            wanted=wanted, targets=self.targets(), full=sorted(full), at_least_bytes=at_least_bytes
+        )
+        found = FoundFiles()
         for start in range(0, len(places), PLACES_AT_ONCE):
-            command = ["find", *places[start : start + PLACES_AT_ONCE], *which]
-            answer = self._run(command, timeout_s=SEARCH_S)
-            rows = (
-                re.fullmatch(r"([0-9]{1,20}) (/[^\n]*)", row)
-                for row in answer.stdout.decode(errors="surrogateescape").split("\0")
-            )
-            # A name with the end of a line cannot be told apart in what lfs prints.
-            found += [(row[2], int(row[1])) for row in rows if row]
-            if answer.status != 0 and not found and len(places) == 1:
-                said = answer.stderr.decode(errors="replace").strip()[-200:]
-                raise environment_error(
-                    f"it cannot be searched: {said}", where=places[0], remedy="see that it is mounted here"
-                )
+            answer = self._searched(places[start : start + PLACES_AT_ONCE], order)
+            found.looked_at += answer.looked_at
+            found.misplaced += self._with_archived(answer.misplaced)
+            found.on_full += self._with_archived(answer.on_full)
+            found.more += answer.more
+            found.unread += answer.unread
         return found
 
-    def _look(self, sizes: dict[str, int]) -> Iterator[LaidOutFile]:
-        layouts = self._told(["lfs", "getstripe", *sizes], sizes)
-        states = self._told(["lfs", "hsm_state", *sizes], sizes)
-        for path, size in sizes.items():
-            layout = parse_layout(layouts.get(path, ""))
-            if layout is None:
-                continue
-            yield LaidOutFile(path, size, layout, _why_kept(layouts[path], states.get(path), layout))
+    def _searched(self, places: Sequence[str], order: SearchOrder) -> SearchAnswer:
+        told = [word for name in self._attributes for word in ("--attribute", name)]
+        command = [*_PROGRAM, *told, "--seconds", str(SEARCH_S), encode(order).decode(), *places]
+        said = self._run(command, timeout_s=SEARCH_S + SPARE_S)
+        try:
+            answer = decode(said.stdout, SearchAnswer)
+        except MessageError:
+            why = said.stderr.decode(errors="replace").strip()[-200:]
+            raise environment_error(
+                f"it cannot be searched: {why or f'exit status {said.status}'}",
+                where=places[0],
+                remedy="see that it is mounted here",
+            ) from None
+        if not answer.complete:
+            raise environment_error(
+                f"a search has not ended after {SEARCH_S / 60:.0f} minutes"
+                + "".join(f": {each.path}: {each.reason}" for each in answer.unread_named[:1]),
+                where=places[0],
+                remedy="see gridwright doctor; or name directories below it, one after another",
+            )
+        if len(places) == 1 and answer.unread and not answer.looked_at:
+            first = answer.unread_named[0]
+            raise environment_error(
+                f"it cannot be searched: {first.path}: {first.reason}",
+                where=places[0],
+                remedy="see that it is mounted here, and run this as root",
+            )
+        if answer.without_layout and not answer.looked_at:
+            raise environment_error(
+                f"layouts are not told here: of {answer.without_layout} files none has the attribute "
+                f"{' or '.join(self._attributes)}",
+                where=places[0],
+                remedy="run this as root, on a client of the file system",
+            )
+        return answer
 
-    def _told(self, command: Sequence[str], sizes: dict[str, int]) -> dict[str, str]:
-        """What lfs printed of each path; some may be gone, which its exit status is about."""
-        text = self._run(command, timeout_s=SPARE_S).stdout.decode(errors="surrogateescape")
-        told: dict[str, str] = {}
-        path = ""
-        for line in text.splitlines():
-            head, colon, rest = line.rpartition(": (0x")
-            if line in sizes:
-                path, told[line] = line, ""
-            elif colon and head in sizes:
-                told[head] = f"0x{rest}"
-            elif path:
-                told[path] += line + "\n"
-        return told
+    def _with_archived(self, files: Sequence[LaidOutFile]) -> list[LaidOutFile]:
+        """Files of which it is known that they may be moved, and why others may not."""
+        asked = [each.path for each in files if each.kept is None]
+        states: dict[str, int] = {}
+        for start in range(0, len(asked), AT_ONCE):
+            states |= archive_states(self._run, asked[start : start + AT_ONCE])
+        return [replace(each, kept=each.kept or _why_kept(states.get(each.path))) for each in files]
 
     def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
         """By `lfs migrate -n`: whoever opens the file meanwhile has it end, and the file stays."""
@@ -155,12 +173,8 @@ class LustreMover:
         return Move("failed", reason)
 
 
-def _why_kept(told: str, state: str | None, layout: FileLayout) -> str | None:
-    if re.search(r"pattern:.*released", told):
-        return "its bytes are in the archive"
-    if state is None or not (flags := re.match(r"0x([0-9a-f]{1,8})\)", state)):
+def _why_kept(state: int | None) -> str | None:
+    if state is None:
         return "nobody tells whether it is archived"
-    if int(flags[1], 16):
-        # Recorded (lov-hsm-migrate): a move makes it dirty, and it is archived once more.
-        return "it is archived, and would be once more"
-    return "it has mirrors" if layout.mirrors > 1 else None
+    # Recorded (lov-hsm-migrate): a move makes it dirty, and it is archived once more.
+    return "it is archived, and would be once more" if state else None
