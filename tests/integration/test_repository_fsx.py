@@ -37,7 +37,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreServ
         import boto3
 
         # All servers of moto in one process have one state.
-        urllib.request.urlopen(f"{served.endpoint_url}/moto-api/reset", b"", timeout=10).close()
+        urllib.request.urlopen(f"{served.endpoint_url}/moto-api/reset", b"", timeout=10).close()  # noqa: S310
         served.client().create_bucket(Bucket=BUCKET)
         # What a resource is called is all that is read of the stack.
         made = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": FILE_SYSTEM}}
