@@ -23,8 +23,10 @@ const MOST_WAITING: usize = 16_384;
 const DEEPEST: usize = 256;
 /// The largest attribute that Linux lets a file have (`XATTR_SIZE_MAX`).
 const LARGEST_ATTRIBUTE: usize = 65_536;
-/// Holds any layout of up to 160 stripes. Linux makes and clears a buffer of the size that is asked for.
-const MOST_ATTRIBUTES: usize = 4096;
+/// Holds a layout of up to 20 stripes, and of up to 160. Linux makes and clears a buffer of the size that is
+/// asked for, so a thread asks for more only once it has met more.
+const MOST_ATTRIBUTES: usize = 512;
+const WIDE_ATTRIBUTES: usize = 4096;
 /// Names that Linux hands over at once: some hundreds.
 const NAMES: usize = 32_768;
 /// Files that wait to be taken; beyond that threads wait, so that memory stays bounded.
@@ -198,6 +200,8 @@ struct Scanner<'a> {
     /// Whether its working directory is its own; a sandbox may refuse that.
     moves: bool,
     attribute: Vec<u8>,
+    /// How much of it is asked for at first.
+    usual: usize,
 }
 
 /// A directory that is looked at: files are asked for by their names in it.
@@ -220,6 +224,7 @@ fn work(shared: &Shared, place: usize) {
         worker: &shared.workers[place],
         moves,
         attribute: vec![0; LARGEST_ATTRIBUTE],
+        usual: MOST_ATTRIBUTES,
     };
     while let Some(directory) = next(shared) {
         scanner.walk(&directory, 0);
@@ -421,10 +426,32 @@ impl Scanner<'_> {
 
     fn read_attribute(&mut self, here: &Here<'_>, name: &CStr) -> Result<Option<usize>, Errno> {
         if self.moves {
-            return attribute(self.shared, name, &mut self.attribute);
+            return self.attribute_of(name);
         }
         let path = here.path_of(name);
-        attribute(self.shared, &path, &mut self.attribute)
+        self.attribute_of(path.as_path())
+    }
+
+    fn attribute_of<P: rustix::path::Arg + Copy>(
+        &mut self,
+        path: P,
+    ) -> Result<Option<usize>, Errno> {
+        for name in &self.shared.attributes {
+            let first = lgetxattr(path, name, &mut self.attribute[..self.usual]);
+            let got = match first {
+                Err(Errno::RANGE) => {
+                    self.usual = WIDE_ATTRIBUTES;
+                    lgetxattr(path, name, &mut self.attribute[..])
+                }
+                other => other,
+            };
+            match got {
+                Ok(length) => return Ok(Some(length)),
+                Err(Errno::NODATA | Errno::NOTSUP) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     fn unread(&self, path: &Path, reason: &str) {
@@ -445,24 +472,4 @@ fn is_mount_point(directory: BorrowedFd<'_>, name: &CStr) -> bool {
         seen.stx_attributes
             .contains(rustix::fs::StatxAttributes::MOUNT_ROOT)
     })
-}
-
-fn attribute<P: rustix::path::Arg + Copy>(
-    shared: &Shared,
-    path: P,
-    buffer: &mut [u8],
-) -> Result<Option<usize>, Errno> {
-    for name in &shared.attributes {
-        let first = lgetxattr(path, name, &mut buffer[..MOST_ATTRIBUTES]);
-        let got = match first {
-            Err(Errno::RANGE) => lgetxattr(path, name, &mut *buffer),
-            other => other,
-        };
-        match got {
-            Ok(length) => return Ok(Some(length)),
-            Err(Errno::NODATA | Errno::NOTSUP) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
 }
