@@ -109,7 +109,7 @@ class FsxRepository:
                 remedy="gridwright repo status says how far it is; or write export: {changed: never}, then "
                 "gridwright up",
             )
-        request = export_request(self.directory, paths, token=request_token())
+        request = export_request(self.directory, paths, identity=request_token())
         report = RepositoryReport(self.directory.name, "export", dry_run)
         if dry_run:
             self._foresee_export(report)
@@ -117,7 +117,7 @@ class FsxRepository:
 
     def import_names(self, paths: Sequence[bytes], *, dry_run: bool) -> RepositoryReport:
         """See LinkedRepository."""
-        request = import_request(self.directory, paths, token=request_token())
+        request = import_request(self.directory, paths, identity=request_token())
         report = RepositoryReport(self.directory.name, "import", dry_run)
         if dry_run:
             report.notes.append("Only FSx knows which objects are new: it lists all below the prefix.")
@@ -125,7 +125,7 @@ class FsxRepository:
 
     def release(self, paths: Sequence[bytes], unread_for_s: float, *, dry_run: bool) -> RepositoryReport:
         """See LinkedRepository."""
-        request = release_request(self.directory, paths, unread_for_s, token=request_token())
+        request = release_request(self.directory, paths, unread_for_s, identity=request_token())
         report = RepositoryReport(self.directory.name, "release", dry_run)
         return self._carry_out(request, report, "released")
 
