@@ -86,7 +86,9 @@ def test_an_export_is_a_task_and_the_recovery_point_is_that_of_the_last_whole_on
     done = gridwright("repo", "export", "sales", "--grid", grid, "--json")
     assert done.status == 0, done.text
     assert done.json["done"]["sent"]["count"] == 2
-    assert fsx.done("CreateDataRepositoryTask")[-1]["Paths"] == ["data/sales"]
+    request = fsx.done("CreateDataRepositoryTask")[-1]
+    assert request["Paths"] == ["data/sales"]
+    assert request["Tags"] == [{"Key": "gridwright:grid", "Value": "demo"}]
     assert "waiting for another task" in done.err
     found = store.client().get_object(Bucket=BUCKET, Key="prod/2026/may.csv")["Body"].read()
     assert found == b"1,2\n"

@@ -24,7 +24,7 @@ from gridwright.providers.aws.data_repository.status import (
 )
 from gridwright.providers.aws.data_repository.tasks import Task, Tasks
 from gridwright.providers.aws.data_repository.verify import verify_linked
-from gridwright.providers.aws.names import logical_id, storage_stack
+from gridwright.providers.aws.names import lasting_tags, logical_id, storage_stack
 from gridwright.providers.aws.session import Cloud, request_token
 from gridwright.providers.aws.stacks import Stacks
 from gridwright.providers.caller import Caller
@@ -148,7 +148,9 @@ class FsxRepository:
             report.notes.append(f"A task {request['Type']} of {self.filesystem_id} would do it: {paths}")
             report.notes.append(FREE)
         else:
-            self._report(self.tasks.run(request), report, what)
+            # Who may run it may be held to what has this tag.
+            tags = [{"Key": key, "Value": value} for key, value in lasting_tags(self.spec).items()]
+            self._report(self.tasks.run({**request, "Tags": tags}), report, what)
         report.seconds = time.time() - begun
         return report
 
