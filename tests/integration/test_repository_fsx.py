@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
-import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,7 +37,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreServ
         import boto3
 
         # All servers of moto in one process have one state.
-        urllib.request.urlopen(f"{served.endpoint_url}/moto-api/reset", b"", timeout=10).close()  # noqa: S310
+        reset = http.client.HTTPConnection(served.endpoint_url.removeprefix("http://"), timeout=10)
+        reset.request("POST", "/moto-api/reset")
+        reset.getresponse().read()
+        reset.close()
         served.client().create_bucket(Bucket=BUCKET)
         # What a resource is called is all that is read of the stack.
         made = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": FILE_SYSTEM}}
@@ -83,7 +86,9 @@ def test_an_export_is_a_task_and_the_recovery_point_is_that_of_the_last_whole_on
     done = gridwright("repo", "export", "sales", "--grid", grid, "--json")
     assert done.status == 0, done.text
     assert done.json["done"]["sent"]["count"] == 2
-    assert fsx.done("CreateDataRepositoryTask")[-1]["Paths"] == ["data/sales"]
+    request = fsx.done("CreateDataRepositoryTask")[-1]
+    assert request["Paths"] == ["data/sales"]
+    assert request["Tags"] == [{"Key": "gridwright:grid", "Value": "demo"}]
     assert "waiting for another task" in done.err
     found = store.client().get_object(Bucket=BUCKET, Key="prod/2026/may.csv")["Body"].read()
     assert found == b"1,2\n"
@@ -114,7 +119,7 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert equal.status == 0, equal.text
     assert equal.json["done"]["equal"]["count"] == 2
 
-    # The same size, other bytes; a file that is gone; a key that leads out; an association that is broken.
+    # Other bytes, a file that is gone, a key that leads out, and an association that is broken.
     client = store.client()
     client.put_object(Bucket=BUCKET, Key="prod/june.csv", Body=bytes(4999) + b"x")
     client.put_object(Bucket=BUCKET, Key="prod/../../etc/passwd", Body=b"x")

@@ -74,6 +74,10 @@ def test_a_recovery_point_is_missed_before_the_export_and_when_it_is_too_long_ag
     assert archive["finding"]["name"] == "recovery-point-missed"
     assert (archive["required_s"], archive["changed_files"], results["finding"]) == (7200.0, 2, None)
 
+    hot = gridwright("repo", "status", spec, "--hot", "--json")
+    assert (hot.status, hot.json["repositories"][0]["last_used"][0]["share"]) == (0, 1.0)
+    assert hot.json["repositories"][1]["bytes"] == 4096
+
     gridwright("repo", "export", "archive", "--grid", spec)
     after = gridwright("repo", "status", spec, "--json")
     assert after.status == 0

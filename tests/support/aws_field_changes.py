@@ -221,6 +221,7 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
                 ("endpoint", "https://s3.us-east-1.amazonaws.com"),
                 ("rpo", "4h"),
                 ("export", {"changed": "never"}),
+                ("export", {"changed": "hourly"}),
                 ("export", {"changed": "at-once", "deletions": True}),
                 ("import", {"names": "never"}),
                 ("import", {"names": "at-once", "deletions": True}),

@@ -34,7 +34,7 @@ def _model() -> ServiceModel:
 def wrong_values(shape: Shape, value: Any, where: str = "") -> Iterator[str]:
     """What the model does not allow, beyond what botocore itself looks at: words and patterns."""
     if shape.type_name == "structure":
-        members: Mapping[str, Shape] = shape.members  # type: ignore[attr-defined]
+        members: Mapping[str, Shape] = shape.members
         for name, each in value.items():
             if name not in members:
                 yield f"{where}.{name} is unknown"
@@ -42,7 +42,7 @@ def wrong_values(shape: Shape, value: Any, where: str = "") -> Iterator[str]:
                 yield from wrong_values(members[name], each, f"{where}.{name}")
     elif shape.type_name == "list":
         for each in value:
-            yield from wrong_values(shape.member, each, f"{where}[]")  # type: ignore[attr-defined]
+            yield from wrong_values(shape.member, each, f"{where}[]")
     elif shape.type_name == "string":
         words = shape.metadata.get("enum")
         pattern = shape.metadata.get("pattern", "")
@@ -108,7 +108,9 @@ class FsxService:
         return [given for name, given in self.seen if name == operation]
 
     def _describe_data_repository_associations(self, given: dict[str, Any]) -> dict[str, Any]:
-        failure = {} if self.state == "AVAILABLE" else {"FailureDetails": {"Message": "The bucket is gone."}}
+        failure: dict[str, Any] = (
+            {} if self.state == "AVAILABLE" else {"FailureDetails": {"Message": "The bucket is gone."}}
+        )
         return {
             "Associations": [
                 {
@@ -135,7 +137,7 @@ class FsxService:
         if not given["Report"]["Path"].startswith(f"{place}/"):
             raise Refused("BadRequest", "The report has to be below the linked prefix.")
         identifier = f"task-{len(self.tasks):017x}"
-        task = {
+        task: dict[str, Any] = {
             "TaskId": identifier,
             "Lifecycle": "PENDING",
             "Type": given["Type"],
@@ -143,7 +145,7 @@ class FsxService:
             "ResourceARN": f"arn:aws:fsx:us-east-1:{_ACCOUNT}:task/{identifier}",
             "FileSystemId": FILE_SYSTEM,
             "Report": given["Report"],
-            **({"Paths": given["Paths"]} if "Paths" in given else {}),
+            **{name: given[name] for name in ("Paths", "Tags") if name in given},
         }
         self.tasks.append(task)
         self.tokens[token] = task

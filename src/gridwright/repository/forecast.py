@@ -19,8 +19,10 @@ RESTORE = "full restore: names and contents"
 NOT_IN_IT = (
     "One node carries all. Names, latency and other load come on top; S3 may split a busy prefix.",
     "Requests at list prices of S3 Standard in us-east-1, of November 2025; traffic is left out.",
-    "No price of storage is on file: what the bucket costs a month is unknown.",
+    "A month is what S3 Standard asks for keeping all of it, and what imports by time ask for listings.",
 )
+MONTH_S = 730 * 3600
+"""As in bills of AWS: 730 hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,19 @@ class TransferForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class MonthForecast:
+    """A month of a repository in which nothing changes. None for what is not known."""
+
+    storage_usd: float | None
+    exports: int
+    """How often files are looked at by time."""
+    imports: int
+    """How often the bucket is listed by time."""
+    listings: int | None
+    listings_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RepositoryForecast:
     """All transfers of a repository."""
 
@@ -50,6 +65,7 @@ class RepositoryForecast:
     bytes: int
     objects: int | None
     transfers: Sequence[TransferForecast]
+    month: MonthForecast | None = None
     notes: Sequence[str] = field(default=NOT_IN_IT)
 
     def document(self) -> dict[str, Any]:
@@ -63,6 +79,7 @@ def forecast(
     objects: int | None,
     out: Sequence[TransferLimit],
     back: Sequence[TransferLimit],
+    month: MonthForecast | None = None,
 ) -> RepositoryForecast:
     """Forecast of `size` bytes in so many objects; None where nobody says how many.
 
@@ -86,6 +103,26 @@ def forecast(
             _transfer("warm-up: contents of names that are there", size, got, "get", back),
             _transfer(RESTORE, size, listed, "get", back),
         ),
+        month,
+    )
+
+
+def month_forecast(
+    size: int,
+    objects: int | None,
+    usd_per_gib: float | None,
+    export_s: float | None,
+    import_s: float | None,
+) -> MonthForecast:
+    """A month at this price; exports and imports come so many seconds after each other, None for never."""
+    imports = int(MONTH_S // import_s) if import_s else 0
+    listings = None if objects is None else imports * math.ceil(objects / PER_LISTING)
+    return MonthForecast(
+        None if usd_per_gib is None else size / 2**30 * usd_per_gib,
+        int(MONTH_S // export_s) if export_s else 0,
+        imports,
+        listings,
+        None if listings is None else cost({"list": listings}),
     )
 
 

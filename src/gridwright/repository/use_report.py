@@ -47,7 +47,7 @@ class UseReport:
             lines.append(
                 f"{head:<28} {self._share(each.bytes):6.1%}  {each.files} files ({format_bytes(each.bytes)})"
             )
-        lines.append(f"  objects a month, list prices of {self.region}:")
+        lines.append(f"  objects a month, at prices of {self.region}:")
         lines += [f"    {_cost(each)}" for each in self.costs]
         if any(each.usd_per_month is None for each in self.costs):
             lines.append("    a price that is not known: write it under prices: services: in catalog.yaml")

@@ -37,7 +37,10 @@ def predicted(directory: Path, name: str, text: str = NFS, objects: int | None =
 def test_the_file_system_binds_one_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predicted(tmp_path, "archive", objects=10_000)
 
-    export, warm_up, restore = json.loads(capsys.readouterr().out)["transfers"]
+    found = json.loads(capsys.readouterr().out)
+    export, warm_up, restore = found["transfers"]
+    assert found["month"]["storage_usd"] == pytest.approx(1e13 / 2**30 * 0.023)
+    assert (found["month"]["exports"], found["month"]["imports"]) == (730, 0)
     assert export["seconds"] == pytest.approx(1e13 / 1e9)
     assert warm_up["seconds"] == restore["seconds"] == pytest.approx(1e13 / 5e8)
     assert "NFS server" in export["bound_by"]

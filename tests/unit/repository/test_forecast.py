@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.repository.forecast import PART_BYTES, RepositoryForecast, TransferLimit, forecast
+from gridwright.repository.forecast import (
+    PART_BYTES,
+    RepositoryForecast,
+    TransferLimit,
+    forecast,
+    month_forecast,
+    restore_forecast,
+)
 from gridwright.repository.s3 import transfers
 
 OUT = [TransferLimit("read", 1e9), TransferLimit("network", 3e9)]
@@ -55,3 +62,29 @@ def test_more_is_never_faster_or_cheaper(size: int, objects: int) -> None:
     for (seconds, usd), (longer, dearer) in zip(one, more, strict=True):
         assert longer >= seconds
         assert dearer >= usd
+
+
+def test_status_and_predict_have_one_restore() -> None:
+    assert restore_forecast(10**12, 1000, BACK) == forecast("archive", 10**12, 1000, OUT, BACK).transfers[2]
+
+
+def test_a_restore_without_limits_is_bound_by_requests() -> None:
+    found = restore_forecast(10**9, 11_000)
+
+    assert found.seconds == pytest.approx(2.0, rel=1e-3)
+    assert "prefix" in found.bound_by
+
+
+def test_a_month_is_storage_and_what_runs_by_time() -> None:
+    month = month_forecast(2**40, 1_000_500, 0.02, 3600.0, 86_400.0)
+
+    assert month.storage_usd == pytest.approx(1024 * 0.02)
+    assert (month.exports, month.imports, month.listings) == (730, 30, 30 * 1001)
+    assert month.listings_usd == pytest.approx(30 * 1001 * 0.005 / 1000)
+
+
+def test_what_is_not_known_of_a_month_is_not_made_up() -> None:
+    month = month_forecast(2**40, None, None, 0.0, None)
+
+    assert (month.storage_usd, month.listings, month.listings_usd) == (None, None, None)
+    assert (month.exports, month.imports) == (0, 0)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.spec import parse_spec
 from gridwright.spec.fields import SpecModel
+from gridwright.spec.linked import linked_directories
 from gridwright.spec.model import GridSpec
 from gridwright.spec.schedule import read_schedule
 from gridwright.spec.schema import json_schema
@@ -172,3 +173,29 @@ def test_both_ways_for_different_directories_stand_beside_each_other() -> None:
     )
 
     assert set(found) == {"", "new"}
+
+
+def test_by_time_fsx_carries_nothing_by_itself_and_both_sections_are_one_list() -> None:
+    fsx = {
+        "fsx": {**FSX["fsx"], "repository": {"bucket": "s3://site/old", "directory": "/old", "export_on": []}}
+    }
+    spec = parsed(
+        {
+            "new": {
+                "library": "data",
+                "bucket": "s3://site/new",
+                "export": {"changed": "15m"},
+                "import": {"names": "daily"},
+                "rpo": "1h",
+            }
+        },
+        filesystems=fsx,
+        **CLOUD,
+    )
+    found = linked_directories(spec)
+
+    assert list(found) == ["fsx", "new"]
+    assert (found["new"].link.export_on, found["new"].link.import_on) == ([], [])
+    assert (str(found["new"].export), str(found["new"].names), found["new"].rpo_s) == ("15m", "daily", 3600.0)
+    assert (str(found["fsx"].export), str(found["fsx"].names)) == ("never", "at-once")
+    assert (found["new"].below, str(found["new"].mounted)) == ("data", "/fsx/data")

@@ -99,6 +99,12 @@ WRONG: dict[str, str | bytes] = {
     "repository_and_backups": FSX
     + "    backup_days: 7\nrepositories:\n  a: {library: data, bucket: s3://site, import: {names: hourly, "
     + "contents: true}}\n",
+    "repository_exports_by_time_beside_at_once": FSX
+    + "repositories:\n  a: {library: data, path: /a, bucket: s3://one, export: {changed: at-once}}\n"
+    + "  b: {library: data, path: /b, bucket: s3://two, export: {changed: hourly, deletions: true}}\n",
+    "repository_of_the_name_of_a_linked_file_system": FSX
+    + "    repository: {bucket: s3://site/old, directory: /old, export_on: []}\n"
+    + "repositories:\n  fsx: {library: data, bucket: s3://site/prod}\n",
     "repositories_beyond_eight": FSX
     + "repositories:\n"
     + "".join(f"  r{each}: {{library: data, path: /{each}, bucket: s3://site{each}}}\n" for each in range(9)),

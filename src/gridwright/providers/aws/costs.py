@@ -1,6 +1,8 @@
 """What a grid on AWS costs beside its nodes and file systems, by the hour.
 
-Traffic, requests, alarms, logs and what a bucket holds are not counted: they go by use.
+Traffic, requests, alarms, logs and what the bucket of bundles holds are not counted: they go by use. Objects
+of repositories are, where the spec says how much their library holds; traffic between S3 and machines of the
+same region is free, and so are associations and tasks of FSx (Amazon S3 and FSx for Lustre pricing).
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.model import GridSpec
-from gridwright.units import Bytes
+from gridwright.units import HOURS_PER_MONTH, Bytes
 
 ROOT_VOLUME = "gp3"
 """Type of the volume that each machine starts from; the templates have it from here."""
 ROOT_VOLUME_SIZE = Bytes(50 * 2**30)
 """Its size: a system, Slurm, tools, and logs."""
+_OBJECTS = "s3-standard"
 
 
 def costs_beside(spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
@@ -44,6 +47,7 @@ def costs_while_stopped(spec: GridSpec, catalog: Catalog, kept_machines: int) ->
         _root_volumes(catalog, spec.region or "", kept_machines),
         *_disks_beside(spec, catalog, stopped=True),
         *network,
+        *_objects(spec, catalog),
     )
 
 
@@ -61,6 +65,23 @@ def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lus
     yield _root_volumes(catalog, region, machines + len(beside))
     yield from _disks_beside(spec, catalog)
     yield from _network(aws, catalog, region, has_lustre=has_lustre)
+    yield from _objects(spec, catalog)
+
+
+def _objects(spec: GridSpec, catalog: Catalog) -> Iterator[Cost]:
+    """What repositories keep in S3: all of their library at most, in the class that exports write."""
+    for library, found in spec.libraries.items():
+        names = [
+            name for name, each in spec.repositories.items() if each.library == library and not each.endpoint
+        ]
+        if names and found.capacity is not None:
+            usd = catalog.services.usd(_OBJECTS, spec.region or "")
+            of = "repository" if len(names) == 1 else "repositories"
+            month = None if usd is None else usd * int(found.capacity) / 2**30
+            yield Cost(
+                f"objects of {of} {', '.join(names)}, {Bytes(found.capacity)} of S3 Standard at most",
+                None if month is None else month / HOURS_PER_MONTH,
+            )
 
 
 def _root_volumes(catalog: Catalog, region: str, machines: int) -> Cost:

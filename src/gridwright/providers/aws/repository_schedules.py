@@ -64,7 +64,7 @@ def rate_of(schedule: Schedule) -> str:
 def _schedule(spec: GridSpec, directory: LinkedDirectory, what: str, often: Schedule) -> scheduler.Schedule:
     build = export_request if what == "Export" else import_request
     # What names an invocation is its token: a request that AWS itself repeats starts no second task.
-    request = build(directory, (), token="<aws.scheduler.execution-id>")  # noqa: S106 - no secret
+    request = build(directory, (), identity="<aws.scheduler.execution-id>")
     return scheduler.Schedule(
         logical_id(directory.filesystem, what, directory.name),
         Description=f"{what} of repository {directory.name} of grid {spec.name}",

@@ -174,3 +174,25 @@ def test_an_example_is_accepted(name: str) -> None:
     example = load_spec(ROOT / "examples" / f"{name}.yaml")
     check_against_catalogue(example, CATALOG)
     assert [finding.name for finding in warn(example)] == ["shared-disks"]
+
+
+def test_objects_of_repositories_are_in_the_bill_once_for_each_library() -> None:
+    libraries = {"data": {"capacity": "10 TB"}, "work": {}}
+    link = {"library": "data", "bucket": "s3://site/a", "path": "/a"}
+    repositories = {
+        "a": link,
+        "b": link | {"bucket": "s3://site/b", "path": "/b"},
+        "elsewhere": link | {"bucket": "s3://other", "path": "/c", "endpoint": "https://s3.example.com"},
+        "unknown": {"library": "work", "bucket": "s3://site/work"},
+    }
+    found = {
+        what: usd
+        for what, usd in beside(spec(libraries=libraries, repositories=repositories)).items()
+        if what.startswith("objects")
+    }
+
+    assert found == {
+        "objects of repositories a, b, 10 TB of S3 Standard at most": pytest.approx(
+            1e13 / 2**30 * 0.023 / 730
+        )
+    }

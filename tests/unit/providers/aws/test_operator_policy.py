@@ -54,6 +54,7 @@ KNOW_NARROWER = {
     "ec2:DescribeVpcAttribute": "a part of ec2:Describe*",
     "ec2:GetSecurityGroupsForVpc": "of the network, which has no tag when FSx looks",
     "fsx:DescribeBackups": "listed without IDs",
+    "fsx:DescribeDataRepositoryTasks": "listed by file system",
     "fsx:DescribeFileSystems": "listed without IDs",
     "servicequotas:GetServiceQuota": "quotas are of the account",
 }
@@ -224,13 +225,23 @@ EC2 = "ec2.amazonaws.com"
             asked("iam:CreateServiceLinkedRole", arn("iam", "role/aws-service-role/fsx.amazonaws.com/R")),
             asked("iam:CreateServiceLinkedRole", arn("iam", "role/aws-service-role/sso.amazonaws.com/R")),
         ),
+        (
+            asked("iam:PassRole", ROLE, iam__PassedToService="scheduler.amazonaws.com"),
+            asked("iam:PassRole", OTHER_ROLE, iam__PassedToService="scheduler.amazonaws.com"),
+        ),
+        (asked("fsx:CancelDataRepositoryTask"), asked("fsx:CancelDataRepositoryTask", tag="other")),
+        (
+            asked("s3:GetObject", "arn:aws:s3:::sources/sales/.gridwright/tasks/task-1/failures.csv"),
+            asked("s3:GetObject", "arn:aws:s3:::sources/costs/x"),
+        ),
         (asked("secretsmanager:GetSecretValue"), asked("secretsmanager:GetSecretValue", tag="other")),
         (asked("ec2:DescribeInstances"), asked("ec2:ModifyImageAttribute")),
     ],
     ids=lambda one: f"{one.action}",
 )
 def test_what_is_the_grids_may_be_changed_and_nothing_else(right: Asked, wrong: Asked) -> None:
-    statements = statements_of(operator_of(FSX.replace(ZONE, f"{ZONE} permissions_boundary: '{BOUNDARY}',")))
+    bounded = TIMED.replace(ZONE, f"{ZONE} permissions_boundary: '{BOUNDARY}',")
+    statements = statements_of(operator_of(bounded))
     assert is_allowed(statements, right)
     assert not is_allowed(statements, wrong)
 

@@ -24,7 +24,7 @@ from gridwright.providers.aws.data_repository.status import (
 )
 from gridwright.providers.aws.data_repository.tasks import Task, Tasks
 from gridwright.providers.aws.data_repository.verify import verify_linked
-from gridwright.providers.aws.names import logical_id, storage_stack
+from gridwright.providers.aws.names import lasting_tags, logical_id, storage_stack
 from gridwright.providers.aws.session import Cloud, request_token
 from gridwright.providers.aws.stacks import Stacks
 from gridwright.providers.caller import Caller
@@ -109,7 +109,7 @@ class FsxRepository:
                 remedy="gridwright repo status says how far it is; or write export: {changed: never}, then "
                 "gridwright up",
             )
-        request = export_request(self.directory, paths, token=request_token())
+        request = export_request(self.directory, paths, identity=request_token())
         report = RepositoryReport(self.directory.name, "export", dry_run)
         if dry_run:
             self._foresee_export(report)
@@ -117,7 +117,7 @@ class FsxRepository:
 
     def import_names(self, paths: Sequence[bytes], *, dry_run: bool) -> RepositoryReport:
         """See LinkedRepository."""
-        request = import_request(self.directory, paths, token=request_token())
+        request = import_request(self.directory, paths, identity=request_token())
         report = RepositoryReport(self.directory.name, "import", dry_run)
         if dry_run:
             report.notes.append("Only FSx knows which objects are new: it lists all below the prefix.")
@@ -125,7 +125,7 @@ class FsxRepository:
 
     def release(self, paths: Sequence[bytes], unread_for_s: float, *, dry_run: bool) -> RepositoryReport:
         """See LinkedRepository."""
-        request = release_request(self.directory, paths, unread_for_s, token=request_token())
+        request = release_request(self.directory, paths, unread_for_s, identity=request_token())
         report = RepositoryReport(self.directory.name, "release", dry_run)
         return self._carry_out(request, report, "released")
 
@@ -148,7 +148,9 @@ class FsxRepository:
             report.notes.append(f"A task {request['Type']} of {self.filesystem_id} would do it: {paths}")
             report.notes.append(FREE)
         else:
-            self._report(self.tasks.run(request), report, what)
+            # Who may run it may be held to what has this tag.
+            tags = [{"Key": key, "Value": value} for key, value in lasting_tags(self.spec).items()]
+            self._report(self.tasks.run({**request, "Tags": tags}), report, what)
         report.seconds = time.time() - begun
         return report
 

@@ -21,12 +21,12 @@ MOST_PATHS = 32
 DAY_S = 86_400
 
 
-def export_request(directory: LinkedDirectory, paths: Sequence[bytes], *, token: str) -> dict[str, Any]:
+def export_request(directory: LinkedDirectory, paths: Sequence[bytes], *, identity: str) -> dict[str, Any]:
     """Export what was created or changed. Raises GridwrightError (INPUT)."""
-    return _request(EXPORT, _of_files(directory, paths), directory, token)
+    return _request(EXPORT, _of_files(directory, paths), directory, identity)
 
 
-def import_request(directory: LinkedDirectory, paths: Sequence[bytes], *, token: str) -> dict[str, Any]:
+def import_request(directory: LinkedDirectory, paths: Sequence[bytes], *, identity: str) -> dict[str, Any]:
     """Import names and attributes of new and changed objects. Raises GridwrightError (INPUT)."""
     bucket = directory.link.bucket
     keys = Keys(bucket.removeprefix("s3://").partition("/")[2])
@@ -35,11 +35,11 @@ def import_request(directory: LinkedDirectory, paths: Sequence[bytes], *, token:
         wanted = [f"s3://{root}/{keys.key_of(each)}" for each in _few(paths)] or [bucket]
     except KeyRefusal as error:
         raise input_error(f"{error.what} {error.reason}", where="PATH") from None
-    return _request(IMPORT, wanted, directory, token)
+    return _request(IMPORT, wanted, directory, identity)
 
 
 def release_request(
-    directory: LinkedDirectory, paths: Sequence[bytes], unread_for_s: float, *, token: str
+    directory: LinkedDirectory, paths: Sequence[bytes], unread_for_s: float, *, identity: str
 ) -> dict[str, Any]:
     """Release exported files that nobody touched for so long, in whole days rounded up.
 
@@ -47,7 +47,7 @@ def release_request(
     """
     days = {"Unit": "DAYS", "Value": math.ceil(unread_for_s / DAY_S)}
     wanted = _of_files(directory, paths) or ["/"]
-    return _request(RELEASE, wanted, directory, token) | {
+    return _request(RELEASE, wanted, directory, identity) | {
         "ReleaseConfiguration": {"DurationSinceLastAccess": days}
     }
 
@@ -57,7 +57,7 @@ def report_place(directory: LinkedDirectory) -> str:
     return f"{directory.link.bucket}/{RESERVED}/tasks"
 
 
-def _request(kind: str, paths: list[str], directory: LinkedDirectory, token: str) -> dict[str, Any]:
+def _request(kind: str, paths: list[str], directory: LinkedDirectory, identity: str) -> dict[str, Any]:
     return {
         "Type": kind,
         **({"Paths": paths} if paths else {}),
@@ -67,7 +67,7 @@ def _request(kind: str, paths: list[str], directory: LinkedDirectory, token: str
             "Format": "REPORT_CSV_20191124",
             "Scope": "FAILED_FILES_ONLY",
         },
-        "ClientRequestToken": token,
+        "ClientRequestToken": identity,
     }
 
 

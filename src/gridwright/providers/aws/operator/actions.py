@@ -71,6 +71,8 @@ class Scope(StrEnum):
     """The role by which FSx for Lustre reaches a linked bucket."""
     LINKED_BUCKET = "linked-bucket"
     """Buckets that the spec links."""
+    LINKED_OBJECTS = "linked-objects"
+    """What is in them below the linked prefixes."""
     KEY = "key"
     """The spec's KMS key."""
     GRANT = "grant"

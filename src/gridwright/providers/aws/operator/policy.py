@@ -163,6 +163,7 @@ class Operator:
             Scope.LINKED_ROLE: self._service_roles(),
             Scope.LINK_ROLE: [self._iam(f"role/aws-service-role/{_SERVICES[_LINK]}/*")],
             Scope.LINKED_BUCKET: [f"{arn}:s3:::{each}" for each in self._linked()],
+            Scope.LINKED_OBJECTS: [f"{arn}:s3:::{each}/*" for each in self._linked_places()],
             **dict.fromkeys((Scope.KEY, Scope.GRANT), key),
             Scope.HOSTED_ZONE: zone,
             Scope.DNS_CHANGE: [f"{arn}:route53:::change/*"] if zone else [],
@@ -173,8 +174,12 @@ class Operator:
 
     def _linked(self) -> dict[str, None]:
         """Names of the buckets that file systems are linked with."""
+        return dict.fromkeys(each.partition("/")[0] for each in self._linked_places())
+
+    def _linked_places(self) -> list[str]:
+        """The same, with their prefixes."""
         links = [each for name in fsx_file_systems(self.spec) for each in self.spec.links_of(name).values()]
-        return dict.fromkeys(each.bucket.removeprefix("s3://").partition("/")[0] for each in links)
+        return [each.bucket.removeprefix("s3://") for each in links]
 
     def _service_roles(self) -> list[str]:
         """Roles of services; one that is not there yet is asked for by its name, without its path."""
