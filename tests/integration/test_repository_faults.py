@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -140,6 +141,69 @@ def test_a_short_answer_and_a_wrong_etag_are_named(
         report = run(library, through(liar, server), all_contents, url)
         assert said in report.problems[0][1]  # type: ignore[attr-defined]
         assert (library / "file").stat().st_blocks <= 8
+
+
+def test_a_large_object_whose_connections_break_comes_whole_and_a_changed_one_never(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    content = random.Random(1).randbytes((40 << 20) + 7)  # noqa: S311
+    (library / "file").write_bytes(content)
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    shutil.rmtree(library)
+    library.mkdir()
+    asked: list[int] = []
+
+    def break_twice(answer: Answer) -> None:
+        if is_content(answer):
+            asked.append(len(answer.body))
+            answer.sent = len(answer.body) // 2 if len(asked) <= 2 else None
+
+    def change_a_byte(answer: Answer) -> None:
+        if is_content(answer) and len(answer.body) < 20 << 20:
+            answer.body = answer.body[:-1] + b"?"
+
+    def be_another(answer: Answer) -> None:
+        if is_content(answer):
+            answer.headers = {**answer.headers, "ETag": '"0123"'}
+
+    for lie, said in ((change_a_byte, "CRC"), (be_another, "ETag is 0123")):
+        liar.lie = lie
+        report = run(library, through(liar, server), all_contents, url)
+        assert said in report.problems[0][1]  # type: ignore[attr-defined]
+        assert (library / "file").stat().st_blocks <= 8
+    liar.lie = break_twice
+    assert run(library, through(liar, server), all_contents, url).problems == []  # type: ignore[attr-defined]
+    assert (library / "file").read_bytes() == content
+    # What had arrived was not asked for again.
+    assert sum(asked) < 2 * len(content)
+
+
+def test_a_store_that_falls_silent_holds_nobody_who_gives_up(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    (library / "file").write_bytes(b"x" * (9 << 20))
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    asked, go_on = threading.Event(), threading.Event()
+
+    def be_silent(answer: Answer) -> None:
+        if is_content(answer):
+            asked.set()
+            go_on.wait(60)
+
+    def give_up(opened: OpenRepository) -> BaseException | None:
+        (row,) = opened.known.rows("path = ?", b"file")
+        with tempfile.TemporaryFile() as file:
+            future = opened.store.fetch(row.reference(url), file.fileno())
+            assert asked.wait(60)
+            opened.store.close()
+            return future.exception(timeout=20)
+
+    liar.lie = be_silent
+    try:
+        error = run(library, through(liar, server), give_up, url)
+    finally:
+        go_on.set()
+    assert "given up" in str(error)
 
 
 def test_a_busy_store_is_asked_again_and_a_cut_connection_too(

@@ -33,7 +33,7 @@ class Fetching:
     descriptor: int
     is_new: bool
     """Nothing had its name when it was begun."""
-    future: Future[None] | None = None
+    future: Future[str | None] | None = None
 
     def drop(self) -> None:
         """Leave nothing of it."""

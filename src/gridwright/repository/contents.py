@@ -257,9 +257,8 @@ class _Contents:
     def _finish(self, fetching: Fetching) -> None:
         row = fetching.row
         try:
-            if fetching.future is not None:
-                fetching.future.result()
-            self._check(fetching)
+            crc64 = fetching.future.result() if fetching.future is not None else None
+            self._check(fetching, crc64 or crc64_of(fetching.descriptor))
             self._failures = 0
             if not self._is_changed(fetching):
                 self._dress(fetching)
@@ -291,9 +290,8 @@ class _Contents:
             raise _full(self._opened) from error
         self._report.problem(row.path, f"it cannot be written: {error.strerror}")
 
-    def _check(self, fetching: Fetching) -> None:
+    def _check(self, fetching: Fetching, found: str) -> None:
         row = fetching.row
-        found = crc64_of(fetching.descriptor)
         if row.crc64 is not None and found != row.crc64:
             raise StoreError(
                 StoreFault.DAMAGED,

@@ -147,16 +147,17 @@ class _Export:
         self._under_way = 0
         self._failures = 0
         self._first_names: dict[int, bytes] = {}
+        self._had_files = opened.known.has_files()
 
     def run(self) -> None:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
         try:
-            for path, action, _, _ in self._opened.known.work():
+            for path, action, row in self._opened.known.work_with_rows():
                 if action == Action.DELETE:
                     self._wait_for(0)
                     delete_object(self._opened, path, self._report, prefer=self._options.prefer)
                     continue
-                self._begin(path, Action(action))
+                self._begin(path, Action(action), row)
                 self._wait_for(MOST_AT_ONCE - 1)
             self._wait_for(0)
         finally:
@@ -173,8 +174,7 @@ class _Export:
                 remedy="it was silent for too long; the next export goes on",
             )
 
-    def _begin(self, path: bytes, action: Action, attempt: int = 1) -> None:
-        row = self._opened.known.get(path)
+    def _begin(self, path: bytes, action: Action, row: KnownFile | None, attempt: int = 1) -> None:
         try:
             key = self._key(path, row)
             sending = open_for_sending(self._opened, path, key)
@@ -283,6 +283,8 @@ class _Export:
     def _former(self, sending: Sending) -> KnownFile | None:
         """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
         status, known = sending.status, self._opened.known
+        if not self._had_files:
+            return None
         for row in known.by_inode(status.st_ino):
             same = (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns)
             if not same or row.key is None or not row.attributes.is_file or known.was_seen(row.path):
@@ -312,7 +314,8 @@ class _Export:
     def _again(self, task: _Task) -> None:
         task.sending.close()
         if task.sending.attempt < ATTEMPTS:
-            self._begin(task.sending.path, task.action, task.sending.attempt + 1)
+            path = task.sending.path
+            self._begin(path, task.action, self._opened.known.get(path), task.sending.attempt + 1)
         else:
             self._report.problem(
                 task.sending.path,
@@ -325,7 +328,7 @@ class _Export:
             task.row = None
             task.sending.close()
             self._opened.known.forget(task.sending.path)
-            self._begin(task.sending.path, Action.SEND, task.sending.attempt + 1)
+            self._begin(task.sending.path, Action.SEND, None, task.sending.attempt + 1)
             return
         if error.fault is StoreFault.CHANGED:
             self._settle(task)

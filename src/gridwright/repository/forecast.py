@@ -11,6 +11,8 @@ from gridwright.repository.request_prices import cost
 
 PART_BYTES = 8 << 20
 """Of objects that are sent in parts (s3/transfers.py); a test holds both to each other."""
+RANGE_BYTES = 32 << 20
+"""Of one request for a part of a large object (s3/ranges.py); held to each other, too."""
 PER_LISTING = 1000
 """Keys that one listing has at most (Amazon S3 API Reference, ListObjectsV2)."""
 REQUESTS_PER_S = {"put": 3500.0, "get": 5500.0}
@@ -92,7 +94,7 @@ def forecast(
         # An object in parts has a request for each, and two that begin and end it.
         each = 1 if mean <= PART_BYTES else math.ceil(mean / PART_BYTES) + 2
         sent = {"put": objects * each}
-        got = {"get": objects * max(1, math.ceil(mean / PART_BYTES))}
+        got = {"get": objects * max(1, math.ceil(mean / RANGE_BYTES))}
         listed = _restore_requests(size, objects)
     return RepositoryForecast(
         repository,
@@ -133,7 +135,7 @@ def restore_forecast(size: int, objects: int, back: Sequence[TransferLimit] = ()
 
 def _restore_requests(size: int, objects: int) -> Mapping[str, int]:
     """A restore lists the bucket and reads the manifest before it brings contents."""
-    parts = max(1, math.ceil(size / max(1, objects) / PART_BYTES))
+    parts = max(1, math.ceil(size / max(1, objects) / RANGE_BYTES))
     return {"get": objects * parts + 1, "list": math.ceil(objects / PER_LISTING)}
 
 

@@ -127,6 +127,9 @@ class Known:
             ) from error
         self._pending: dict[bytes, KnownFile] = {}
         self._written = time.monotonic()
+        self._writes = 0
+        """How often rows were written or taken away: what was read before may be old."""
+        self._was_empty = self.is_empty()
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
 
@@ -183,6 +186,8 @@ class Known:
         """The row of a path."""
         if (pending := self._pending.get(path)) is not None:
             return pending
+        if self._was_empty and not self._writes:
+            return None
         return _row(self._database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
 
     def stamps(self, paths: Sequence[bytes]) -> dict[bytes, tuple[int, int, int]]:
@@ -205,12 +210,23 @@ class Known:
     def rows(self, where: str = "1", *values: object, order: str = "path") -> Iterator[KnownFile]:
         """All rows that fit a condition of our own, a few in memory at a time; rows may change meanwhile."""
         self.flush()
-        query = f"SELECT path FROM files WHERE {where} ORDER BY {order}"  # noqa: S608
-        paths = self._database.execute(query, values)
-        while some := paths.fetchmany(_BATCH):
-            for (path,) in some:
-                if (row := self.get(path)) is not None:
+        found = self._database.execute(f"{_SELECT} WHERE {where} ORDER BY {order}", values)
+        while some := found.fetchmany(_BATCH):
+            writes = self._writes
+            for each in some:
+                if (row := self._now(each[0], each, writes)) is not None:
                     yield row
+
+    def _now(self, path: bytes, found: tuple[Any, ...] | None, writes: int) -> KnownFile | None:
+        """The row of a path that was read after so many writes: as it is now."""
+        if writes != self._writes or path in self._pending:
+            return self.get(path)
+        return _row(found)
+
+    def has_files(self) -> bool:
+        """Whether any row is of a file that was here."""
+        self.flush()
+        return self._database.execute("SELECT 1 FROM files WHERE inode > 0 LIMIT 1").fetchone() is not None
 
     def put(self, row: KnownFile) -> None:
         """Write a row, together with others; `flush` or any question has it on disk."""
@@ -231,6 +247,7 @@ class Known:
     def forget(self, path: bytes) -> None:
         """Take a row away."""
         self.flush()
+        self._writes += 1
         self._database.execute("DELETE FROM files WHERE path = ?", (path,))
 
     def tell(self, rows: Iterable[KnownFile]) -> None:
@@ -274,6 +291,7 @@ class Known:
         if self._pending:
             pending, self._pending = self._pending, {}
             self._written = time.monotonic()
+            self._writes += 1
             self.before_writing()
             with self._transaction():
                 self._database.executemany(_INSERT, map(_values, pending.values()))
@@ -293,6 +311,21 @@ class Known:
             for rowid, path, action, size, source in some:
                 last = rowid
                 yield path, action, size, source
+
+    def work_with_rows(self) -> Iterator[tuple[bytes, str, KnownFile | None]]:
+        """Paths and actions of work in the order in which it was found, and what is known of each."""
+        columns = ", ".join(f"files.{name}" for name in COLUMNS)
+        query = (
+            f"SELECT work.rowid, work.path, action, {columns} FROM work LEFT JOIN files "  # noqa: S608
+            "ON files.path = work.path WHERE work.rowid > ? ORDER BY work.rowid LIMIT ?"
+        )
+        last = 0
+        while some := self._database.execute(query, (last, _BATCH)).fetchall():
+            writes = self._writes
+            for _, path, action, *values in some:
+                found = tuple(values) if values[0] is not None else None
+                yield path, action, self._now(path, found, writes)
+            last = some[-1][0]
 
     def count_work(self) -> dict[str, tuple[int, int]]:
         """How much is to be done, and its bytes, by action."""

@@ -182,10 +182,11 @@ class ObjectStore(RangeSource, Protocol):
 
     def fetch(
         self, reference: ObjectReference, descriptor: int, progress: Progress | None = None
-    ) -> Future[None]:
+    ) -> Future[str | None]:
         """Write the content of the very object that is referred to into an open, empty file.
 
-        Goes on in the background; the descriptor stays open until it is done.
+        Goes on in the background; the descriptor stays open until it is done. The result is the CRC-64/NVME
+        of what was written, in 16 hexadecimal digits, or None where it was not taken on the way.
         """
 
     def put(

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from gridwright.repository.forecast import (
     PART_BYTES,
+    RANGE_BYTES,
     RepositoryForecast,
     TransferLimit,
     forecast,
     month_forecast,
     restore_forecast,
 )
-from gridwright.repository.s3 import transfers
+from gridwright.repository.s3 import ranges, transfers
 
 OUT = [TransferLimit("read", 1e9), TransferLimit("network", 3e9)]
 BACK = [TransferLimit("write", 5e8)]
@@ -22,6 +23,7 @@ BACK = [TransferLimit("write", 5e8)]
 
 def test_parts_are_those_of_transfers() -> None:
     assert PART_BYTES == transfers.PART_BYTES
+    assert RANGE_BYTES == ranges.RANGE_BYTES
 
 
 def test_the_slowest_binds_until_there_are_too_many_objects() -> None:

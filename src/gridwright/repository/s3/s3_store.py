@@ -15,6 +15,7 @@ from gridwright.repository.pace import Pace
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults
+from gridwright.repository.s3.ranges import RANGE_BYTES, RangeFetching
 from gridwright.repository.s3.transfers import PART_BYTES, Headers, Response, Transfers, metadata_headers
 from gridwright.repository.store import (
     ANY,
@@ -50,6 +51,7 @@ class S3Store:
         self._connection = connection
         self._client = connection.client
         self._transfers = Transfers(connection, pause_ms=pause_ms)
+        self._ranges = RangeFetching(self._client, connection.bucket, self._payer(), pause_ms)
         self._pace = pace or Pace(None)
         self._requests = RequestCount()
 
@@ -118,12 +120,15 @@ class S3Store:
 
     def fetch(
         self, reference: ObjectReference, descriptor: int, progress: Progress | None = None
-    ) -> Future[None]:
+    ) -> Future[str | None]:
         """Write the content of the very object that is referred to into an open, empty file."""
-        self._count("get", -(-reference.size // PART_BYTES) or 1)
+        url = self._transfers.url(reference.key)
+        if reference.size > PART_BYTES:
+            self._count("get", -(-reference.size // RANGE_BYTES))
+            return self._ranges.fetch(reference, url, descriptor, progress)
+        self._count("get")
         received = self._transfers.receive(
             reference.key,
-            reference.size,
             descriptor,
             _very(reference),
             _version(reference.version_id),
@@ -133,7 +138,6 @@ class S3Store:
         def check(response: Response) -> None:
             self._hold(reference, response)
             if (size := os.fstat(descriptor).st_size) != reference.size:
-                url = self._transfers.url(reference.key)
                 raise StoreError(StoreFault.DAMAGED, url, f"it gave {size} bytes of {reference.size}")
 
         return _then(received, check)
@@ -202,6 +206,7 @@ class S3Store:
     def close(self) -> None:
         """Give up what is under way."""
         self._transfers.close()
+        self._ranges.close()
 
     def _count(self, kind: str, requests: int = 1) -> None:
         self._pace.wait(requests)

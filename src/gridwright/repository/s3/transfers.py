@@ -109,15 +109,14 @@ class Transfers:
         )
 
     def receive(
-        self, key: str, size: int, descriptor: int, headers: Headers, query: str, progress: Progress | None
+        self, key: str, descriptor: int, headers: Headers, query: str, progress: Progress | None
     ) -> Future[Response]:
-        """Write an object's content into an open file, in parts where it is large."""
+        """Write a small object's content into an open file, by one request."""
         from awscrt.s3 import S3RequestType
 
-        kind = S3RequestType.GET_OBJECT if size > PART_BYTES else S3RequestType.DEFAULT
         request = self._request("GET", key, headers, query, None)
         return self._start(
-            key, kind, request, operation_name="GetObject", progress=progress,
+            key, S3RequestType.DEFAULT, request, operation_name="GetObject", progress=progress,
             recv_filepath=f"/proc/self/fd/{descriptor}",
         )  # fmt: skip
 
