@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, Finding, GridwrightError
 
 if TYPE_CHECKING:
-    from gridwright.filesystems.health import Run
-    from gridwright.spec import FileSystem, GridSpec
+    from gridwright.cli.data.libraries import RunOn
+    from gridwright.spec import GridSpec
 
 
 def check(file: Path | None, *, json: bool) -> int:
@@ -41,7 +41,7 @@ def check(file: Path | None, *, json: bool) -> int:
     return int(ExitStatus.MISSED if found else ExitStatus.DONE)
 
 
-def _unevenly_full(spec: GridSpec, run_on: Callable[[FileSystem], Run]) -> list[tuple[str, Finding]]:
+def _unevenly_full(spec: GridSpec, run_on: RunOn) -> list[tuple[str, Finding]]:
     """What it costs that OSTs are unevenly full now; where that is not told, a note says so."""
     from gridwright.filesystems import kind_of
     from gridwright.model.grid import grid_model

@@ -23,9 +23,9 @@ def space_now(file: Path | None) -> tuple[GridSpec, Mapping[str, tuple[TargetSpa
     from gridwright.cli.data.libraries import opened
     from gridwright.filesystems import kind_of
 
-    spec, run = opened(file)
+    spec, run_on = opened(file)
     found = {
-        name: tuple(kind_of(each).target_space(each, run, str(each.path)))
+        name: tuple(kind_of(each).target_space(each, run_on(each), str(each.path)))
         for name, each in spec.filesystems.items()
         if each.takes_layouts
     }

@@ -107,8 +107,7 @@ class Carrier:
         content = underway.begun.open_content()
         try:
             future = self._fetched(reference, content, underway)
-            self._await(future, underway, reference.key)
-            found = _crc64(content, underway)
+            found = self._await(future, underway, reference.key) or _crc64(content, underway)
             if state.crc64 not in (None, found):
                 said = f"its content has CRC {found} where {state.crc64} was exported"
                 raise StoreError(StoreFault.DAMAGED, reference.key, said)
@@ -176,7 +175,7 @@ class Carrier:
         clear_state(path)
         return 0
 
-    def _fetched(self, reference: ObjectReference, content: int, underway: Underway) -> Future[None]:
+    def _fetched(self, reference: ObjectReference, content: int, underway: Underway) -> Future[str | None]:
         # A fetch that is given up goes on for a while, with a descriptor of its own.
         own = os.dup(content)
         try:
