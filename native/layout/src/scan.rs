@@ -11,7 +11,7 @@ use rustix::fs::{lgetxattr, openat, statx};
 use rustix::io::Errno;
 use rustix::process::fchdir;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, NulError, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,22 +89,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Scan {
-    /// Start it. The roots are asked for their device in the threads, since they may hang.
-    pub fn start(request: Request) -> std::io::Result<Self> {
-        let attributes = request
-            .attributes
-            .iter()
-            .map(|name| CString::new(name.as_str()));
-        let threads = request.threads.max(1);
-        let shared = Arc::new(Shared {
-            attributes: attributes.collect::<Result<_, _>>()?,
+impl Shared {
+    fn new(request: Request, threads: usize) -> Result<Self, NulError> {
+        let names = request.attributes.into_iter().map(CString::new);
+        Ok(Self {
+            attributes: names.collect::<Result<_, _>>()?,
             list_from: request.list_from,
             listed: Mutex::default(),
             taken: Condvar::new(),
             keep: request.keep,
             now_s: seconds_since_1970(),
-            queue: Mutex::new(Queue::default()),
+            queue: Mutex::new(Queue {
+                waiting: request.directories,
+                ..Queue::default()
+            }),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
             cut: AtomicBool::new(false),
@@ -114,15 +112,22 @@ impl Scan {
                     place: Mutex::default(),
                 })
                 .collect(),
-        });
-        lock(&shared.queue).waiting = request.directories;
+        })
+    }
+}
+
+impl Scan {
+    /// Start it. The roots are asked for their device in the threads, since they may hang.
+    pub fn start(request: Request) -> std::io::Result<Self> {
+        let threads = request.threads.max(1);
+        let deadline = Instant::now() + request.limit;
+        let shared = Arc::new(Shared::new(request, threads)?);
         for place in 0..threads {
             let mine = Arc::clone(&shared);
             std::thread::Builder::new()
                 .name(format!("layouts-{place}"))
                 .spawn(move || work(&mine, place))?;
         }
-        let deadline = Instant::now() + request.limit;
         Ok(Self { shared, deadline })
     }
 
@@ -219,6 +224,12 @@ impl Here<'_> {
 fn work(shared: &Shared, place: usize) {
     // SAFETY: only the working directory becomes the thread's own; its files stay those of the process.
     let moves = unsafe { unshare_unsafe(UnshareFlags::FS) }.is_ok();
+    scan_all(shared, place, moves);
+    lock(&shared.queue).ended += 1;
+    shared.changed.notify_all();
+}
+
+fn scan_all(shared: &Shared, place: usize, moves: bool) {
     let mut scanner = Scanner {
         shared,
         worker: &shared.workers[place],
@@ -232,8 +243,6 @@ fn work(shared: &Shared, place: usize) {
         lock(&shared.queue).busy -= 1;
         shared.changed.notify_all();
     }
-    lock(&shared.queue).ended += 1;
-    shared.changed.notify_all();
 }
 
 fn next(shared: &Shared) -> Option<PathBuf> {
@@ -472,4 +481,34 @@ fn is_mount_point(directory: BorrowedFd<'_>, name: &CStr) -> bool {
         seen.stx_attributes
             .contains(rustix::fs::StatxAttributes::MOUNT_ROOT)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_may_have_no_working_directory_of_its_own_sees_the_same_files() {
+        let tree = tempfile::tempdir().expect("a directory");
+        for name in ["a/b/c", "a/d", "e"] {
+            std::fs::create_dir_all(tree.path().join(name)).expect("a directory");
+            std::fs::write(tree.path().join(name).join("file"), "x").expect("a file");
+        }
+        let request = Request {
+            directories: vec![tree.path().to_owned(), tree.path().join("e/file")],
+            attributes: vec!["user.none".to_owned()],
+            threads: 1,
+            keep: 4,
+            limit: Duration::from_secs(9),
+            list_from: None,
+        };
+        let before = std::env::current_dir().expect("a working directory");
+        let shared = Shared::new(request, 1).expect("names without zeros");
+        scan_all(&shared, 0, false);
+        let tally = std::mem::take(&mut *lock(&shared.workers[0].tally));
+        let found = tally.summary(true, Vec::new());
+        // A file that is asked for where it is not would be passed over as gone.
+        assert_eq!((found.without_layout.files, found.unread), (4, 0));
+        assert_eq!(std::env::current_dir().expect("it is there"), before);
+    }
 }
