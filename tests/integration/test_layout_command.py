@@ -113,6 +113,16 @@ def test_a_check_finds_the_narrow_file_and_a_silenced_finding_is_none(
     )
 
 
+def test_what_an_archive_knows_is_left_alone_by_a_check(gridwright: Command, spec: Path) -> None:
+    lfs = spec.parent / "bin" / "lfs"
+    lfs.write_text(
+        '#!/bin/sh\nif [ "$1" = hsm_state ]; then shift; for path; do echo "$path: (0x00000009) exists '
+        'archived, archive_id:1"; done; else\n' + LFS.partition("\n")[2] + "fi\n"
+    )
+    told = gridwright("layout", "check", str(spec), "--json").json["findings"]
+    assert [each["name"] for each in told] == ["directory-layout-differs"]
+
+
 def test_a_library_that_hangs_is_told_with_its_directory_in_time(tmp_path: Path) -> None:
     with hanging_mount(tmp_path / "hangs") as library:
         found = scan_library(run_here, str(library), seconds=0.5)

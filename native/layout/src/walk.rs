@@ -35,6 +35,7 @@ const NAMES: usize = 32_768;
 const MOST_LISTED: usize = 8192;
 /// How often a thread that waits for that looks whether it is told to stop.
 const PATIENCE: Duration = Duration::from_millis(100);
+
 /// A thread that scans, with what it uses again for each file.
 struct Scanner<'a> {
     shared: &'a Shared,
