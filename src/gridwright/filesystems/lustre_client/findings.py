@@ -135,7 +135,7 @@ def _full(spaces: Mapping[str, Space]) -> Iterator[Finding]:
             "target-full",
             f"nearly full: {listed(words)}. A file fails when one target of its layout is full, "
             "whatever room the others have",
-            "Move large files off it: lfs find --ost TARGET -size +1G DIR, then lfs migrate; or remove files",
+            "Remove files; gridwright layout rebalance moves large ones from targets fuller than all",
         )
     scarce = [
         f"{target} ({space.inodes_free} left)"
@@ -164,7 +164,8 @@ def _unbalanced(osts: Mapping[str, Space]) -> Iterator[Finding]:
             f"{least} has {format_bytes(low)} left and {most} {format_bytes(high)}: "
             f"from {100 * UNBALANCED:.0f} % apart, new files go to the emptier targets, "
             "which then serve most of the load",
-            "Stripe large files over more targets, and move some off the full one with lfs migrate",
+            "Stripe large files over more targets (gridwright layout set), and move some off the full one: "
+            "gridwright layout rebalance",
         )
 
 
