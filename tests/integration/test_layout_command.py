@@ -126,13 +126,23 @@ def test_a_check_says_what_unevenly_full_osts_cost(gridwright: Command, spec: Pa
     spec.write_text(
         spec.read_text().replace("filesystem: lustre}", "filesystem: lustre, layout: 1}")
         + "nodes: {compute: {count: 1, cores: 8, memory: 8 GiB}}\n"
-        + "silence: {files-narrower-than-directory: x, directory-layout-differs: x}\n"
+        + "silence: {files-laid-out-otherwise: x, directory-layout-differs: x}\n"
     )
     ended = gridwright("layout", "check", str(spec), "--json")
     (found,) = ended.json["findings"]
     assert (ended.status, found["library"], found["name"]) == (1, "data", "targets-unbalanced")
     assert found["text"].startswith("scratch-OST0001 has 8 % free against 60 % of scratch-OST0000: large new")
     assert "files of 8 streams meet 3 of 4 OSTs" in found["text"]
+
+
+def test_what_an_archive_knows_is_left_alone_by_a_check(gridwright: Command, spec: Path) -> None:
+    lfs = spec.parent / "bin" / "lfs"
+    lfs.write_text(
+        '#!/bin/sh\nif [ "$1" = hsm_state ]; then shift; for path; do echo "$path: (0x00000009) exists '
+        'archived, archive_id:1"; done; else\n' + LFS.partition("\n")[2] + "fi\n"
+    )
+    told = gridwright("layout", "check", str(spec), "--json").json["findings"]
+    assert [each["name"] for each in told] == ["directory-layout-differs"]
 
 
 def test_a_library_that_hangs_is_told_with_its_directory_in_time(tmp_path: Path) -> None:

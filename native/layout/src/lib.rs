@@ -4,3 +4,4 @@ pub mod attribute;
 pub mod bytes;
 pub mod scan;
 pub mod tally;
+mod walk;

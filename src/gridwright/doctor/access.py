@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gridwright.commands import CommandOutput
+from gridwright.doctor.mounting_nodes import MountingNodes, RunOn
 from gridwright.doctor.probes.parts import Attach
 from gridwright.filesystems.health import Run
 from gridwright.grid.grid import Grid
@@ -36,6 +37,8 @@ class NodeAccess:
     """Nodes that are off until a job waits for them: these are named, and not asked."""
     scheduler_settings: Sequence[SettingComparison] = ()
     """What the scheduler is set to, held against what is recommended."""
+    run_on: RunOn | None = None
+    """On a machine that has mounted a file system; None: on the head node."""
 
 
 def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
@@ -60,6 +63,7 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
         known.scheduler_silent,
         asleep,
         () if known.scheduler_silent else grid.compared_settings(),
+        MountingNodes(grid).run_on,
     )
 
 

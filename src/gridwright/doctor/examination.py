@@ -76,7 +76,7 @@ def see(
     with _timed("trials of pairs"):
         tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
     with _timed("health of file systems"):
-        health = health_of_filesystems(observation, access.run)
+        health = health_of_filesystems(observation, access.run, access.run_on)
     return replace(
         observation,
         down=access.down,

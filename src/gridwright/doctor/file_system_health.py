@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from gridwright.doctor.mounting_nodes import RunOn
 from gridwright.doctor.observation import Observation
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
@@ -25,8 +26,13 @@ def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
     }
 
 
-def health_of_filesystems(observation: Observation, run: Run) -> dict[str, Sequence[Finding] | str]:
-    """Of each file system whose servers can be asked: what is wrong, or why they do not answer."""
+def health_of_filesystems(
+    observation: Observation, run: Run, run_on: RunOn | None = None
+) -> dict[str, Sequence[Finding] | str]:
+    """Of each file system whose servers can be asked: what is wrong, or why they do not answer.
+
+    `run` is that of the head node, `run_on` that of a machine which has mounted a file system.
+    """
     found: dict[str, Sequence[Finding] | str] = {}
     for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items():
         kind = kind_of(filesystem)
@@ -37,15 +43,16 @@ def health_of_filesystems(observation: Observation, run: Run) -> dict[str, Seque
                 found[name] = str(error)
             else:
                 found[name] = health.findings if health is not None else ()
-        elif findings := _of_libraries(observation, name, run):
+        elif findings := _of_libraries(observation, name, run, run_on):
             found[name] = findings
     return found
 
 
-def _of_libraries(observation: Observation, filesystem: str, run: Run) -> list[Finding]:
+def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: RunOn | None) -> list[Finding]:
     """What is wrong with files of the libraries on a file system, where it answers.
 
-    Asked on the head node only, as it searches for some seconds; one that has not mounted it tells nothing.
+    Asked on one machine only, as it searches for some seconds: the head node, or, where files have layouts
+    and it has not mounted them, a node that has.
     """
     spec = observation.spec
     found: list[Finding] = []
@@ -62,6 +69,9 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run) -> list[F
             continue
         described = spec.filesystems[filesystem]
         kind, directory = kind_of(described), str(spec.library_directory(role))
+        if run_on is not None and described.takes_layouts:
+            with suppress(GridwrightError):
+                run = run_on(described)
         wish = observation.wishes.get(str(role)) or stated_wish(kind, described, str(role), library)
         with suppress(GridwrightError):
             found += directory_findings(kind, described, run, directory, wish)

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from gridwright.cli.data.libraries import MountingNodes
 from gridwright.commands import CommandOutput
+from gridwright.doctor.mounting_nodes import MountingNodes
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.grid.grid import Grid

@@ -20,8 +20,10 @@ from gridwright.doctor.file_system_health import health_of_filesystems
 from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.observation import Observation
 from gridwright.errors import environment_error
+from gridwright.filesystems.health import Run
 from gridwright.messages import decode, encode
 from gridwright.prove.proof import check_event
+from gridwright.spec.filesystem import FileSystem
 from tests.fixtures.lustre_node import printed
 from tests.support.doctor_grid import MACHINES, SPEC, node, sound
 from tests.support.lustre_files import Lfs
@@ -136,7 +138,19 @@ def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers(
     found = health_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), on_one)
     assert [getattr(each, "name", each) for each in found["shared"]] == ["single-target-files"]
 
+    asked: list[str] = []
+
+    def run_on(filesystem: FileSystem) -> Run:
+        asked.append(str(filesystem.path))
+        return on_one
+
+    nothing = Lfs(refuses=CommandOutput(127, b"", b"lfs: not found"))
+    elsewhere = health_of_filesystems(
+        Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing, run_on
+    )
+    assert [getattr(each, "name", each) for each in elsewhere["shared"]] == ["single-target-files"]
+    assert set(asked) == {"/mnt/grid"}, "a node that has mounted it, not the head node"
+
     hanging = Observation(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
     assert health_of_filesystems(hanging, on_one) == {}
-    nothing = Lfs(refuses=CommandOutput(127, b"", b"lfs: not found"))
     assert health_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing) == {}

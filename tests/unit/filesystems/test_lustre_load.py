@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import Finding
 from gridwright.filesystems.counters import traffic
 from gridwright.filesystems.health import Traffic
@@ -16,9 +19,11 @@ from gridwright.filesystems.lustre_client.data_on_mdt import (
     data_on_mdt_findings,
     read_metadata_space,
 )
+from gridwright.filesystems.lustre_client.library_findings import library_findings
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan
 from gridwright.filesystems.lustre_client.target_load import load_findings
-from tests.fixtures.lustre_node import LustreNode, healthy_node, recorded_parameters
+from gridwright.messages import encode
+from tests.fixtures.lustre_node import LustreNode, healthy_node, printed, recorded_parameters
 
 MIB, GIB = 2**20, 2**30
 COUNTERS = ("310-before-c-osc-stats", "330-after-write-c-osc-stats")
@@ -134,6 +139,47 @@ def test_old_data_are_told_where_the_target_is_nearly_full_and_not_with_a_day() 
     (found,) = filling(library(70 * 1024, GIB, age_days=0), 100 * GIB, 20 * GIB, layout=None)
     assert "at the rate of the last week" not in found.text
     assert "Its layout for new files keeps none there" in found.text
+
+
+class Client:
+    """The recorded client, with a library on it that a scan sees so."""
+
+    def __init__(self, scanned: LibraryScan) -> None:
+        self.scanned = scanned
+        self.node = healthy_node()
+        self.looks = 0
+
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        match list(command):
+            case [_, "-P", "-m", module, *_] if module.endswith(".scan_program"):
+                return CommandOutput(0, encode(self.scanned), b"")
+            case ["lctl", "get_param", name] if name.endswith(".stats"):
+                self.looks += 1
+                # The second look finds what OST0 moved meanwhile, and nothing of OST1.
+                text = printed(COUNTERS[0])
+                if self.looks > 1:
+                    text = text.replace("2097152 4194304 ", "2097152 900004194304 ", 1)
+                    text = text.replace("snapshot_time             1795228010.", "snapshot_time 1795228011.")
+                return CommandOutput(0, text.encode(), b"")
+        return self.node(command, timeout_s=timeout_s)
+
+
+def test_a_client_is_asked_for_its_files_its_load_and_its_metadata_targets() -> None:
+    waits: list[float] = []
+    client = Client(library(70 * 1024, GIB))
+    wish = LayoutWish(library="data", layout=DOM)
+    told = library_findings(client, "/mnt/scratch/data", wish, pause=waits.append)
+    assert [each.name for each in told] == ["metadata-fills-with-data", "targets-unevenly-loaded"]
+    assert "scratch-OST0000 has" in told[1].text
+    assert 0 < waits[0] <= 1, "a scan that ends at once is too short to count anything"
+
+
+def test_who_is_not_root_is_told_nothing_of_the_load_and_all_the_rest() -> None:
+    client = Client(library(70 * 1024, GIB))
+    client.node.root = False
+    told = library_findings(client, "/mnt/scratch/data", LayoutWish(library="data"))
+    assert [each.name for each in told] == ["metadata-fills-with-data"]
+    assert client.looks == 0, "to others than root the counters are wrong"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
-    from gridwright.cli.data.libraries import RunOn
+    from gridwright.doctor.mounting_nodes import RunOn
     from gridwright.filesystems.layout import FileLayout
     from gridwright.filesystems.layout_wish import LayoutWish
     from gridwright.filesystems.library_layouts import LibraryLayouts
