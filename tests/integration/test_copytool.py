@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.references import (
     ContentPlace,
@@ -25,6 +26,7 @@ from gridwright.repository.references import (
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
+from tests.support.command import Command
 from tests.support.hsm_double.agents import agent
 from tests.support.hsm_double.coordinator import (
     ARCHIVE,
@@ -130,7 +132,43 @@ def test_names_are_released_files_with_all_attributes_and_reading_brings_the_obj
     assert imported(lustre.mount, server, f"s3://{BUCKET}/read", archive_id=5).done == {}
 
 
-def imported(directory: Path, server: StoreServer, url: str, archive_id: int) -> RepositoryReport:
+def test_a_name_that_is_no_released_file_is_never_sent_as_zeros(
+    lustre: Coordinator, library: Path, server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.client().put_object(Bucket=BUCKET, Key="hollow/name", Body=b"content")
+    for name, value in {**server.environment, **lustre.environment}.items():
+        monkeypatch.setenv(name, value)
+    # As an import made it before there was a copytool, or where no liblustreapi was.
+    imported(lustre.mount, server, f"s3://{BUCKET}/hollow", archive_id=None)
+    os.utime(lustre.mount / "name", ns=(1, 1))
+    ctypes.CDLL(str(library / "liblustreapi.so.1"))
+    store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
+    settings = RepositorySettings("archive", lustre.mount, f"s3://{BUCKET}/hollow", archive_id=1)
+    repository = OpenRepository.open(settings, store)
+    try:
+        (problem,) = export(repository, ExportOptions(paths=[b"name"])).problems
+    finally:
+        repository.close()
+    assert "before all its content was here" in problem[1]
+    body = server.client().get_object(Bucket=BUCKET, Key="hollow/name")["Body"].read()
+    assert body == b"content"
+
+
+def test_an_agent_is_refused_where_no_lustre_is(tmp_path: Path, gridwright: Command) -> None:
+    said = gridwright(
+        "repo", "serve", "--directory", tmp_path, "--bucket", "s3://site/a", "--hsm-archive", "1"
+    )
+    assert said.status == 3
+    assert "no Lustre is mounted there" in said.err
+    units = gridwright(
+        *("repo", "serve", "a", "--directory", "/mnt/l", "--bucket", "s3://site/a", "--hsm-archive", "7"),
+        *("--units", "--json"),
+    ).json["units"]
+    (unit,) = units.values()
+    assert "--hsm-archive 7 --bucket s3://site/a\n" in unit
+
+
+def imported(directory: Path, server: StoreServer, url: str, archive_id: int | None) -> RepositoryReport:
     store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
     settings = RepositorySettings("archive", directory, url, archive_id=archive_id)
     repository = OpenRepository.open(settings, store)

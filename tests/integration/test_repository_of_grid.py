@@ -98,9 +98,9 @@ def test_what_serves_a_repository_is_told_by_the_spec(
 ) -> None:
     units = gridwright("repo", "serve", "archive", "--grid", spec, "--units", "--json").json["units"]
 
-    command = units["gridwright-repository-archive.service"].split("ExecStart=")[1].splitlines()[0]
+    command = units["gridwright-serve-archive.service"].split("ExecStart=")[1].splitlines()[0]
     assert f"--directory {spec.parent / 'data'} " in command
-    assert f"--endpoint={server.endpoint_url}" in command
+    assert f"--endpoint {server.endpoint_url}" in command
 
 
 def test_a_silenced_recovery_point_is_not_missed(spec: Path, gridwright: Command) -> None:

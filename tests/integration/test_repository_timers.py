@@ -34,8 +34,9 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
     program = tmp_path / "gridwright"
     program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     program.chmod(0o755)
-    written, left = tmp_path / "written", tmp_path / "left"
+    written, left, served = tmp_path / "written", tmp_path / "left", tmp_path / "served"
     names = ["gridwright-export-archive", "gridwright-import-archive"]
+    loading = ["gridwright-close-archive", "gridwright-serve-archive"]
     tasks: list[dict[str, Any]] = [
         {
             "block": [role("absent", "/no/such/gridwright", names)],
@@ -46,27 +47,42 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
         role("second", str(program), names),
         role("fewer", str(program), names[:1]),
         {"ansible.builtin.command": f"cp -a /etc/systemd/system {left}", "changed_when": False},
+        role("serving", str(program), names[:1], loading),
+        {"ansible.builtin.command": f"cp -a /etc/systemd/system {served}", "changed_when": False},
+        role("gone", str(program), []),
+        {"ansible.builtin.command": "ls /etc/systemd/system", "register": "rest", "changed_when": False},
+        {"ansible.builtin.assert": {"that": "rest.stdout == ''"}},
     ]
 
     said = " ".join(play(tmp_path, tasks).split())
 
     assert "install gridwright[repository] on this machine" in said
-    # Four files are written by two tasks, and one timer is removed with its service.
-    assert "changed=3 " in said, said
+    # Four files are written by two tasks, and one timer is removed with its service. Two services come by one
+    # task, and all three that are left go.
+    assert "changed=7 " in said, said
     assert "failed=0" in said
     units = {f"{name}.{kind}" for name in names for kind in ("service", "timer")}
     assert {each.name for each in written.iterdir()} == units
     assert f"{program} repo export archive" in (written / "gridwright-export-archive.service").read_text(
         "utf-8"
     )
-    assert {each.name for each in left.iterdir()} == {each for each in units if "export" in each}
+    export = {each for each in units if "export" in each}
+    assert {each.name for each in left.iterdir()} == export
+    assert {each.name for each in served.iterdir()} == export | {f"{each}.service" for each in loading}
+    assert f"{program} repo serve archive --directory /data" in (
+        served / "gridwright-serve-archive.service"
+    ).read_text("utf-8")
 
 
-def role(called: str, program: str, names: list[str]) -> dict[str, Any]:
+def role(called: str, program: str, names: list[str], serving: list[str] | None = None) -> dict[str, Any]:
     return {
         "name": called,
         "ansible.builtin.include_role": {"name": "repository"},
-        "vars": {"repository_program": program, "gridwright_repositories": names},
+        "vars": {
+            "repository_program": program,
+            "gridwright_repositories": names,
+            "gridwright_repository_served": serving or [],
+        },
     }
 
 
@@ -76,6 +92,7 @@ def play(directory: Path, tasks: list[dict[str, Any]]) -> str:
     variables = {
         "gridwright_grid": "demo",
         "repository_carries": True,
+        "group_names": ["compute"],
         "ansible_facts": {"service_mgr": "none"},
         "ansible_python_interpreter": sys.executable,
     }

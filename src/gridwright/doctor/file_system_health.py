@@ -19,11 +19,22 @@ def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
     """File systems that each node is asked about, as plain data: what one client sees, another may not."""
     own_disks = spec.provider_kind.has_own_kernels
     return {
-        name: each.model_dump(mode="json", exclude_none=True)
+        name: each.model_dump(mode="json", exclude_none=True) | _archives(spec, name)
         for name, each in spec.filesystems.items()
         # The disks of a lab's nodes are those of this machine.
         if not kind_of(each).asks_servers and (own_disks or not each.is_node_local)
     }
+
+
+def _archives(spec: GridSpec, filesystem: str) -> dict[str, list[int]]:
+    """The archives of Lustre's HSM that repositories on a file system are; nothing where none is one."""
+    found = [
+        archive
+        for name, each in spec.repositories.items()
+        if spec.libraries[each.library].filesystem == filesystem
+        and (archive := spec.hsm_archive(name)) is not None
+    ]
+    return {"hsm_archives": sorted(found)} if found else {}
 
 
 def health_of_filesystems(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -156,6 +156,16 @@ class FileSystemKind(ABC, Generic[M]):
         ENVIRONMENT) where the tools of the file system are not there, or the node itself does not answer.
         """
         return None
+
+    def copytool_findings(
+        self, filesystem: M, run: Run, mount_point: str, archives: Collection[int]
+    ) -> list[Finding]:
+        """What keeps readers of released files waiting, as far as the node where `run` runs commands knows.
+
+        `archives` are those of the grid's repositories on it. Raises GridwrightError (status ENVIRONMENT)
+        where the tools of the file system are not there.
+        """
+        return []
 
     def library_findings(self, filesystem: M, run: Run, directory: str, wish: LayoutWish) -> list[Finding]:
         """What is wrong with the files of a library; asked on one node for all, as it may search for seconds.

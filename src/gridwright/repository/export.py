@@ -204,6 +204,8 @@ class _Export:
     def _refuse_hollow(self, sending: Sending) -> None:
         # Where contents come when they are read, reading it to send it is enough.
         if sending.descriptor is not None and not self._opened.cover.is_served:
+            if self._opened.cover.released is not None:
+                self._opened.cover.released.wait_for(sending.descriptor)
             refuse_hollow(sending.descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:

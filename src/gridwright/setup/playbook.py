@@ -19,6 +19,7 @@ from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.layout_spec import layout_rows
+from gridwright.setup.repository_services import service_files, service_variables
 from gridwright.setup.repository_timers import role_files, timers
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
@@ -130,7 +131,7 @@ def playbook_files(
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
         "roles/users/files/users.pyz": users_program(),
-        **(role_files(spec) if set(groups) - {SERVERS} else {}),
+        **({**role_files(spec), **service_files(spec)} if set(groups) - {SERVERS} else {}),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
@@ -202,6 +203,7 @@ def variables(
         "gridwright_health": health_configuration(spec, provided.sources),
         **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
+        **(service_variables(spec) if set(groups) - {SERVERS} else {}),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }

@@ -43,7 +43,7 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
     libraries = _mapping(data, "libraries")
     places = list(_own_links(filesystems)) if sections else []
     linked: dict[str, list[str]] = {}
-    archives: dict[tuple[str, object], str] = {}
+    archives: dict[tuple[str, int], str] = {}
     for name, section in sections.items():
         library = section.get("library")
         if isinstance(library, str) and library not in libraries:
@@ -61,8 +61,9 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
         model = kind.spec_model
         by_itself = model.most_links if provider is None or provider.is_cloud else 0
         yield from _schedules(name, section, str(filesystems[filesystem].get("type")), by_itself)
-        if model.has_copytool:
-            first = archives.setdefault((filesystem, section.get("hsm_archive", 1)), name)
+        archive = section.get("hsm_archive", 1)
+        if model.has_copytool and isinstance(archive, int):
+            first = archives.setdefault((filesystem, archive), name)
             yield from _same_archive(name, first)
         if by_itself:
             linked.setdefault(filesystem, []).append(name)

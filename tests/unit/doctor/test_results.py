@@ -77,6 +77,20 @@ def test_a_file_system_is_looked_at_as_the_spec_describes_it() -> None:
     assert set(asked_of_nodes(SPEC)) == set()
 
 
+def test_metadata_servers_are_told_which_archives_repositories_are() -> None:
+    spec = parse_spec(
+        "name: demo\nnodes: {compute: {count: 3, cores: 4, memory: 32 GiB}}\n"
+        "filesystems: {shared: {type: lustre, path: /no/such/mount, source: '10.0.0.1@tcp:/scratch'}}\n"
+        "libraries: {data: {filesystem: shared, path: data}, work: {filesystem: shared, path: work}}\n"
+        "repositories: {kept: {library: data, bucket: s3://site/kept, hsm_archive: 4}, "
+        "made: {library: work, bucket: s3://site/made}}\nscheduler: {type: slurm}\n"
+    )
+    described = asked_of_nodes(spec)
+    assert described["shared"]["hsm_archives"] == [1, 4]
+    # This machine serves no MDT, so it knows nothing of agents.
+    assert health(described["shared"]) == []
+
+
 def test_the_document_names_nodes_folded_and_is_met_where_no_error_counts() -> None:
     refuses = sound(refused="Disk quota exceeded")
     found = results(grid(*(node(f"compute{n}", refuses) for n in range(1, 17))))

@@ -13,8 +13,10 @@ from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.connections import parse_connections, wanted
+from gridwright.filesystems.lustre_client.coordinators import coordinator_findings, parse_coordinators
+from gridwright.filesystems.lustre_client.coordinators import wanted as wanted_of_coordinator
 from gridwright.filesystems.lustre_client.findings import served_findings
-from gridwright.filesystems.lustre_client.health import health
+from gridwright.filesystems.lustre_client.health import copytool_findings, health
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.parameters import parse_parameters, read_parameters
 from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, parse_served
@@ -401,3 +403,51 @@ def test_garbled_parameters_end_in_findings_and_never_in_a_traceback(cut: int, n
     node = healthy_node()
     node.parameters = {key: text[:cut] for key, text in node.parameters.items()} | {name: f"{name}={value}\n"}
     assert isinstance(asked(node), Health)
+
+
+AGENT = "605-copytool-start"
+
+
+@pytest.mark.parametrize(
+    ("control", "agents", "archives", "expected"),
+    [
+        ("601-", AGENT, [1], []),
+        ("601-", AGENT, [1, 2], ["no-copytool"]),
+        ("601-", "602-hsm-params", [1], ["no-copytool"]),
+        ("617-hsm-agents-none", "617-hsm-agents-none", [1], ["hsm-off", "no-copytool"]),
+        ("079-param-hsm_control", "079-param-hsm_control", [1], ["hsm-off", "no-copytool"]),
+        ("617-hsm-agents-none", "617-hsm-agents-none", [], []),
+    ],
+)
+def test_readers_that_nobody_serves_are_told_of_where_a_repository_lies(
+    control: str, agents: str, archives: list[int], expected: list[str]
+) -> None:
+    (state,) = [
+        line for line in recorded_lines(control) if line.startswith("mdt.scratch-MDT0000.hsm_control=")
+    ][-1:]
+    told = [line for line in recorded_lines(agents) if line.startswith("mdt.scratch-MDT0000.hsm.agents=")]
+    parameters = parse_parameters("\n".join([state, *told]), wanted_of_coordinator("scratch"))
+    coordinators = parse_coordinators(parameters)
+    assert [each.target for each in coordinators] == ["scratch-MDT0000"]
+    assert [each.name for each in coordinator_findings(coordinators, archives)] == expected
+
+
+def test_an_agent_of_all_archives_is_one_of_each() -> None:
+    text = "mdt.a-MDT0000.hsm_control=enabled\nmdt.a-MDT0000.hsm.agents=uuid=x archive_id=ANY requests=[]\n"
+    text += "mdt.a-MDT0001.hsm_control=enabled\nmdt.a-MDT0001.hsm.agents=\nuuid=x archive_id=2,3 requests=[]"
+    first, second = parse_coordinators(parse_parameters(text, wanted_of_coordinator("a")))
+    assert first.has_agent(9)
+    assert (second.has_agent(3), second.has_agent(1)) == (True, False)
+    (finding,) = coordinator_findings([first, second], [1])
+    assert "archive 1 is registered at a-MDT0001:" in finding.text
+
+
+def test_only_a_metadata_server_is_asked_about_copytools() -> None:
+    node = healthy_node()
+    assert copytool_findings(node, MOUNT, None, [1]) == []
+    assert all(command[0] != "lctl" for command in node.asked)
+
+
+def recorded_lines(name: str) -> list[str]:
+    (path,) = list(RECORDED.glob(f"{name}*.out"))[:1]
+    return path.read_text().splitlines()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import array
 import fcntl
 import os
-import shutil
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,6 @@ from gridwright.repository.lazy.loaded_ranges import (
     decode,
     encode,
 )
-from gridwright.repository.lazy.units import unit_files
 from gridwright.repository.references import ObjectReference
 from tests.support.skips import root_only
 
@@ -190,45 +187,6 @@ def test_a_closed_directory_gets_back_what_it_had_also_after_kills(tmp_path: Pat
         assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o2750, 12, 34)
     finally:
         os.close(opened)
-
-
-def test_units_close_the_directory_early_and_keep_the_events(tmp_path: Path) -> None:
-    program = "/usr/bin/env"
-    files = unit_files("archive", "/data", [program, "repo", "serve", "--directory", "/data"])
-    close, serve = files.values()
-    assert list(files) == [
-        "gridwright-repository-archive-close.service",
-        "gridwright-repository-archive.service",
-    ]
-    assert "Before=local-fs.target\n" in close
-    assert f"ExecStart={program} repo serve --directory /data --close\n" in close
-    for line in (
-        "Type=notify",
-        "Restart=always",
-        "FileDescriptorStoreMax=1",
-        "FileDescriptorStorePreserve=yes",
-    ):
-        assert f"\n{line}\n" in serve
-    assert f"ExecStart={program} repo serve --directory /data\n" in serve
-    if shutil.which("systemd-analyze"):
-        for name, text in files.items():
-            (tmp_path / name).write_text(text)
-        judged = subprocess.run(
-            ["systemd-analyze", "verify", *(str(tmp_path / name) for name in files)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        said = [line for line in judged.stderr.splitlines() if "gridwright-repository" in line]
-        # Releases before 254 do not know it, and let it be.
-        assert [line for line in said if "FileDescriptorStorePreserve" not in line] == []
-
-
-@pytest.mark.parametrize("directory", ["/a b", "/a%b", "/a$b", "/a\nExecStart=x"])
-def test_a_directory_that_units_cannot_name_is_refused(directory: str) -> None:
-    with pytest.raises(GridwrightError, match="no spaces"):
-        unit_files("archive", directory, ["gridwright"])
 
 
 def test_what_killed_processes_left_in_run_goes_and_what_living_ones_have_stays(

@@ -199,3 +199,23 @@ def test_by_time_fsx_carries_nothing_by_itself_and_both_sections_are_one_list() 
     assert (str(found["new"].export), str(found["new"].names), found["new"].rpo_s) == ("15m", "daily", 3600.0)
     assert (str(found["fsx"].export), str(found["fsx"].names)) == ("never", "at-once")
     assert (found["new"].below, str(found["new"].mounted)) == ("data", "/fsx/data")
+
+
+def test_each_repository_of_a_lustre_is_an_archive_of_its_own() -> None:
+    lustre = {"type": "lustre", "path": "/shared", "source": "10.0.0.1@tcp:/scratch"}
+    places: dict[str, Any] = {
+        "filesystems": {"shared": lustre, **DISK},
+        "libraries": {
+            "data": {"filesystem": "shared", "path": "d"},
+            "work": {"filesystem": "shared", "path": "w"},
+        },
+    }
+    one = {"library": "data", "bucket": "s3://site/a"}
+    two: dict[str, Any] = {"library": "work", "bucket": "s3://site/b"}
+    assert refused({"one": one, "two": two}, **places) == {"repositories.two.hsm_archive"}
+    spec = parsed({"one": one, "two": {**two, "hsm_archive": 2}}, **places)
+    assert (spec.hsm_archive("one"), spec.hsm_archive("two")) == (1, 2)
+    for wrong in (0, 33, "x", [1]):
+        assert refused({"one": {**one, "hsm_archive": wrong}}, **places) == {"repositories.one.hsm_archive"}
+    # Files of a disk are held back by its node, whatever the number.
+    assert parsed({"one": one}).hsm_archive("one") is None

@@ -159,16 +159,21 @@ def _refuse_clients(directory: str) -> None:
 
 
 def _show_units(flags: ServeFlags, directory: str) -> ExitStatus:
-    from gridwright.repository.lazy.units import unit_files
+    from gridwright.setup.repository_services import copytool_unit, event_units
 
     name = flags.name or Path(directory).name
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", name) is None:
         raise input_error("this is no name of a unit", where="NAME", remedy="use letters, digits, - and _")
     program = shutil.which("gridwright") or str(Path(sys.argv[0]).absolute())
-    more = [f"--endpoint={flags.endpoint}"] if flags.endpoint else []
+    more = ["--endpoint", flags.endpoint] if flags.endpoint else []
+    if flags.hsm_archive is not None:
+        more += ["--hsm-archive", str(flags.hsm_archive), "--bucket", flags.bucket or ""]
+        more += ["--remove"] if flags.remove else []
     command = [program, "repo", "serve", name, "--directory", directory, "--patience", flags.patience, *more]
-    files = unit_files(name, directory, command)
+    units = event_units if flags.hsm_archive is None else copytool_unit
+    files = units(name, directory, command)
+    text = "\n".join(f"# /etc/systemd/system/{name}\n{unit}" for name, unit in files.items())
     Output("repo serve", json=flags.json).show(
-        LazyResult(document=lambda: {"units": dict(files)}, text=lambda: "\n".join(files.values()).rstrip())
+        LazyResult(document=lambda: {"units": files}, text=text.rstrip)
     )
     return ExitStatus.DONE

@@ -21,7 +21,10 @@ CANNOT_LOOK = "what looks at file systems was brought to this node for another P
 
 
 def health(described: Mapping[str, Any]) -> list[Finding]:
-    """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked."""
+    """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked.
+
+    `hsm_archives` among the values are the archives of its repositories.
+    """
     from gridwright.commands import run_here
     from gridwright.filesystems import kind_of
 
@@ -30,9 +33,14 @@ def health(described: Mapping[str, Any]) -> list[Finding]:
     except ImportError as error:
         raise OSError(errno.ENOSYS, f"{CANNOT_LOOK}: {error}") from error
     try:
-        filesystem = FILESYSTEMS.get(described["type"]).spec_model.model_validate(described)
-        found = kind_of(filesystem).health(filesystem, run_here, str(filesystem.path))
+        archives = described.get("hsm_archives", ())
+        fields = {name: each for name, each in described.items() if name != "hsm_archives"}
+        filesystem = FILESYSTEMS.get(described["type"]).spec_model.model_validate(fields)
+        kind, path = kind_of(filesystem), str(filesystem.path)
+        found = kind.health(filesystem, run_here, path)
+        waiting = kind.copytool_findings(filesystem, run_here, path, archives) if archives else []
     except (ValueError, GridwrightError) as error:
         # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error
-    return [each for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []
+    told = [each for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []
+    return [*told, *waiting]

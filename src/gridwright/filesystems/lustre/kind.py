@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
@@ -16,6 +16,7 @@ from gridwright.filesystems.service_problems import service_problems
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.health import Run
     from gridwright.filesystems.layout import FileLayout
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
@@ -116,6 +117,14 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
             LazyLoadWay.COPYTOOL,
             "Lustre holds the reader of a released file back until a copytool has brought it",
         )
+
+    def copytool_findings(
+        self, filesystem: LustreFileSystem, run: Run, mount_point: str, archives: Collection[int]
+    ) -> list[Finding]:
+        """What coordinators on this node say, if it is a metadata server."""
+        from gridwright.filesystems.lustre_client.health import copytool_findings
+
+        return copytool_findings(run, mount_point, filesystem.source, archives)
 
     def stated_layout(self, filesystem: LustreFileSystem, library: Library) -> FileLayout | None:
         """The library's own, else by the stripe count of the file system."""

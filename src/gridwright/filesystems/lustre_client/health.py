@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from gridwright.errors import Finding
 from gridwright.filesystems.health import Condition, Health, Run, Server, TargetHealth
 from gridwright.filesystems.lustre_client.connections import Connected, LustreConnection, read_connections
+from gridwright.filesystems.lustre_client.coordinators import coordinator_findings, read_coordinators
 from gridwright.filesystems.lustre_client.findings import (
     connection_findings,
     management_findings,
@@ -67,6 +68,21 @@ def health(
         capacity_bytes=sum(each.total_bytes for each in osts) if osts else None,
         available_bytes=sum(each.available_bytes for each in osts) if osts else None,
     )
+
+
+def copytool_findings(
+    run: Run, mount_point: str, source: str | None, archives: Collection[int]
+) -> list[Finding]:
+    """What the coordinators of HSM on this node say of copytools for these archives; clients know nothing.
+
+    Raises GridwrightError (status ENVIRONMENT) where lctl is not there, or the node does not answer.
+    """
+    mounts = read_mounts(run)
+    mount = client_mount(mount_point, mounts)
+    name = file_system_name(mount.source) if mount else file_system_name(source or "")
+    if not archives or not _serves(mounts, name) or not is_root(run):
+        return []
+    return list(coordinator_findings(read_coordinators(run, name), archives))
 
 
 def _serves(mounts: Sequence[Mount], name: str) -> bool:

@@ -44,7 +44,6 @@ class ReleasedNames:
         self.library.import_released(at(directory, part), self.archive_id, file)
         return os.open(part, _OPEN, dir_fd=directory)
 
-    def load(self, descriptor: int) -> int:
-        """Have a file restored by reading one byte of it; its size. Raises OSError."""
+    def wait_for(self, descriptor: int) -> None:
+        """Have a file restored, if it is released, by reading a byte of it. Raises OSError."""
         os.pread(descriptor, 1, 0)
-        return os.fstat(descriptor).st_size

@@ -38,9 +38,9 @@ class NamesCover:
 
     @property
     def is_served(self) -> bool:
-        """Whether contents come when they are read now; readers of released files wait in any case."""
+        """Whether contents come range by range when they are read now."""
         self._find_out()
-        return self._marker is not None or self._released is not None
+        return self._marker is not None
 
     @property
     def released(self) -> ReleasedNames | None:
@@ -64,8 +64,6 @@ class NamesCover:
     def load(self, descriptor: int) -> int:
         """Have what is missing of a file fetched, where it is served; the bytes that were. Raises OSError."""
         self._find_out()
-        if self._released is not None:
-            return self._released.load(descriptor)
         return self._marker.load(descriptor) if self._marker is not None else 0
 
     def uncover(self) -> None:

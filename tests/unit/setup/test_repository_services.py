@@ -1,0 +1,115 @@
+"""Services that load what is read of repositories: where and what they run, and that systemd reads them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from gridwright.cli.data.repo import repo
+from gridwright.errors import GridwrightError
+from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.setup.repository_services import (
+    carried_services,
+    event_units,
+    node_services,
+    service_variables,
+)
+from gridwright.setup.repository_timers import PROGRAM
+from gridwright.spec import parse_spec
+from gridwright.spec.model import GridSpec
+
+DISK = {"type": "local", "path": "/data"}
+LUSTRE = {"type": "lustre", "path": "/lustre", "source": "10.0.0.1@tcp:/scratch"}
+NFS = {"type": "nfs", "path": "/shared", "server": "10.9.0.7", "export": "/vol"}
+ARCHIVE = {"library": "data", "path": "/what a 50% name", "bucket": "s3://site/prod"}
+
+
+def spec_of(filesystem: dict[str, Any], **fields: Any) -> GridSpec:
+    values = {"name": "demo", "filesystems": {"shared": filesystem}, "repositories": {"archive": ARCHIVE}}
+    return parse_spec(json.dumps(values | fields), base=Path("/base"))
+
+
+def test_each_kind_is_served_where_its_readers_can_be_held_back() -> None:
+    assert service_variables(spec_of(DISK)) == {
+        "gridwright_repository_served": ["gridwright-close-archive", "gridwright-serve-archive"]
+    }
+    assert service_variables(spec_of(LUSTRE)) == {
+        "gridwright_repository_carried": ["gridwright-serve-archive"]
+    }
+    # Nobody holds back a reader of NFS.
+    assert service_variables(spec_of(NFS)) == {}
+    assert service_variables(spec_of(DISK, repositories={})) == {}
+
+
+@pytest.mark.parametrize("filesystem", [DISK, LUSTRE])
+def test_what_a_service_runs_is_a_command_of_gridwright(filesystem: dict[str, Any]) -> None:
+    spec = spec_of(filesystem)
+    unit = {**carried_services(spec), **node_services(spec)}["gridwright-serve-archive.service"]
+    line = unit.split("ExecStart=")[1].splitlines()[0]
+    command = [each.replace("%%", "%") for each in shlex.split(line)]
+    assert command[:4] == [PROGRAM, "repo", "serve", "archive"]
+    assert command[command.index("--directory") + 1].endswith("/what a 50% name")
+    (serve,) = [each for each in repo.registered_commands if each.name == "serve"]
+    app = typer.Typer(add_completion=False)
+    assert serve.callback is not None
+    app.command()(serve.callback)
+    known = {flag for parameter in typer.main.get_command(app).params for flag in parameter.opts}
+    assert {each for each in command if each.startswith("--")} <= known
+    if filesystem is LUSTRE:
+        assert command[-4:] == ["--bucket", "s3://site/prod", "--hsm-archive", "1"]
+
+
+def test_servers_of_file_systems_serve_no_repository() -> None:
+    unit = "roles/repository/files/gridwright-serve-archive.service"
+    spec = spec_of(LUSTRE)
+    assert unit in playbook_files(spec, Hosts.named(compute=["a"], head=["b"]))
+    servers = playbook_files(spec, Hosts.named(storage=["s"]), groups=("storage",))
+    assert unit not in servers
+    assert "gridwright_repository_carried" not in str(servers["group_vars/all.yml"])
+
+
+def test_a_directory_is_closed_early_and_its_events_are_kept() -> None:
+    close, serve = event_units("archive", "/data", ["/usr/bin/env", "repo", "serve"]).values()
+    assert "Before=local-fs.target\n" in close
+    assert "ExecStart=/usr/bin/env repo serve --close\n" in close
+    for line in (
+        "Type=notify",
+        "Restart=always",
+        "FileDescriptorStoreMax=1",
+        "FileDescriptorStorePreserve=yes",
+    ):
+        assert f"\n{line}\n" in serve
+    # An older kernel holds nobody back, and a closed directory would stay closed.
+    assert all("ConditionKernelVersion=>=6.14\n" in each for each in (close, serve))
+
+
+def test_a_directory_that_units_cannot_name_is_refused() -> None:
+    with pytest.raises(GridwrightError, match="no line feeds"):
+        event_units("archive", "/a\nExecStart=x", ["gridwright"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+@pytest.mark.parametrize("filesystem", [DISK, LUSTRE])
+def test_systemd_reads_them(tmp_path: Path, filesystem: dict[str, Any]) -> None:
+    program = shutil.which("true") or "/bin/true"
+    spec = spec_of(filesystem)
+    for name, text in {**carried_services(spec), **node_services(spec)}.items():
+        (tmp_path / name).write_text(text.replace(PROGRAM, program), "utf-8")
+    units = sorted(map(str, tmp_path.glob("*.service")))
+    judged = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = [line for line in judged.stderr.splitlines() if "gridwright-" in line]
+    # Releases before 254 do not know it, and let it be.
+    assert [line for line in said if "FileDescriptorStorePreserve" not in line] == []
