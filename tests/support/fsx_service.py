@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ ASSOCIATION = "dra-0123456789abcdef0"
 _ACCOUNT = "123456789012"
 
 
+@cache
 def _model() -> ServiceModel:
     return botocore.session.get_session().get_service_model("fsx")
 

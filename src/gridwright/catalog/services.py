@@ -14,7 +14,7 @@ _COLUMNS = ("provider", "item", "region", "usd", "unit", "source", "date")
 
 @dataclass(frozen=True, slots=True)
 class ServicePrices:
-    """USD by item and region; `units` says per what: USD/h, or USD/IOPS-month."""
+    """USD by item and region; `units` says per what, such as USD/h or USD/GB-month."""
 
     by_item: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)

@@ -33,8 +33,10 @@ class LinkedDirectory:
 
 
 def linked_directories(spec: GridSpec) -> dict[str, LinkedDirectory]:
-    """All of a grid, by the name of the repository."""
-    found = {}
+    """All of a grid, by the name of the repository; none where no cloud makes the file systems."""
+    found: dict[str, LinkedDirectory] = {}
+    if not spec.is_cloud:
+        return found
     for filesystem, section in spec.filesystems.items():
         for called, link in spec.links_of(filesystem).items():
             repository = spec.repositories.get(called)

@@ -70,7 +70,7 @@ def test_prices_beside_machines_have_a_unit_and_a_source(catalog: Catalog) -> No
     services = catalog.services
     assert {"nat-gateway", "public-address", "load-balancer", "fsx-metadata"} <= set(services.units)
     for item, regions in services.by_item.items():
-        assert services.units[item] in ("USD/h", "USD/IOPS-month")
+        assert services.units[item] in ("USD/h", "USD/IOPS-month", "USD/GB-month", "USD/GB")
         for price in regions.values():
             assert 0 < price.usd < 1
             assert price.source.text

@@ -10,6 +10,7 @@ read from is one of its own resources: `without` all file systems it is small, a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from troposphere import AWSObject, GetAtt, Output, Ref, Template
@@ -61,6 +62,8 @@ def storage_template(
     resources = [*_resources(spec, layout, catalog, fsx, lustres, deletable)]
     outputs = [*_outputs(spec, layout, fsx)]
     where = str(spec.file) if spec.file else None
+    if twice := [*_same_names(resources, where)]:
+        raise GridwrightError(*twice)
     if beyond := [*count_problems(len(resources), len(outputs), where)]:
         raise GridwrightError(*beyond)
     template = Template(f"Grid {spec.name}: network, file systems, and all else that outlives its machines")
@@ -93,6 +96,19 @@ def _resources(
         yield from fsx_resources(spec, layout, name, catalog, deletable=name in deletable, after=first)
         yield from fsx_alarms(spec, name, catalog)
     yield from schedule_resources(spec, layout, fsx)
+
+
+def _same_names(resources: list[AWSObject], where: str | None) -> Iterator[Problem]:
+    """Names of a spec that make two resources one: of file systems, servers or repositories."""
+    for title, count in Counter(each.title for each in resources).items():
+        if count > 1:
+            yield Problem(
+                f"{count} parts of the storage stack would be called {title}: a file system or a repository "
+                "has a name that another part has",
+                where=where,
+                field="filesystems",
+                remedy="give the file system or the repository another name",
+            )
 
 
 def _outputs(spec: GridSpec, layout: AwsLayout, fsx: list[str]) -> Iterator[Output]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.errors import GridwrightError
 from gridwright.providers.aws.repository_schedules import rate_of
 from gridwright.spec.schedule import Schedule
 from tests.support.fsx_service import FILE_SYSTEM, wrong_values
@@ -60,11 +61,14 @@ def test_a_dollar_in_a_name_is_no_variable_of_the_template() -> None:
 
 
 def test_the_role_may_start_tasks_of_its_file_system_and_nothing_else() -> None:
-    found = template(with_repositories(spec(shared=FSX, other=FSX | {"path": "/other"}), TIMED))
+    boundary = "arn:aws:iam::123456789012:policy/site/Boundary"
+    grid = spec({"permissions_boundary": boundary}, shared=FSX, other=FSX | {"path": "/other"})
+    found = template(with_repositories(grid, TIMED))
     (role,) = (each for name, each in properties(found, "AWS::IAM::Role").items() if name == "RepositoryRole")
     (policy,) = role["Policies"]
     (statement,) = policy["PolicyDocument"]["Statement"]
 
+    assert role["PermissionsBoundary"] == boundary
     assert statement["Action"] == ["fsx:CreateDataRepositoryTask"]
     file_system, task = statement["Resource"]
     assert file_system == {"Fn::GetAtt": ["Shared", "ResourceARN"]}
@@ -78,6 +82,12 @@ def test_an_alarm_is_raised_when_a_task_could_not_be_started() -> None:
 
     assert (found["Namespace"], found["MetricName"]) == ("AWS/Scheduler", "InvocationDroppedCount")
     assert found["Dimensions"] == [{"Name": "ScheduleGroup", "Value": {"Ref": "RepositorySchedules"}}]
+
+
+@pytest.mark.parametrize("name", ["site-bucket", "repository-schedules"])
+def test_a_file_system_with_the_name_of_another_part_is_refused(name: str) -> None:
+    with pytest.raises(GridwrightError, match="another name"):
+        template(with_repositories(spec(**{name: FSX}), TIMED))
 
 
 @pytest.mark.parametrize("often", ["never", "at-once"])

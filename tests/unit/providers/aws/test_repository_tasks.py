@@ -19,7 +19,7 @@ from gridwright.providers.aws.data_repository.requests import (
     release_request,
 )
 from gridwright.providers.aws.data_repository.status import last_export
-from gridwright.providers.aws.data_repository.tasks import LONGEST_TURN_S, Task, Tasks
+from gridwright.providers.aws.data_repository.tasks import LONGEST_TURN_S, LONGEST_WAIT_S, Task, Tasks
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.repository import Repository
@@ -84,13 +84,30 @@ def test_a_task_is_started_once_though_aws_throttles_and_another_works(service: 
 def test_a_turn_that_never_comes_is_an_error_in_the_end(service: FsxService) -> None:
     service.busy = 10_000
     waits: list[float] = []
+    # A clock that runs a hundred times as fast asks a hundredth as often.
+    patient = Tasks(Cloud("us-east-1"), FILE_SYSTEM, wait=waits.append, clock=lambda: 100 * sum(waits))
     with pytest.raises(GridwrightError, match="another task works"):
-        tasks([], waits).run(export_request(linked(), (), identity="one"))
-    assert LONGEST_TURN_S <= sum(waits) < LONGEST_TURN_S + 60
+        patient.run(export_request(linked(), (), identity="one"))
+    assert LONGEST_TURN_S <= 100 * sum(waits) < LONGEST_TURN_S + 100 * LONGEST_WAIT_S
     assert service.tasks == []
 
 
-def test_an_error_while_it_is_followed_cancels_it(service: FsxService) -> None:
+def test_a_task_goes_on_where_nobody_can_follow_it(service: FsxService) -> None:
+    said: list[str] = []
+    service.is_held = True
+
+    def vanish(_: float) -> None:
+        service.tasks.clear()
+
+    with pytest.raises(GridwrightError, match="knows nothing"):
+        Tasks(Cloud("us-east-1"), FILE_SYSTEM, said.append, vanish).run(
+            export_request(linked(), (), identity="one")
+        )
+    assert service.done("CancelDataRepositoryTask") == []
+    assert any("goes on" in each for each in said)
+
+
+def test_an_interrupt_while_it_is_followed_cancels_it(service: FsxService) -> None:
     service.is_held = True
 
     def stop(_: float) -> None:

@@ -39,6 +39,7 @@ UNTAGGED = {
     "AWS::EC2::SubnetRouteTableAssociation",
     "AWS::EC2::VPCGatewayAttachment",
     "AWS::S3::BucketPolicy",
+    "AWS::Scheduler::Schedule",
 }
 """Types that AWS has no tags for."""
 HOLD_DATA = ("AWS::FSx::FileSystem", "AWS::EC2::Volume")

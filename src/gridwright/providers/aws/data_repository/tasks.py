@@ -92,11 +92,17 @@ class Tasks:
         yield from sorted(map(task_of, found), key=lambda task: task.created, reverse=True)
 
     def run(self, request: Mapping[str, Any]) -> Task:
-        """Start a task, behind others if it must be, and follow it. An interrupt cancels it."""
+        """Start a task, behind others if it must be, and follow it.
+
+        An interrupt cancels it. Where AWS answers no more, it goes on, and that is said.
+        """
         task = self._start(request)
-        self.say(f"{task.id}: {task.state.lower()}")
         try:
+            self.say(f"{task.id}: {task.state.lower()}")
             return self._follow(task)
+        except GridwrightError:
+            self.say(f"{task.id}: AWS goes on with it; gridwright repo status tells how far it is")
+            raise
         except BaseException:
             self._cancel(task.id)
             raise
