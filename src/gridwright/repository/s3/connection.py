@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from gridwright.errors import GridwrightError, environment_error, input_error
 CONNECT_S, READ_S = 5, 30
 ATTEMPTS = 5
 DEFAULT_REGION = "us-east-1"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
 
@@ -80,7 +82,7 @@ def connect(
         response_checksum_validation="when_required",
     )
     try:
-        session = boto3.session.Session(profile_name=profile)
+        session = boto3.session.Session(botocore_session=_quick_to_read_times(), profile_name=profile)
         region = session.region_name or DEFAULT_REGION
         client = session.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
         if session.get_credentials() is None:
@@ -93,6 +95,22 @@ def connect(
     except BotoCoreError as error:
         raise environment_error(f"the bucket was not asked: {error}", where=f"s3://{bucket}") from error
     return _located(bucket, region, client, session, requester_pays)
+
+
+def _quick_to_read_times() -> Any:  # noqa: ANN401
+    """A session of botocore that reads times quickly: its own parser takes half of the time of a listing."""
+    from botocore.session import get_session
+    from botocore.utils import parse_timestamp
+
+    def parse(value: Any) -> datetime:  # noqa: ANN401 - text, or a number in other protocols
+        if isinstance(value, str) and _TIME.fullmatch(value):
+            return datetime.fromisoformat(value.replace("Z", "+00:00"))
+        found: datetime = parse_timestamp(value)
+        return found
+
+    session = get_session()
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse)
+    return session
 
 
 def _located(bucket: str, region: str, client: Any, session: Any, requester_pays: bool) -> BucketConnection:  # noqa: ANN401

@@ -1,6 +1,6 @@
 """Brings large objects by ranges, in threads: each reads a connection into one small buffer and writes that.
 
-For contents of many megabytes this takes half of the CPU and a tenth of the memory of awscrt, which has a
+For contents of many megabytes this takes half of the CPU and a fifth of the memory of awscrt, which has a
 buffer for each part and one thread that writes all of them (`bench/repository.py`; docs/performance.md).
 """
 
