@@ -126,7 +126,7 @@ def test_a_check_says_what_unevenly_full_osts_cost(gridwright: Command, spec: Pa
     spec.write_text(
         spec.read_text().replace("filesystem: lustre}", "filesystem: lustre, layout: 1}")
         + "nodes: {compute: {count: 1, cores: 8, memory: 8 GiB}}\n"
-        + "silence: {files-narrower-than-directory: x, directory-layout-differs: x}\n"
+        + "silence: {files-laid-out-otherwise: x, directory-layout-differs: x}\n"
     )
     ended = gridwright("layout", "check", str(spec), "--json")
     (found,) = ended.json["findings"]
