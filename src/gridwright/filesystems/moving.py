@@ -19,9 +19,17 @@ class LaidOutFile:
 
     path: str
     size_bytes: int
+    """What of it takes room: of a sparse file not its holes."""
     layout: FileLayout
     kept: str | None = None
     """Why it has to be left alone, such as that it is archived; None where it may be moved."""
+    length_bytes: int = 0
+    """How far it reaches, for time limits: servers that compress have more bytes to move than take room."""
+
+    @property
+    def longest_bytes(self) -> int:
+        """What moving it may take at most."""
+        return max(self.size_bytes, self.length_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +70,18 @@ class FileMover(Protocol):
         """Bytes that targets hold beyond their share, by index; only of those that are fuller by far."""
 
     def search(
-        self, places: Sequence[str], at_least_bytes: int, wanted: FileLayout, full: Collection[int]
+        self,
+        places: Sequence[str],
+        at_least_bytes: int,
+        wanted: FileLayout,
+        full: Collection[int],
+        *,
+        may_be_gone: bool = False,
     ) -> FoundFiles:
         """Files of a size that lie otherwise than wanted, below these directories, or named themselves.
 
-        `full` are targets from which others are to be taken, too.
+        `full` are targets from which others are to be taken, too. Where places `may_be_gone`, as files that
+        an earlier search has found, it is no error that there is nothing any more.
         """
 
     def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:

@@ -34,7 +34,7 @@ class RebalanceOrder:
     """Directories and files below the library's directory, or that itself."""
     layout: FileLayout
     options: Sequence[str]
-    """The layout as the journal knows it again."""
+    """The layout as options of lfs."""
     at_least_bytes: int
     bytes_per_s: float
     verify: bool = False
@@ -43,6 +43,11 @@ class RebalanceOrder:
     """What one target delivers, as the model has it; None where nothing is known."""
     measured_bytes_per_s: float | None = None
     """At which rate the last rebalance moved files where no limit held it; None where there was none."""
+
+    @property
+    def key(self) -> Sequence[str]:
+        """As the journal knows it again: what an order for larger files has left is not all of this one."""
+        return [*self.options, f"from {self.at_least_bytes} bytes"]
 
 
 @dataclass(slots=True)
@@ -217,16 +222,18 @@ class Rebalancer:
 
     def _find(self, result: Rebalance) -> None:
         order, journal = result.order, self._journal
-        left = journal.left(order.options, order.places) if journal else None
+        left = journal.left(order.key, order.places) if journal else None
         result.resumed = left is not None
         if left is None and journal:
-            journal.begin(order.options, order.places)
+            journal.begin(order.key, order.places)
         # One that was found yesterday may have grown, gone or been moved since: all are looked at again.
         places = order.places if left is None else left
         excess = self._mover.excess()
         seen = FoundFiles()
         if places:
-            seen = self._mover.search(places, order.at_least_bytes, order.layout, excess.keys())
+            seen = self._mover.search(
+                places, order.at_least_bytes, order.layout, excess.keys(), may_be_gone=left is not None
+            )
         result.looked_at, result.more, result.unread = seen.looked_at, seen.more, seen.unread
         for each in seen.misplaced:
             (result.kept if each.kept else result.found).append(each)
@@ -300,7 +307,7 @@ class Rebalancer:
 
     def _sum(self, file: LaidOutFile) -> tuple[str, str]:
         """The SHA-256 of a file, and its size and time of change, which tell whether it was written to."""
-        limit = 60 + file.size_bytes / SLOWEST_SUM
+        limit = 60 + file.longest_bytes / SLOWEST_SUM
         stat = self._run(["stat", "--format=%s %Y %y", "--", file.path], timeout_s=60).stdout.decode()
         told = self._run(["sha256sum", "--zero", "--", file.path], timeout_s=limit)
         if told.status != 0:

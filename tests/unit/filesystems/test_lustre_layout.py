@@ -138,7 +138,7 @@ def test_everything_wrong_with_a_layout_is_said_at_once() -> None:
         ("component 2", "data on the metadata server have to begin a layout, and end by 1 GiB"),
         ("component 3", "a stripe count of 0"),
         ("component 3", "a pool's name has 1 to 15 letters, digits, - and _"),
-        ("component 2", "it ends at 33554432 bytes"),
+        ("component 2", "it ends at 32 MiB"),
         ("component 3", "it has no end, and another one follows"),
     ]
 

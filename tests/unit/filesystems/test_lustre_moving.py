@@ -143,7 +143,11 @@ def test_archived_files_are_told_apart_in_what_lfs_prints_of_many() -> None:
     [
         ("", "Traceback\nNo module named gridwright", "No module named gridwright"),
         (searched(unread=1, unread_named=[Unread("/none", "No such file or directory")]), "", "No such file"),
-        (searched(without_layout=7), "", "of 7 files none has the attribute lustre.lov or trusted.lov"),
+        (
+            searched(without_layout=7, is_blind=True),
+            "",
+            "of 7 files none has the attribute lustre.lov or trusted.lov",
+        ),
         (
             searched(complete=False, unread=1, unread_named=[Unread("/l/away", "it hangs")]),
             "",
@@ -157,6 +161,14 @@ def test_a_search_that_failed_is_an_error_and_no_empty_answer(printed: str, said
     run = Recorded({"lctl get_param": numobd, PYTHON: (0, printed, said)})
     with pytest.raises(GridwrightError, match=message):
         LustreMover(run).search(["/none"], 0, WANTED, ())
+
+
+def test_a_file_that_an_earlier_search_has_named_may_be_gone() -> None:
+    numobd = (0, "lov.scratch-clilov-ffff.numobd=8\n", "")
+    gone = searched(unread=1, unread_named=[Unread("/none", "No such file or directory")])
+    run = Recorded({"lctl get_param": numobd, PYTHON: (0, gone, "")})
+    found = LustreMover(run).search(["/none"], 0, WANTED, (), may_be_gone=True)
+    assert (found.misplaced, found.unread) == ([], 1)
 
 
 @pytest.mark.parametrize(

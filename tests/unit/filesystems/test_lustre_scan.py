@@ -14,7 +14,8 @@ from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import Finding
 from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.layout_wish import LayoutWish
-from gridwright.filesystems.lustre_client.attribute import Scanned, scan
+from gridwright.filesystems.lustre_client.attribute import Scanned, SeenFile, decode_attribute, scan
+from gridwright.filesystems.lustre_client.judged_files import was_appended
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.layout_command import progressive
 from gridwright.filesystems.lustre_client.library_scan import scan_library, short_in_words
@@ -236,6 +237,34 @@ def test_what_only_looks_otherwise_than_wanted_is_left_alone_and_counted(
     judged = tree.judged(FileLayout((Component(stripe_count=-1),)))
     assert list(judged.all()) == []
     assert left in judged.judged.left_text
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "hours", "appended"),
+    [(1000, 2, False), (1000, 100, True), (1, 2, True), (1, 0.5, False)],
+    ids=["a terabyte over one OST", "a large log", "a log", "a copy"],
+)
+def test_what_one_stream_wrote_for_hours_did_not_grow_by_appending(
+    gigabytes: int, hours: float, appended: bool
+) -> None:
+    size = gigabytes * 10**9
+    file = SeenFile(
+        path="/data/table",
+        size_bytes=size,
+        allocated_bytes=size,
+        modified_s=int(hours * 3600),
+        born_s=0,
+        layout=decode_attribute(lov_attribute(ONE)),
+    )
+    assert was_appended(file, ONE) is appended
+
+
+def test_data_on_the_metadata_server_are_left_alone_and_no_rate_is_told_of_them(tree: Tree) -> None:
+    first = Component(end=2 * BIG, stripe_count=0, on_metadata_server=True, flags=("init",))
+    tree.add("dom", lov_attribute(FileLayout((first, Component(start=2 * BIG, stripe_count=1)))), BIG)
+    judged = tree.judged(WISH)
+    assert list(judged.all()) == []
+    assert "1 on the metadata server" in judged.judged.left_text
 
 
 def test_a_sparse_file_counts_with_what_it_holds(tree: Tree) -> None:

@@ -38,10 +38,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def add(path: Path, attribute: bytes, size: int = 4 * MIB, age_s: int = 0) -> str:
+def add(path: Path, attribute: bytes, size: int = 4 * MIB, age_s: int = 0, *, holes: bool = False) -> str:
     path.parent.mkdir(exist_ok=True)
     with path.open("wb") as file:
-        file.truncate(size)
+        if holes:
+            file.truncate(size)
+        else:
+            os.posix_fallocate(file.fileno(), 0, size)
     os.setxattr(path, NAME, attribute)
     os.utime(path, (time.time() - age_s,) * 2)
     return str(path)
@@ -66,6 +69,33 @@ def test_files_that_lie_otherwise_are_found_the_largest_first(place: Path) -> No
     assert [each.kept for each in found.misplaced] == [None, None]
     assert [each.path for each in looked(two).misplaced] == [two], "a file can be a place"
     assert [Path(each.path).name for each in looked(str(place), full=(5,)).on_full] == ["as wanted"]
+
+
+def test_holes_of_a_sparse_file_are_neither_moved_nor_counted(place: Path) -> None:
+    add(place / "hollow", lov_attribute(striped(3)), 1 << 40, holes=True)
+    sparse = Path(add(place / "sparse", lov_attribute(striped(3)), 1 << 40, holes=True))
+    with sparse.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, 8 * MIB)
+    add(place / "released", lov_attribute(striped(3), released=True), 1 << 40, holes=True)
+    found = {Path(each.path).name: each for each in looked(str(place)).misplaced}
+    assert found.keys() == {"sparse", "released"}
+    assert found["sparse"].size_bytes < 9 * MIB
+    assert found["sparse"].longest_bytes == 1 << 40, "servers that compress have all of it to move"
+    # The largest file of a target that is too full would be one that takes nothing from it.
+    on_full = looked(str(place), full=(3,), wanted=plain(1)).on_full
+    assert [Path(each.path).name for each in on_full] == ["sparse"]
+
+
+def test_a_library_of_tiny_files_is_no_place_without_layouts(place: Path) -> None:
+    for number in range(3):
+        add(place / str(number), lov_attribute(striped(1)), 1024)
+    (place / "never written").touch()
+    assert not looked(str(place)).is_blind
+    (place / "elsewhere").mkdir()
+    (place / "elsewhere/file").write_bytes(b"x")
+    assert looked(str(place / "elsewhere")).is_blind
+    (place / "empty").mkdir()
+    assert not looked(str(place / "empty")).is_blind
 
 
 def test_why_a_file_has_to_be_left_alone_is_told(place: Path) -> None:
@@ -111,7 +141,7 @@ def test_the_largest_are_told_where_there_are_too_many(place: Path, monkeypatch:
 def test_names_that_are_no_text_are_counted_and_places_that_are_gone_are_told(place: Path) -> None:
     odd = os.fsencode(place) + b"/\xff"
     with open(odd, "wb") as file:  # noqa: PTH123 - a name that is no text
-        file.truncate(MIB)
+        file.write(bytes(MIB))
     os.setxattr(odd, NAME, lov_attribute(striped(0)))
     found = looked(str(place), str(place / "gone"))
     assert {each.reason for each in found.unread_named} == {

@@ -192,9 +192,7 @@ def test_parts_that_no_file_can_have_are_refused_at_their_fields() -> None:
     layout = "[{until: 1 GiB, stripes: 0}, {until: 1 GiB, stripes: 2, stripe_size: 5000 B}, {stripes: -1}]"
     assert refused(spec(f"{{data: {{layout: {layout}}}, work: {{layout: 0}}}}")) == {
         "libraries.data.layout.0.stripes": ["a stripe count of 0 | Write 1 to 2000, or -1 for all targets"],
-        "libraries.data.layout.1.until": [
-            "it ends at 1073741824 bytes | Write a multiple of 64 KiB above 1073741824"
-        ],
+        "libraries.data.layout.1.until": ["it ends at 1 GiB | Write a multiple of 64 KiB above 1 GiB"],
         "libraries.data.layout.1.stripe_size": [
             "a stripe size of 4.88 KiB | Write a multiple of 64 KiB below 4 GiB, such as 4 MiB"
         ],

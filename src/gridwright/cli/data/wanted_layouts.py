@@ -37,18 +37,20 @@ def wanted_layouts(
                 remedy=(f"did you mean {near}? " if near else "") + f"there are {', '.join(known)}",
             )
     if told is not None:
-        spec = _with_layout(spec, set(names) or set(known), told)
+        described, spec = spec, _with_layout(spec, set(names) or set(known), told)
     found = library_layouts(spec)
     if told is not None:
         found = {
             name: replace(each, reason=f"as {_FLAG} says") if each.stated else each
             for name, each in found.items()
         }
+        _refuse_wide(described, found)
     without = [name for name in names if name not in found]
     if without or not found:
-        what = f"library {without[0]} lies" if without else "no library lies"
         raise input_error(
-            f"{what} on a file system that has layouts",
+            f"library {without[0]} lies on a file system that has no layouts"
+            if without
+            else "no library lies on a file system that has layouts",
             where=str(spec.file) if spec.file else None,
             remedy="layouts are those of files on Lustre",
         )
@@ -88,6 +90,30 @@ def layout_wishes(spec: GridSpec) -> Mapping[str, LayoutWish]:
         )
         for name, each in layouts.items()
     }
+
+
+def _refuse_wide(spec: GridSpec, found: Mapping[str, LayoutChoice]) -> None:
+    """Raise GridwrightError for more stripes than the OSTs that a spec describes, as `check` does."""
+    from gridwright.errors import GridwrightError
+    from gridwright.model.grid import grid_model
+
+    try:
+        there = grid_model(spec).contributions if spec.nodes else {}
+    except GridwrightError:
+        return
+    for name, library in spec.libraries.items():
+        known = there.get(library.filesystem)
+        choice = found.get(str(name))
+        if known is None or choice is None or not choice.stated:
+            continue
+        widest = max(each.stripe_count for each in choice.layout.components)
+        if 0 < known.targets < widest:
+            raise input_error(
+                f"files are to have {widest} stripes, and {library.filesystem} has "
+                f"{known.targets} OST{'s'[: known.targets != 1]}",
+                where=_FLAG,
+                remedy=f"write {known.targets}, or -1 for all",
+            )
 
 
 def _with_layout(spec: GridSpec, names: Collection[str], told: str) -> GridSpec:

@@ -13,6 +13,9 @@ from gridwright.units import format_bytes
 
 GROWN_S = 3600
 """A file that was still written so long after it was made grew by appending: a job copies faster."""
+STREAM = 10e6
+"""In bytes/s: what grew as fast as that all the time was written by one stream, however long that took: a
+terabyte over one OST takes more than an hour."""
 FRESH_S = 300
 """Who wrote a file so recently may not have ended: it is judged next time."""
 LEAST = 16 * 2**20
@@ -91,11 +94,14 @@ def judge(
             judged.left[why] += 1
             continue
         part = layout.component_at(size // 2)
+        if part.on_metadata_server:
+            judged.left["on the metadata server"] += 1
+            continue
         should = wanted.component_at(size // 2) if wanted else None
         judged.files.append(
             JudgedFile(
                 each,
-                0 if part.on_metadata_server else counted(part.targets, targets),
+                counted(part.targets, targets),
                 None if should is None else counted(should.stripe_count, targets),
                 misplaced_bytes(LaidOutFile(each.path, size, layout), wanted, targets) if wanted else 0,
             )
@@ -116,7 +122,10 @@ def was_appended(file: SeenFile, layout: FileLayout) -> bool:
     """Whether it looks like a file that was opened to append: one stripe, whatever its directory wants."""
     part = layout.components[0]
     is_one = len(layout.components) == 1 and not file.layout.composite and part.stripe_count == 1
-    return is_one and file.born_s is not None and file.modified_s - file.born_s > GROWN_S
+    if not is_one or file.born_s is None:
+        return False
+    took_s = file.modified_s - file.born_s
+    return took_s > GROWN_S and min(file.size_bytes, file.allocated_bytes) < took_s * STREAM
 
 
 def ages(files: Sequence[JudgedFile], now_s: float) -> str:

@@ -139,9 +139,11 @@ def _order_problems(components: Sequence[Component]) -> Iterator[LayoutProblem]:
                 )
             return
         if each.end <= last or each.end % STRIPE_STEP:
+            end = f"{each.end} bytes" if each.end % STRIPE_STEP else format_bytes(each.end)
+            above = f" above {format_bytes(last)}" if last else ""
             yield LayoutProblem(
-                f"it ends at {each.end} bytes",
-                f"write a multiple of {format_bytes(STRIPE_STEP)} above {last}",
+                f"it ends at {end}",
+                f"write a multiple of {format_bytes(STRIPE_STEP)}{above}",
                 place,
                 "until",
             )

@@ -55,7 +55,15 @@ class LustreMover:
 
     def targets(self) -> int:
         """OSTs of the file system, as the client counts them."""
-        told = read_parameters(self._run, [f"lov.{self._name}-clilov-*.numobd"])
+        try:
+            told = read_parameters(self._run, [f"lov.{self._name}-clilov-*.numobd"])
+        except CommandStopped:
+            raise
+        except GridwrightError as error:
+            raise environment_error(
+                f"this machine does not tell how many OSTs there are: {error.problems[0].what}",
+                remedy="run this as root on a machine that has mounted the file system",
+            ) from error
         count = max((whole_number(value) or 0 for value in told.values.values()), default=0)
         if not count:
             raise environment_error(
@@ -88,7 +96,13 @@ class LustreMover:
         }
 
     def search(
-        self, places: Sequence[str], at_least_bytes: int, wanted: FileLayout, full: Collection[int]
+        self,
+        places: Sequence[str],
+        at_least_bytes: int,
+        wanted: FileLayout,
+        full: Collection[int],
+        *,
+        may_be_gone: bool = False,
     ) -> FoundFiles:
         """By a scan of attributes in a process of its own, and `lfs hsm_state` of what it finds."""
         order = SearchOrder(
@@ -96,7 +110,7 @@ class LustreMover:
         )
         found = FoundFiles()
         for start in range(0, len(places), PLACES_AT_ONCE):
-            answer = self._searched(places[start : start + PLACES_AT_ONCE], order)
+            answer = self._searched(places[start : start + PLACES_AT_ONCE], order, may_be_gone)
             found.looked_at += answer.looked_at
             found.misplaced += self._with_archived(answer.misplaced)
             found.on_full += self._with_archived(answer.on_full)
@@ -104,7 +118,7 @@ class LustreMover:
             found.unread += answer.unread
         return found
 
-    def _searched(self, places: Sequence[str], order: SearchOrder) -> SearchAnswer:
+    def _searched(self, places: Sequence[str], order: SearchOrder, may_be_gone: bool) -> SearchAnswer:
         told = [word for name in self._attributes for word in ("--attribute", name)]
         command = [*_PROGRAM, *told, "--seconds", str(SEARCH_S), encode(order).decode(), *places]
         said = self._run(command, timeout_s=SEARCH_S + SPARE_S)
@@ -124,14 +138,14 @@ class LustreMover:
                 where=places[0],
                 remedy="see gridwright doctor; or name directories below it, one after another",
             )
-        if len(places) == 1 and answer.unread and not answer.looked_at:
+        if len(places) == 1 and answer.unread and not answer.looked_at and not may_be_gone:
             first = answer.unread_named[0]
             raise environment_error(
                 f"it cannot be searched: {first.path}: {first.reason}",
                 where=places[0],
                 remedy="see that it is mounted here, and run this as root",
             )
-        if answer.without_layout and not answer.looked_at:
+        if answer.is_blind:
             raise environment_error(
                 f"layouts are not told here: of {answer.without_layout} files none has the attribute "
                 f"{' or '.join(self._attributes)}",
@@ -152,7 +166,7 @@ class LustreMover:
         """By `lfs migrate -n`: whoever opens the file meanwhile has it end, and the file stays."""
         limit = ["-W", f"{max(int(bytes_per_s / _MIB), 1)}M"] if self._limits_rate else []
         command = ["lfs", "migrate", "-n", *limit, *layout_options(layout), file.path]
-        seconds = SPARE_S + SLACK * file.size_bytes / bytes_per_s
+        seconds = SPARE_S + SLACK * file.longest_bytes / bytes_per_s
         try:
             answer = self._run(command, timeout_s=seconds)
         except CommandStopped:

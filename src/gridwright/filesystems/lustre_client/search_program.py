@@ -48,6 +48,8 @@ class SearchAnswer:
     more: int = 0
     """Files beyond MOST that are not told."""
     without_layout: int = 0
+    is_blind: bool = False
+    """Whether there are files, and none of whatever size has the attribute."""
     unread: int = 0
     unread_named: list[Unread] = field(default_factory=list)
     complete: bool = True
@@ -95,7 +97,9 @@ def search(
         if seen.layout.layout is None:
             continue
         looked_at += 1
-        file = LaidOutFile(seen.path, seen.size_bytes, seen.layout.layout, _why_kept(seen, named))
+        file = _laid_out(seen, seen.layout.layout, named)
+        if file.size_bytes < order.at_least_bytes:
+            continue
         if 2 * misplaced_bytes(file, order.wanted, order.targets) > file.size_bytes:
             misplaced.put(file)
         elif file.kept is None and any(full & set(part.osts) for part in file.layout.components):
@@ -106,10 +110,18 @@ def search(
         on_full=on_full.files(),
         more=misplaced.more + on_full.more,
         without_layout=rest.without_layout.files,
+        is_blind=0 < rest.files.files == rest.without_layout.files,
         unread=rest.unread + len(rest.hanging),
         unread_named=[*rest.unread_named, *(Unread(each, "it hangs") for each in rest.hanging)],
         complete=rest.complete,
     )
+
+
+def _laid_out(seen: SeenFile, layout: FileLayout, named: Collection[str]) -> LaidOutFile:
+    # A released file takes no room here, and is told with its length.
+    released = any(part.released for part in seen.layout.components)
+    size = seen.size_bytes if released else min(seen.size_bytes, seen.allocated_bytes)
+    return LaidOutFile(seen.path, size, layout, _why_kept(seen, named), seen.size_bytes)
 
 
 def _why_kept(seen: SeenFile, named: Collection[str]) -> str | None:
