@@ -20,6 +20,7 @@ from gridwright.cli.data.repo_flags import (
     status_settings,
     transfer_progress,
 )
+from gridwright.cli.data.repo_migration import is_migration, run_migration
 from gridwright.cli.data.serve import run_serve
 from gridwright.cli.flags import options_of, read_flags, verb
 from gridwright.cli.output import LazyResult, Output
@@ -76,8 +77,12 @@ def run_export(flags: SyncFlags) -> ExitStatus:
 def run_import(flags: ImportFlags) -> ExitStatus:
     """Make files of what was created or changed in the bucket: names at once, contents when asked for.
 
+    With --from, of what was created or changed in the tree of another file system.
+
     Example: gridwright repo import archive --contents
     """
+    if is_migration(flags):
+        return run_migration(flags)
     from gridwright.repository.contents import ContentOptions, import_contents
     from gridwright.repository.importing import ImportOptions, import_names
 
