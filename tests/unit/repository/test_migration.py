@@ -221,6 +221,19 @@ def test_a_copy_that_is_wrong_is_found(source: Path, library: Path) -> None:
     assert report.problems == [("rows", "its content is not that of the source")]
 
 
+def test_what_a_copy_has_in_a_hole_of_the_source_is_found(source: Path, library: Path) -> None:
+    with (source / "rows").open("wb") as file:
+        file.truncate(1 << 30)
+    moved(source, library)
+    status = (library / "rows").stat()
+    with (library / "rows").open("r+b") as file:
+        file.seek(700 << 20)
+        file.write(b"x")
+    os.utime(library / "rows", ns=(status.st_atime_ns, status.st_mtime_ns))
+    report = moved(source, library, verify=True)
+    assert report.problems == [("rows", "its content is not that of the source")]
+
+
 def test_a_source_that_hangs_ends_the_command(
     source: Path, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,3 +266,21 @@ def test_bandwidth_is_shared() -> None:
     for _ in range(4):
         bandwidth.wait(500_000)
     assert [round(span / 100) for span in stop.spans] == [0, 5, 10, 15]
+
+
+def test_flags_of_buckets_and_of_migrations_are_told_apart(source: Path, library: Path) -> None:
+    """All that do not go together, in one answer, and nothing is made."""
+    from typer.testing import CliRunner
+
+    from gridwright.cli.data.repo import repo
+
+    def said(*words: str) -> str:
+        done = CliRunner().invoke(repo, ["import", "--directory", str(library), *words])
+        assert isinstance(done.exception, GridwrightError)
+        return str(done.exception)
+
+    with_bucket = said("--from", str(source), "--contents", "--bucket", "s3://site-sas")
+    assert "--contents" in with_bucket and "--bucket" in with_bucket
+    without_source = said("--bucket", "s3://site-sas", "--cut-over", "--bandwidth", "1MB/s")
+    assert "--cut-over" in without_source and "--bandwidth" in without_source
+    assert list(library.iterdir()) == []

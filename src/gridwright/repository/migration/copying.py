@@ -218,15 +218,22 @@ class Copier:
         for each in (old, copy):
             with suppress(OSError):
                 os.posix_fadvise(each, 0, 0, os.POSIX_FADV_DONTNEED)
-        same = True
-        for offset, chunk in self.chunks(path, old, status.st_size, has_holes=False):
-            self._pass_by(len(chunk))
-            if os.pread(copy, len(chunk), offset) != chunk:
-                same = False
-                break
+        same = self._has_content_of(path, old, copy, status)
+        if same and status.st_blocks * 512 < status.st_size:
+            # Where the source has a hole, the copy may have more than zeros.
+            same = self._has_content_of(path, copy, old, os.fstat(copy))
         if not is_same_moment(status, os.fstat(old)):
             raise Torn
         return same
+
+    def _has_content_of(self, path: bytes, one: int, other: int, status: os.stat_result) -> bool:
+        """Whether another file has what one of this status has outside of its holes."""
+        has_holes = status.st_blocks * 512 < status.st_size
+        for offset, chunk in self.chunks(path, one, status.st_size, has_holes=has_holes):
+            self._pass_by(len(chunk))
+            if os.pread(other, len(chunk), offset) != chunk:
+                return False
+        return True
 
 
 def _extents(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
