@@ -52,7 +52,7 @@ def _xattrs(path: bytes) -> list[str]:
 
 def untouched(root: Path) -> dict[bytes, tuple[int, ...]]:
     """What anybody who reads or writes a tree leaves there, seen without leaving any of it."""
-    found = {}
+    found: dict[bytes, tuple[int, ...]] = {}
     waiting = [os.fsencode(root)]
     while waiting:
         path = waiting.pop()

@@ -21,7 +21,7 @@ _GRAIN = 64 << 10
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Stopped(Exception):
+class MigrationStopped(Exception):
     """The migration is being ended."""
 
 
@@ -37,8 +37,8 @@ class Copier:
     ) -> None:
         """Open both sides. Raises OSError.
 
-        `pass_by` is told of bytes before they are written, and waits or raises Stopped. `ask` is told of each
-        path before the source is asked for anything, and of an empty one after that.
+        `pass_by` is told of bytes before they are written, and waits or raises MigrationStopped. `ask` is told
+        of each path before the source is asked for anything, and of an empty one after that.
         """
         self.source = PathsBelow(source)
         self.target = PathsBelow(target)

@@ -10,7 +10,7 @@ from gridwright.repository.migration.journal import MigratedFile
 from gridwright.repository.walking import FileStatus
 
 
-class Decision(Enum):
+class MigrationDecision(Enum):
     """What to do, or why nothing is done."""
 
     SAME = "nothing has changed"
@@ -27,31 +27,39 @@ class Decision(Enum):
     SOCKET = "nobody listens to a copy of it"
 
 
-def decide(source: FileStatus, row: MigratedFile | None, here: os.stat_result | None) -> Decision:
+def decide(source: FileStatus, row: MigratedFile | None, here: os.stat_result | None) -> MigrationDecision:
     """What to do about a name; `here` is None where the library has none. Hard links are not looked at."""
     if stat.S_ISSOCK(source.st_mode):
-        return Decision.SOCKET
+        return MigrationDecision.SOCKET
     if stat.S_ISDIR(source.st_mode):
         is_free = here is None or stat.S_ISDIR(here.st_mode)
         is_ours = row is not None and here is not None and row.is_of_migration(here, source)
-        return Decision.DIRECTORY if is_free or is_ours else Decision.STRANGER
+        return MigrationDecision.DIRECTORY if is_free or is_ours else MigrationDecision.STRANGER
     if here is None:
-        return Decision.COPY
+        return MigrationDecision.COPY
     return _beside_stranger(source, here) if row is None else _beside(source, row, here)
 
 
-def _beside_stranger(source: FileStatus, here: os.stat_result) -> Decision:
+def _beside_stranger(source: FileStatus, here: os.stat_result) -> MigrationDecision:
     is_alike = (stat.S_IFMT(here.st_mode), here.st_size) == (stat.S_IFMT(source.st_mode), source.st_size)
-    return Decision.COMPARE if is_alike and not stat.S_ISDIR(here.st_mode) else Decision.STRANGER
+    return (
+        MigrationDecision.COMPARE
+        if is_alike and not stat.S_ISDIR(here.st_mode)
+        else MigrationDecision.STRANGER
+    )
 
 
-def _beside(source: FileStatus, row: MigratedFile, here: os.stat_result) -> Decision:
+def _beside(source: FileStatus, row: MigratedFile, here: os.stat_result) -> MigrationDecision:
     if stat.S_ISDIR(here.st_mode) and stat.S_ISDIR(row.mode):
-        return Decision.AGAIN
+        return MigrationDecision.AGAIN
     if not row.is_of_migration(here, source):
-        return Decision.CHANGED_HERE if row.is_same_source(source) else Decision.CHANGED_ON_BOTH_SIDES
+        return (
+            MigrationDecision.CHANGED_HERE
+            if row.is_same_source(source)
+            else MigrationDecision.CHANGED_ON_BOTH_SIDES
+        )
     if row.is_same_source(source):
-        return Decision.SAME
+        return MigrationDecision.SAME
     same = (row.source_size, row.source_mtime_ns) == (source.st_size, source.st_mtime_ns)
     same = same and stat.S_IFMT(row.mode) == stat.S_IFMT(source.st_mode)
-    return Decision.COMPARE if same else Decision.COPY
+    return MigrationDecision.COMPARE if same else MigrationDecision.COPY

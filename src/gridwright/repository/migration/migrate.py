@@ -20,8 +20,8 @@ from gridwright.repository.content import Torn
 from gridwright.repository.keys import shown
 from gridwright.repository.making import part_name
 from gridwright.repository.migration.attributes import why_not
-from gridwright.repository.migration.copying import ATTEMPTS, Copier, SourceGone, Stopped
-from gridwright.repository.migration.deciding import Decision, decide
+from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
+from gridwright.repository.migration.deciding import MigrationDecision, decide
 from gridwright.repository.migration.journal import MigratedFile, MigrationJournal, begun, ended
 from gridwright.repository.migration.proving import MigrationProof
 from gridwright.repository.migration.workers import CopyTask, CopyWorkers
@@ -103,7 +103,7 @@ class Migration:
 
     def _consider_all(self, walked: Sequence[WalkedFile]) -> None:
         """Decide about a batch; what is to be made is begun in the journal before anything is."""
-        decided: list[tuple[WalkedFile, Decision, MigratedFile | None, bool]] = []
+        decided: list[tuple[WalkedFile, MigrationDecision, MigratedFile | None, bool]] = []
         for each in walked:
             try:
                 here = self._below.status(each.path)
@@ -116,54 +116,58 @@ class Migration:
             for each, decision, row, _ in decided:
                 self._count(each, decision, row)
             return
-        making = [(each, row) for each, decision, row, _ in decided if decision is Decision.COPY]
+        making = [(each, row) for each, decision, row, _ in decided if decision is MigrationDecision.COPY]
         self._journal.begin([begun(each.path, each, row) for each, row in making])
         for each, decision, row, is_there in decided:
             self._act(each, decision, row, is_there=is_there)
 
-    def _decide(self, each: WalkedFile, row: MigratedFile | None, here: os.stat_result | None) -> Decision:
+    def _decide(
+        self, each: WalkedFile, row: MigratedFile | None, here: os.stat_result | None
+    ) -> MigrationDecision:
         if stat.S_ISREG(each.st_mode) and each.st_nlink > 1:
             first = self._journal.first_name(each.st_ino, each.path)
             if first != each.path:
-                return Decision.LINK
+                return MigrationDecision.LINK
         return decide(each, row, here)
 
-    def _act(self, each: WalkedFile, decision: Decision, row: MigratedFile | None, *, is_there: bool) -> None:
+    def _act(
+        self, each: WalkedFile, decision: MigrationDecision, row: MigratedFile | None, *, is_there: bool
+    ) -> None:
         path = each.path
-        if decision is Decision.SAME:
+        if decision is MigrationDecision.SAME:
             self._report.add(SAME, each.st_size)
-        elif decision is Decision.DIRECTORY:
+        elif decision is MigrationDecision.DIRECTORY:
             self._make_directory(each, row)
-        elif decision is Decision.COPY:
+        elif decision is MigrationDecision.COPY:
             self._do(path, partial(_copy, path, is_there=is_there), partial(self._copied, path))
-        elif decision is Decision.COMPARE:
+        elif decision is MigrationDecision.COMPARE:
             self._do(path, partial(_compare, path), partial(self._compared, each, row))
-        elif decision is Decision.LINK:
+        elif decision is MigrationDecision.LINK:
             self._journal.postpone(path, _LINK, self._journal.first_name(each.st_ino, path))
-        elif decision is Decision.AGAIN and self._options.cut_over:
+        elif decision is MigrationDecision.AGAIN and self._options.cut_over:
             self._journal.postpone(path, _AGAIN)
         else:
             self._leave(each, decision)
 
-    def _count(self, each: WalkedFile, decision: Decision, row: MigratedFile | None) -> None:
+    def _count(self, each: WalkedFile, decision: MigrationDecision, row: MigratedFile | None) -> None:
         """What would be done."""
-        if decision in (Decision.COPY, Decision.COMPARE):
+        if decision in (MigrationDecision.COPY, MigrationDecision.COMPARE):
             self._report.add(COPIED, each.st_size)
             if stat.S_ISREG(each.st_mode) and len(self.sample) < _SAMPLE:
                 self.sample.append(each.path)
-        elif decision is Decision.LINK:
+        elif decision is MigrationDecision.LINK:
             self._report.add(SAME if row is not None and row.is_same_source(each) else LINKED)
-        elif decision is Decision.DIRECTORY:
+        elif decision is MigrationDecision.DIRECTORY:
             self._report.add(SAME if row is not None else COPIED)
-        elif decision is Decision.SAME:
+        elif decision is MigrationDecision.SAME:
             self._report.add(SAME, each.st_size)
         else:
             self._leave(each, decision)
 
-    def _leave(self, each: WalkedFile, decision: Decision) -> None:
-        if decision is Decision.CHANGED_HERE:
+    def _leave(self, each: WalkedFile, decision: MigrationDecision) -> None:
+        if decision is MigrationDecision.CHANGED_HERE:
             self._changed_here += 1
-        elif decision is Decision.SOCKET:
+        elif decision is MigrationDecision.SOCKET:
             self._report.notes.append(f"{shown(each.path)} is {kind_of(each.st_mode)}, and not copied")
         else:
             self._report.problem(each.path, decision.value)
@@ -184,7 +188,7 @@ class Migration:
             self._journal.end(ended(path, source, here, is_made=row is not None and row.is_made))
             self._report.add(DRESSED)
         elif row is None:
-            self._report.problem(path, Decision.STRANGER.value)
+            self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
             self._journal.begin([begun(path, each, row)])
             self._do(path, partial(_copy, path, is_there=True), partial(self._copied, path))
@@ -244,7 +248,7 @@ class Migration:
             self._journal.end(replace(of, path=path, is_made=True))
             return None
         if here is not None and (row is None or not row.is_of_migration(here, old)):
-            self._report.problem(path, Decision.STRANGER.value)
+            self._report.problem(path, MigrationDecision.STRANGER.value)
             return None
         before = row or replace(of, inode=0, size=0, mtime_ns=0)
         return replace(
@@ -309,7 +313,7 @@ class Migration:
         for path in self._journal.postponed(_AGAIN):
             here = self._below.status(path)
             if self._options.dry_run or (here is not None and stat.S_ISDIR(here.st_mode)):
-                self._report.problem(path, Decision.AGAIN.value)
+                self._report.problem(path, MigrationDecision.AGAIN.value)
                 continue
             self._do(path, partial(_copy, path, is_there=False), partial(self._copied, path))
         self._workers.wait()
@@ -335,7 +339,7 @@ class Migration:
             self._report.notes.append("owners and groups were left: only root may give files away")
 
     def _failed(self, path: bytes, error: Exception) -> None:
-        if isinstance(error, Stopped):
+        if isinstance(error, MigrationStopped):
             return
         if isinstance(error, SourceGone):
             self._report.notes.append(f"{shown(path)} went while it was to be copied")
@@ -356,7 +360,7 @@ class Migration:
                 remedy="make room, and run the command again: it goes on",
             ) from error
         if isinstance(error, FileExistsError):
-            self._report.problem(path, Decision.STRANGER.value)
+            self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
             self._report.problem(path, f"it cannot be copied: {why_not(error)}")
 

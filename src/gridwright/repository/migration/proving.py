@@ -11,7 +11,7 @@ from gridwright.repository.below import PathsBelow
 from gridwright.repository.content import Torn
 from gridwright.repository.keys import shown
 from gridwright.repository.migration.attributes import why_not
-from gridwright.repository.migration.copying import Copier, SourceGone, Stopped
+from gridwright.repository.migration.copying import Copier, MigrationStopped, SourceGone
 from gridwright.repository.migration.journal import MigratedFile, MigrationJournal
 from gridwright.repository.migration.workers import CopyTask, CopyWorkers
 from gridwright.repository.settings import RepositoryReport
@@ -59,7 +59,7 @@ class MigrationProof:
             self._report.problem(path, "the source was changed while it was compared")
         elif isinstance(error, OSError):
             self._report.problem(path, f"it cannot be compared: {why_not(error)}")
-        elif not isinstance(error, Stopped):
+        elif not isinstance(error, MigrationStopped):
             raise error
 
     def look_whether_still(self, source: int, chosen: Sequence[bytes]) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright._native import TreeWalk
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.repository.migration.copying import Copier, Stopped
+from gridwright.repository.migration.copying import Copier, MigrationStopped
+from gridwright.repository.walking import TreeWalk
 
 THREADS = 8
 MOST_AT_ONCE = 64
@@ -45,9 +45,9 @@ class Bandwidth:
         self._free = 0.0
 
     def wait(self, size: int) -> None:
-        """Wait until so many bytes may pass. Raises Stopped."""
+        """Wait until so many bytes may pass. Raises MigrationStopped."""
         if self._stop.is_set():
-            raise Stopped
+            raise MigrationStopped
         if not self._rate:
             return
         with self._lock:
@@ -55,7 +55,7 @@ class Bandwidth:
             begin = max(now, self._free)
             self._free = begin + size / self._rate
         if self._stop.wait(begin - now):
-            raise Stopped
+            raise MigrationStopped
 
 
 class CopyWorkers:
