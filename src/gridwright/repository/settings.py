@@ -62,7 +62,7 @@ class OpenRepository:
         """
         below = PathsBelow(settings.directory)
         known = Known(settings.directory)
-        lock = _lock(settings.directory) if alone else None
+        lock = hold_directory(settings.directory) if alone else None
         cover = NamesCover(str(settings.directory), below.root, settings.archive_id)
         return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
 
@@ -76,7 +76,7 @@ class OpenRepository:
             os.close(self.lock)
 
 
-def _lock(directory: Path) -> int:
+def hold_directory(directory: Path) -> int:
     """Hold a lock on what is known, until the descriptor is closed. Raises GridwrightError, OSError."""
     descriptor = os.open(directory / RESERVED / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

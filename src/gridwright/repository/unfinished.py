@@ -21,17 +21,15 @@ def finishing(opened: OpenRepository) -> Iterator[bool]:
     """
     was_killed = opened.known.fact(_FACT) == "1"
     if was_killed:
-        sweep(opened)
+        sweep(opened.below.root)
     opened.known.set_fact(_FACT, "1")
     yield was_killed
     opened.known.set_fact(_FACT, "0")
 
 
-def sweep(opened: OpenRepository) -> None:
-    """Remove files that are not whole, wherever they are; nobody else works on this directory."""
-    for _, _, names, directory in os.fwalk(
-        b".", dir_fd=opened.below.root, follow_symlinks=False, onerror=lambda _: None
-    ):
+def sweep(root: int) -> None:
+    """Remove files that are not whole, below an open directory; nobody else works on this directory."""
+    for _, _, names, directory in os.fwalk(b".", dir_fd=root, follow_symlinks=False, onerror=lambda _: None):
         for name in names:
             if is_part(name):
                 with suppress(OSError):

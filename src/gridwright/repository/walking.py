@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gridwright import _native
-from gridwright._native import WalkedFile
+from gridwright._native import TreeWalk, WalkedFile
 from gridwright.repository.below import PART
 from gridwright.repository.keys import RESERVED
 
-__all__ = ["FileStatus", "UnreadDirectory", "WalkedFile", "is_kept", "walk_below"]
+__all__ = ["FileStatus", "TreeWalk", "UnreadDirectory", "WalkedFile", "is_kept", "walk_below"]
 
 FileStatus: TypeAlias = os.stat_result | WalkedFile
 """What `os.stat` says of a file, and what the native walk does, under the same names."""
@@ -43,14 +42,14 @@ def walk_below(
     root: int,
     chosen: Sequence[bytes] = (),
     *,
-    waiting: Callable[[_native.TreeWalk], None] = lambda _walk: None,
+    waiting: Callable[[TreeWalk], None] = lambda _walk: None,
 ) -> Iterator[tuple[list[WalkedFile], list[UnreadDirectory]]]:
     """Everything below an open directory in batches, each directory before what lies in it.
 
     Gridwright's own files are left out, and so are other file systems. `waiting` is called each time that
     nothing has come for a moment. Raises OSError where the walk cannot be begun.
     """
-    walk = _native.TreeWalk(root, list(chosen), PART, RESERVED.encode(), THREADS)
+    walk = TreeWalk(root, list(chosen), PART, RESERVED.encode(), THREADS)
     try:
         while (batch := walk.next(_PATIENCE_S)) is not None:
             files, troubles = batch

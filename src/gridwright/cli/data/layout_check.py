@@ -13,7 +13,7 @@ from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, Finding, GridwrightError
 
 if TYPE_CHECKING:
-    from gridwright.cli.data.libraries import RunOn
+    from gridwright.doctor.mounting_nodes import RunOn
     from gridwright.spec import GridSpec
 
 

@@ -20,6 +20,7 @@ from gridwright.cli.data.repo_flags import (
     transfer_progress,
 )
 from gridwright.cli.data.repo_linked import linked_of, linked_report
+from gridwright.cli.data.repo_migration import is_migration, run_migration
 from gridwright.cli.data.repo_of_grid import duplicate_of_grid
 from gridwright.cli.data.repo_status import run_status
 from gridwright.cli.data.serve import run_serve
@@ -65,8 +66,12 @@ def run_export(flags: SyncFlags) -> ExitStatus:
 def run_import(flags: ImportFlags) -> ExitStatus:
     """Make files of what was created or changed in the bucket: names at once, contents when asked for.
 
+    With --from, of what was created or changed in the tree of another file system.
+
     Example: gridwright repo import archive --contents
     """
+    if is_migration(flags):
+        return run_migration(flags)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("import", flags, *linked), json=flags.json)
     from gridwright.repository.contents import ContentOptions, import_contents

@@ -39,6 +39,15 @@ def _percent(reader: Reader, flag: str, text: str) -> float | None:
     return None
 
 
+def _rate(reader: Reader, flag: str, text: str) -> float | None:
+    """A rate above nothing, in bytes a second."""
+    rate = reader.rate(flag, text)
+    if rate is not None and rate <= 0:
+        reader.problem("nothing moves at that rate", flag, "write a rate such as 200MB/s")
+        return None
+    return rate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFlags:
     """Files and a bucket that no grid spec names, and how a bucket is reached."""
@@ -152,6 +161,30 @@ class ImportFlags(SyncFlags):
         str | None,
         typer.Option(metavar="TIER", help="Have archived objects restored: Standard, Bulk or Expedited."),
         Reads(one_of("Standard", "Bulk", "Expedited")),
+    ] = None
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            parser=read_path,
+            help="Move the tree of another file system in, in place of objects.",
+        ),
+    ] = None
+    verify: Annotated[
+        bool, typer.Option("--verify", help="With --from: read all files on both sides again, and compare.")
+    ] = False
+    cut_over: Annotated[
+        bool,
+        typer.Option(
+            "--cut-over",
+            help="With --from: the last pass; removes what it has made and the source no longer has.",
+        ),
+    ] = False
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="With --from: at most so much, such as 200MB/s."),
+        Reads(_rate, "bytes_per_s"),
     ] = None
 
 

@@ -1,0 +1,65 @@
+"""Decides what becomes of a name of the source: from its status, its row, and what is in the library."""
+
+from __future__ import annotations
+
+import os
+import stat
+from enum import Enum
+
+from gridwright.repository.migration.journal import MigratedFile
+from gridwright.repository.walking import FileStatus
+
+
+class MigrationDecision(Enum):
+    """What to do, or why nothing is done."""
+
+    SAME = "nothing has changed"
+    COPY = "the source is new or has changed"
+    COMPARE = "the contents tell"
+    DIRECTORY = "it is a directory"
+    LINK = "it is another name of a file"
+    CHANGED_HERE = "it was changed here, and the source was not"
+    CHANGED_ON_BOTH_SIDES = (
+        "it was changed at the source and here, and not overwritten (removed, it is copied)"
+    )
+    STRANGER = "something else is here already; it was not overwritten (move it away, and it is copied)"
+    AGAIN = "a directory is here, and the source has none; --cut-over removes what the source no longer has"
+    SOCKET = "nobody listens to a copy of it"
+
+
+def decide(source: FileStatus, row: MigratedFile | None, here: os.stat_result | None) -> MigrationDecision:
+    """What to do about a name; `here` is None where the library has none. Hard links are not looked at."""
+    if stat.S_ISSOCK(source.st_mode):
+        return MigrationDecision.SOCKET
+    if stat.S_ISDIR(source.st_mode):
+        is_free = here is None or stat.S_ISDIR(here.st_mode)
+        is_ours = row is not None and here is not None and row.is_of_migration(here, source)
+        return MigrationDecision.DIRECTORY if is_free or is_ours else MigrationDecision.STRANGER
+    if here is None:
+        return MigrationDecision.COPY
+    return _beside_stranger(source, here) if row is None else _beside(source, row, here)
+
+
+def _beside_stranger(source: FileStatus, here: os.stat_result) -> MigrationDecision:
+    is_alike = (stat.S_IFMT(here.st_mode), here.st_size) == (stat.S_IFMT(source.st_mode), source.st_size)
+    return (
+        MigrationDecision.COMPARE
+        if is_alike and not stat.S_ISDIR(here.st_mode)
+        else MigrationDecision.STRANGER
+    )
+
+
+def _beside(source: FileStatus, row: MigratedFile, here: os.stat_result) -> MigrationDecision:
+    if stat.S_ISDIR(here.st_mode) and stat.S_ISDIR(row.mode):
+        return MigrationDecision.AGAIN
+    if not row.is_of_migration(here, source):
+        return (
+            MigrationDecision.CHANGED_HERE
+            if row.is_same_source(source)
+            else MigrationDecision.CHANGED_ON_BOTH_SIDES
+        )
+    if row.is_same_source(source):
+        return MigrationDecision.SAME
+    same = (row.source_size, row.source_mtime_ns) == (source.st_size, source.st_mtime_ns)
+    same = same and stat.S_IFMT(row.mode) == stat.S_IFMT(source.st_mode)
+    return MigrationDecision.COMPARE if same else MigrationDecision.COPY

@@ -1,0 +1,255 @@
+"""What a migration has made, in one SQLite file below the library: what lies there else is nobody's to touch.
+
+A row is begun before its file is made, and ended after the file is on disk. So after a kill at any step it is
+known what is of the migration, and what somebody else has made or changed since.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.errors import environment_error
+from gridwright.repository.keys import RESERVED
+
+if TYPE_CHECKING:
+    from gridwright.repository.walking import FileStatus
+
+FILE = "migration.sqlite"
+_PENDING, _PENDING_S = 2000, 2.0
+_PAGE = 500
+
+
+@dataclass(slots=True)
+class MigratedFile:
+    """A name that the migration has made, as both sides were then; times in nanoseconds since 1970."""
+
+    path: bytes
+    mode: int
+    source_inode: int
+    source_size: int
+    source_mtime_ns: int
+    source_ctime_ns: int
+    inode: int
+    """0 for one that has never been ended."""
+    size: int
+    mtime_ns: int
+    is_begun: bool
+    is_made: bool
+    """False for a directory that was there before."""
+
+    def is_same_source(self, status: FileStatus) -> bool:
+        """Whether nobody has touched the source since."""
+        return not self.is_begun and (
+            self.source_inode, self.source_size, self.source_mtime_ns, self.source_ctime_ns,
+        ) == (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)  # fmt: skip
+
+    def is_of_migration(self, here: FileStatus, source: FileStatus | None = None) -> bool:
+        """Whether what lies in the library is what the migration has made, and nobody has changed since."""
+        if stat.S_ISDIR(here.st_mode):
+            return stat.S_ISDIR(self.mode)
+        if stat.S_ISDIR(self.mode):
+            return False
+        found = (here.st_size, here.st_mtime_ns)
+        if (here.st_ino, *found) == (self.inode, self.size, self.mtime_ns):
+            return True
+        # It was killed between the file and its row.
+        new = [(self.source_size, self.source_mtime_ns)]
+        new += [(source.st_size, source.st_mtime_ns)] if source else []
+        return self.is_begun and found in new
+
+
+_COLUMNS = tuple(field.name for field in fields(MigratedFile))
+_INSERT = f"VALUES ({', '.join('?' * len(_COLUMNS))})"
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM files"  # noqa: S608 - names of our own
+
+
+class MigrationJournal:
+    """The rows of one library. One thread uses it."""
+
+    def __init__(self, directory: Path, sync: Callable[[], None], *, dry_run: bool = False) -> None:
+        """`sync` has all files on disk when it returns. A dry run makes no file. Raises GridwrightError."""
+        self.file = directory / RESERVED / FILE
+        in_memory = dry_run and not self.file.exists()
+        self._sync = sync
+        self._pending: dict[bytes, MigratedFile] = {}
+        self._written = time.monotonic()
+        try:
+            self._database = sqlite3.connect(
+                ":memory:" if in_memory else self.file, timeout=30, isolation_level=None
+            )
+            self._prepare()
+        except sqlite3.Error as error:
+            raise environment_error(
+                f"the journal of the migration cannot be read: {error}",
+                where=str(self.file),
+                remedy="remove it: files that are equal on both sides are then taken as they are",
+            ) from error
+
+    def _prepare(self) -> None:
+        columns = ", ".join(
+            "path BLOB PRIMARY KEY" if name == "path" else f"{name} INTEGER" for name in _COLUMNS
+        )
+        for statement in (
+            "PRAGMA synchronous = FULL",
+            f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID",
+            "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)",
+            "CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID",
+            "CREATE TEMP TABLE firsts (inode INTEGER PRIMARY KEY, path BLOB)",
+            "CREATE TEMP TABLE later (path BLOB, why TEXT, first BLOB)",
+        ):
+            self._database.execute(statement)
+
+    def close(self) -> None:
+        """Close; what is pending is not written."""
+        self._database.close()
+
+    def fact(self, name: str) -> str:
+        """A fact of the migration; empty for none."""
+        row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else ""
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Note a fact."""
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever made."""
+        return self._database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
+
+    def get(self, path: bytes) -> MigratedFile | None:
+        """The row of a path."""
+        if (pending := self._pending.get(path)) is not None:
+            return pending
+        return _row(self._database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
+
+    def see(self, paths: Iterable[bytes]) -> None:
+        """Note that the source has these."""
+        self._many("INSERT OR IGNORE INTO seen VALUES (?)", ((path,) for path in paths))
+
+    def begin(self, rows: Sequence[MigratedFile]) -> None:
+        """Note, before anything is made, that these will be. What is pending comes first."""
+        if rows:
+            self.flush()
+            self._many(f"INSERT OR REPLACE INTO files {_INSERT}", map(_values, rows))
+
+    def end(self, row: MigratedFile) -> None:
+        """Note what was made, together with others."""
+        row.is_begun = False
+        self._pending[row.path] = row
+        if len(self._pending) >= _PENDING or time.monotonic() - self._written > _PENDING_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Wait until what was made is on disk, and write its rows. Raises OSError."""
+        self._written = time.monotonic()
+        if self._pending:
+            self._sync()
+            pending, self._pending = self._pending, {}
+            self._many(f"INSERT OR REPLACE INTO files {_INSERT}", map(_values, pending.values()))
+
+    def forget(self, path: bytes) -> None:
+        """Take a row away."""
+        self.flush()
+        self._database.execute("DELETE FROM files WHERE path = ?", (path,))
+
+    def first_name(self, inode: int, path: bytes) -> bytes:
+        """The name under which this run has met an inode of the source first."""
+        self._database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (_signed(inode), path))
+        query = "SELECT path FROM firsts WHERE inode = ?"
+        return bytes(self._database.execute(query, (_signed(inode),)).fetchone()[0])
+
+    def postpone(self, path: bytes, why: str, first: bytes | None = None) -> None:
+        """Keep a path for a later step of this run, and the first name of its file."""
+        self._database.execute("INSERT INTO later VALUES (?, ?, ?)", (path, why, first))
+
+    def links(self) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Further names of files, each with the first one, some at a time."""
+        found = self._database.execute("SELECT path, first FROM later WHERE first IS NOT NULL ORDER BY path")
+        while some := found.fetchmany(_PAGE):
+            yield [(bytes(path), bytes(first)) for path, first in some]
+
+    def postponed(self, why: str) -> Iterator[bytes]:
+        """Paths that were kept for a step, what lies in a directory before it."""
+        yield from self._paths("SELECT path FROM later WHERE why = ? ORDER BY path DESC", why)
+
+    def seen(self) -> Iterator[MigratedFile]:
+        """Rows of what the source has."""
+        self.flush()
+        for path in self._paths("SELECT path FROM seen ORDER BY path"):
+            if (row := self.get(path)) is not None:
+                yield row
+
+    def vanished(self) -> Iterator[MigratedFile]:
+        """Rows of what the source no longer has, what lies in a directory before it."""
+        self.flush()
+        query = "SELECT path FROM files WHERE path NOT IN (SELECT path FROM seen) ORDER BY path DESC"
+        for path in self._paths(query):
+            if (row := self.get(path)) is not None:
+                yield row
+
+    def _paths(self, query: str, *values: object) -> Iterator[bytes]:
+        found = self._database.execute(query, values)
+        while some := found.fetchmany(_PAGE):
+            for (path,) in some:
+                yield bytes(path)
+
+    def _many(self, statement: str, values: Iterable[tuple[object, ...]]) -> None:
+        self._database.execute("BEGIN")
+        try:
+            self._database.executemany(statement, values)
+            self._database.execute("COMMIT")
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+
+
+def begun(path: bytes, source: FileStatus, before: MigratedFile | None) -> MigratedFile:
+    """The row of what is about to be made; what was made before is still known."""
+    return MigratedFile(
+        path=path,
+        mode=source.st_mode,
+        source_inode=source.st_ino,
+        source_size=source.st_size,
+        source_mtime_ns=source.st_mtime_ns,
+        source_ctime_ns=source.st_ctime_ns,
+        inode=before.inode if before else 0,
+        size=before.size if before else 0,
+        mtime_ns=before.mtime_ns if before else 0,
+        is_begun=True,
+        is_made=before.is_made if before else True,
+    )
+
+
+def ended(path: bytes, source: FileStatus, here: os.stat_result, *, is_made: bool = True) -> MigratedFile:
+    """The row of what was made."""
+    row = begun(path, source, None)
+    row.is_made = is_made
+    row.inode, row.size, row.mtime_ns, row.is_begun = here.st_ino, here.st_size, here.st_mtime_ns, False
+    return row
+
+
+def _signed(number: int) -> int:
+    """As SQLite keeps integers of 64 bits; inodes of NFS use them all."""
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _values(row: MigratedFile) -> tuple[object, ...]:
+    return tuple(
+        _signed(value) if isinstance(value, int) else value for value in map(row.__getattribute__, _COLUMNS)
+    )
+
+
+def _row(found: tuple[object, ...] | None) -> MigratedFile | None:
+    if found is None:
+        return None
+    row = MigratedFile(*found)  # type: ignore[arg-type]
+    row.is_begun, row.is_made = bool(row.is_begun), bool(row.is_made)
+    row.inode, row.source_inode = row.inode % (1 << 64), row.source_inode % (1 << 64)
+    return row

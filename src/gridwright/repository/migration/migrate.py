@@ -1,0 +1,380 @@
+"""Moves a tree into a library: what is new or changed at the source is copied, and nothing of others touched.
+
+A library may be migrated to again and again while the source is in use. The last pass, for the cut-over, also
+removes what has vanished at the source, if the migration has made it, and looks whether the source was still.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gridwright.errors import environment_error
+from gridwright.repository.below import PathsBelow, kind_of
+from gridwright.repository.content import Torn
+from gridwright.repository.keys import shown
+from gridwright.repository.making import part_name
+from gridwright.repository.migration.attributes import why_not
+from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
+from gridwright.repository.migration.deciding import MigrationDecision, decide
+from gridwright.repository.migration.journal import MigratedFile, MigrationJournal, begun, ended
+from gridwright.repository.migration.proving import MigrationProof
+from gridwright.repository.migration.workers import CopyTask, CopyWorkers
+from gridwright.repository.settings import RepositoryReport, is_chosen
+from gridwright.repository.walking import UnreadDirectory, WalkedFile, walk_below
+
+COPIED, LINKED, DRESSED = "copied", "linked", "given new attributes"
+REMOVED, SAME = "removed", "unchanged"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_LINK, _AGAIN, _DIRECTORY, _NEW_DIRECTORY = "link", "again", "directory", "new directory"
+_SAMPLE = 200
+Statuses = tuple[os.stat_result, os.stat_result]
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationOptions:
+    """What a migration is told."""
+
+    paths: Sequence[bytes] = ()
+    verify: bool = False
+    cut_over: bool = False
+    dry_run: bool = False
+
+
+class Migration:
+    """One run. One thread uses it."""
+
+    def __init__(
+        self,
+        source: int,
+        below: PathsBelow,
+        journal: MigrationJournal,
+        workers: CopyWorkers,
+        options: MigrationOptions,
+        report: RepositoryReport,
+    ) -> None:
+        self._source = source
+        self._below = below
+        self._journal = journal
+        self._workers = workers
+        self._options = options
+        self._report = report
+        self._unread: list[UnreadDirectory] = []
+        self._changed_here = 0
+        self.sample: list[bytes] = []
+        """Some files that a dry run would copy."""
+
+    def run(self) -> None:
+        """Do it. Raises GridwrightError where the source hangs or the disk is full, and OSError."""
+        self._walk()
+        self._workers.wait()
+        if not self._options.dry_run:
+            self._link()
+        if self._options.cut_over:
+            self._remove()
+            self._try_again()
+        if not self._options.dry_run:
+            self._dress_directories()
+            self._workers.wait()
+            self._journal.flush()
+            self._prove()
+        self._tell()
+
+    def _prove(self) -> None:
+        proof = MigrationProof(self._journal, self._below, self._workers, self._report)
+        if self._options.verify:
+            proof.compare_contents()
+        if self._options.cut_over:
+            proof.look_whether_still(self._source, self._options.paths)
+
+    def _walk(self) -> None:
+        for walked, unread in walk_below(self._source, self._options.paths, waiting=self._workers.watch):
+            for each in unread:
+                self._report.problem(each.path, each.why)
+                self._unread.append(each)
+            self._journal.see(each.path for each in walked)
+            self._consider_all(walked)
+            self._workers.wait(len(walked))
+
+    def _consider_all(self, walked: Sequence[WalkedFile]) -> None:
+        """Decide about a batch; what is to be made is begun in the journal before anything is."""
+        decided: list[tuple[WalkedFile, MigrationDecision, MigratedFile | None, bool]] = []
+        for each in walked:
+            try:
+                here = self._below.status(each.path)
+            except OSError as error:
+                self._refused(each.path, error)
+                continue
+            row = self._journal.get(each.path)
+            decided.append((each, self._decide(each, row, here), row, here is not None))
+        if self._options.dry_run:
+            for each, decision, row, _ in decided:
+                self._count(each, decision, row)
+            return
+        making = [(each, row) for each, decision, row, _ in decided if decision is MigrationDecision.COPY]
+        self._journal.begin([begun(each.path, each, row) for each, row in making])
+        for each, decision, row, is_there in decided:
+            self._act(each, decision, row, is_there=is_there)
+
+    def _decide(
+        self, each: WalkedFile, row: MigratedFile | None, here: os.stat_result | None
+    ) -> MigrationDecision:
+        if stat.S_ISREG(each.st_mode) and each.st_nlink > 1:
+            first = self._journal.first_name(each.st_ino, each.path)
+            if first != each.path:
+                return MigrationDecision.LINK
+        return decide(each, row, here)
+
+    def _act(
+        self, each: WalkedFile, decision: MigrationDecision, row: MigratedFile | None, *, is_there: bool
+    ) -> None:
+        path = each.path
+        if decision is MigrationDecision.SAME:
+            self._report.add(SAME, each.st_size)
+        elif decision is MigrationDecision.DIRECTORY:
+            self._make_directory(each, row)
+        elif decision is MigrationDecision.COPY:
+            self._do(path, partial(_copy, path, is_there=is_there), partial(self._copied, path))
+        elif decision is MigrationDecision.COMPARE:
+            self._do(path, partial(_compare, path), partial(self._compared, each, row))
+        elif decision is MigrationDecision.LINK:
+            self._journal.postpone(path, _LINK, self._journal.first_name(each.st_ino, path))
+        elif decision is MigrationDecision.AGAIN and self._options.cut_over:
+            self._journal.postpone(path, _AGAIN)
+        else:
+            self._leave(each, decision)
+
+    def _count(self, each: WalkedFile, decision: MigrationDecision, row: MigratedFile | None) -> None:
+        """What would be done."""
+        if decision in (MigrationDecision.COPY, MigrationDecision.COMPARE):
+            self._report.add(COPIED, each.st_size)
+            if stat.S_ISREG(each.st_mode) and len(self.sample) < _SAMPLE:
+                self.sample.append(each.path)
+        elif decision is MigrationDecision.LINK:
+            self._report.add(SAME if row is not None and row.is_same_source(each) else LINKED)
+        elif decision is MigrationDecision.DIRECTORY:
+            self._report.add(SAME if row is not None else COPIED)
+        elif decision is MigrationDecision.SAME:
+            self._report.add(SAME, each.st_size)
+        else:
+            self._leave(each, decision)
+
+    def _leave(self, each: WalkedFile, decision: MigrationDecision) -> None:
+        if decision is MigrationDecision.CHANGED_HERE:
+            self._changed_here += 1
+        elif decision is MigrationDecision.SOCKET:
+            self._report.notes.append(f"{shown(each.path)} is {kind_of(each.st_mode)}, and not copied")
+        else:
+            self._report.problem(each.path, decision.value)
+
+    def _do(self, path: bytes, act: Callable[[Copier], object], done: Callable[..., None]) -> None:
+        self._workers.do(CopyTask(path, act, done, partial(self._failed, path)))
+
+    def _copied(self, path: bytes, statuses: Statuses) -> None:
+        source, here = statuses
+        self._journal.end(ended(path, source, here))
+        self._report.add(COPIED, source.st_size)
+
+    def _compared(self, each: WalkedFile, row: MigratedFile | None, statuses: Statuses | None) -> None:
+        """The content was the same, and is dressed; or it is copied, if what is here is of the migration."""
+        path = each.path
+        if statuses is not None:
+            source, here = statuses
+            self._journal.end(ended(path, source, here, is_made=row is not None and row.is_made))
+            self._report.add(DRESSED)
+        elif row is None:
+            self._report.problem(path, MigrationDecision.STRANGER.value)
+        else:
+            self._journal.begin([begun(path, each, row)])
+            self._do(path, partial(_copy, path, is_there=True), partial(self._copied, path))
+
+    def _make_directory(self, each: WalkedFile, row: MigratedFile | None) -> None:
+        path = each.path
+        directory, name = self._below.parent(path)
+        is_made, is_new = row is None or row.is_made, False
+        try:
+            here = self._below.status(path)
+            if here is not None and not stat.S_ISDIR(here.st_mode):
+                os.unlink(name, dir_fd=directory)
+                here = None
+            if here is None:
+                os.mkdir(name, 0o700, dir_fd=directory)
+                is_new = True
+                self._report.add(COPIED)
+            elif row is None:
+                is_made = False
+            here = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError as error:
+            self._refused(path, error)
+            return
+        self._journal.end(ended(path, each, here, is_made=is_made))
+        self._journal.postpone(path, _NEW_DIRECTORY if is_new else _DIRECTORY)
+
+    def _link(self) -> None:
+        """Make further names of files with several, now that the first ones are there."""
+        for some in self._journal.links():
+            todo: list[MigratedFile] = []
+            for path, first in some:
+                row = self._linked_row(path, first)
+                if row is not None:
+                    todo.append(row)
+            self._journal.begin(todo)
+            names = dict(some)
+            for row in todo:
+                try:
+                    self._place_link(names[row.path], row.path)
+                except OSError as error:
+                    self._refused(row.path, error)
+                    continue
+                of = self._journal.get(names[row.path])
+                if of is not None:
+                    self._journal.end(replace(of, path=row.path, is_made=True))
+                    self._report.add(LINKED)
+
+    def _linked_row(self, path: bytes, first: bytes) -> MigratedFile | None:
+        """The row of a name that is to be made another name of a file; None where there is nothing to do."""
+        of, row = self._journal.get(first), self._journal.get(path)
+        old, here = self._below.status(first), self._below.status(path)
+        if of is None or old is None or of.is_begun or not of.is_of_migration(old):
+            self._report.problem(path, f"it is another name of {shown(first)}, which was not copied")
+            return None
+        if here is not None and here.st_ino == old.st_ino:
+            self._report.add(SAME)
+            self._journal.end(replace(of, path=path, is_made=True))
+            return None
+        if here is not None and (row is None or not row.is_of_migration(here, old)):
+            self._report.problem(path, MigrationDecision.STRANGER.value)
+            return None
+        before = row or replace(of, inode=0, size=0, mtime_ns=0)
+        return replace(
+            of, path=path, inode=before.inode, size=before.size, mtime_ns=before.mtime_ns, is_begun=True,
+            is_made=True,
+        )  # fmt: skip
+
+    def _place_link(self, first: bytes, path: bytes) -> None:
+        directory, name = self._below.parent(first)
+        directory = os.dup(directory)
+        try:
+            target, new = self._below.parent(path)
+            part = part_name()
+            os.link(name, part, src_dir_fd=directory, dst_dir_fd=target, follow_symlinks=False)
+            try:
+                os.rename(part, new, src_dir_fd=target, dst_dir_fd=target)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=target)
+        finally:
+            os.close(directory)
+
+    def _remove(self) -> None:
+        """Remove what the migration has made and the source no longer has."""
+        if self._unread:
+            self._report.notes.append("nothing was removed: not all of the source could be read")
+            return
+        for row in self._journal.vanished():
+            if not is_chosen(row.path, self._options.paths):
+                continue
+            here = self._below.status(row.path)
+            if here is None:
+                self._forget(row)
+            elif not row.is_of_migration(here) or not row.is_made:
+                self._changed_here += row.is_made
+            elif self._options.dry_run or self._removed(row):
+                self._report.add(REMOVED, 0 if stat.S_ISDIR(row.mode) else row.size)
+
+    def _forget(self, row: MigratedFile) -> None:
+        if not self._options.dry_run:
+            self._journal.forget(row.path)
+
+    def _removed(self, row: MigratedFile) -> bool:
+        directory, name = self._below.parent(row.path)
+        try:
+            if stat.S_ISDIR(row.mode):
+                os.rmdir(name, dir_fd=directory)
+                self._below.refresh()
+            else:
+                os.unlink(name, dir_fd=directory)
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                self._report.notes.append(f"{shown(row.path)} holds files of others, and stays")
+            else:
+                self._refused(row.path, error)
+            return False
+        self._journal.forget(row.path)
+        return True
+
+    def _try_again(self) -> None:
+        """Copy what a directory was in the way of."""
+        for path in self._journal.postponed(_AGAIN):
+            here = self._below.status(path)
+            if self._options.dry_run or (here is not None and stat.S_ISDIR(here.st_mode)):
+                self._report.problem(path, MigrationDecision.AGAIN.value)
+                continue
+            self._do(path, partial(_copy, path, is_there=False), partial(self._copied, path))
+        self._workers.wait()
+
+    def _dress_directories(self) -> None:
+        """Give directories their attributes: names are made in them no more."""
+        for why in (_NEW_DIRECTORY, _DIRECTORY):
+            for path in self._journal.postponed(why):
+                self._do(path, partial(_dress_directory, path), partial(self._dressed, why))
+        if not self._options.paths:
+            self._do(b"", partial(_dress_directory, b""), partial(self._dressed, _NEW_DIRECTORY))
+
+    def _dressed(self, why: str, was_changed: bool) -> None:
+        if why == _DIRECTORY:
+            self._report.add(DRESSED if was_changed else SAME)
+
+    def _tell(self) -> None:
+        if self._changed_here:
+            self._report.notes.append(
+                f"{self._changed_here} were changed here since they were copied, and left as they are"
+            )
+        if self._workers.left_owners:
+            self._report.notes.append("owners and groups were left: only root may give files away")
+
+    def _failed(self, path: bytes, error: Exception) -> None:
+        if isinstance(error, MigrationStopped):
+            return
+        if isinstance(error, SourceGone):
+            self._report.notes.append(f"{shown(path)} went while it was to be copied")
+        elif isinstance(error, Torn):
+            self._report.problem(
+                path, f"it changed each of the {ATTEMPTS} times that it was read; it was not copied"
+            )
+        elif isinstance(error, OSError):
+            self._refused(path, error)
+        else:
+            raise error
+
+    def _refused(self, path: bytes, error: OSError) -> None:
+        if error.errno in _FULL:
+            raise environment_error(
+                f"the disk is full ({error.strerror}); nothing is half-written",
+                where=str(self._below.directory),
+                remedy="make room, and run the command again: it goes on",
+            ) from error
+        if isinstance(error, FileExistsError):
+            self._report.problem(path, MigrationDecision.STRANGER.value)
+        else:
+            self._report.problem(path, f"it cannot be copied: {why_not(error)}")
+
+
+def _copy(path: bytes, copier: Copier, *, is_there: bool) -> Statuses:
+    return copier.copy(path, is_there=is_there)
+
+
+def _compare(path: bytes, copier: Copier) -> Statuses | None:
+    return copier.dress_again(path) if copier.is_same(path) else None
+
+
+def _dress_directory(path: bytes, copier: Copier) -> bool:
+    """Whether a directory had to be given other attributes."""
+    before = copier.target.status(path)
+    after = copier.dress_again(path)[1]
+    return before is None or before.st_ctime_ns != after.st_ctime_ns
