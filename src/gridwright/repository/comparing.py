@@ -9,11 +9,12 @@ from enum import Enum
 from gridwright.repository.below import at
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.known import KnownFile
+from gridwright.repository.object_format import ACCESSED, FileAttributes, metadata_of
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.s3.transfers import PART_BYTES
 from gridwright.repository.scan import Action, action_for
 from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import ObjectEntry
+from gridwright.repository.store import ObjectEntry, ObjectHead
 
 
 class FileSide(Enum):
@@ -55,6 +56,12 @@ def is_name_only(opened: OpenRepository, path: bytes) -> bool:
     except StateError:
         return False
     return state is not None and state.is_name_only
+
+
+def has_attributes(head: ObjectHead, attributes: FileAttributes) -> bool:
+    """Whether an object has the attributes of a file; when that was last read is no matter."""
+    wanted = metadata_of(attributes)
+    return all(head.metadata.get(name) == wanted[name] for name in wanted if name != ACCESSED)
 
 
 def has_same_content(opened: OpenRepository, path: bytes, entry: ObjectEntry) -> bool:

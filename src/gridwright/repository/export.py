@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gridwright.errors import environment_error
+from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import FileContent, Torn, is_same_content
 from gridwright.repository.deletion import delete_object, delete_object_of
 from gridwright.repository.keys import RESERVED, KeyRefusal
@@ -24,7 +25,7 @@ from gridwright.repository.knowledge import learn
 from gridwright.repository.known import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.manifest import NAME, write_manifest
-from gridwright.repository.object_format import ACCESSED, metadata_of
+from gridwright.repository.object_format import metadata_of
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
@@ -352,7 +353,7 @@ class _Export:
             self._report.problem(sending.path, error.problems[0].what)
             return
         if self._has_content(head, sending):
-            if _same_attributes(head, sending):
+            if has_attributes(head, sending.attributes):
                 stored = WrittenObject(
                     head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns
                 )
@@ -396,9 +397,3 @@ class _Export:
             self._first_names[status.st_ino] = min(names, default=sending.path)
         first = self._first_names[status.st_ino]
         return None if first == sending.path else first
-
-
-def _same_attributes(head: ObjectHead, sending: Sending) -> bool:
-    """Whether an object has the attributes of what is to be sent; when it was last read is no matter."""
-    wanted = metadata_of(sending.attributes)
-    return all(head.metadata.get(name) == wanted[name] for name in wanted if name != ACCESSED)

@@ -25,6 +25,7 @@ and plans. Of these it is held that nothing compares them with a type, and that 
 
 NAMES_OF_OTHERS = {
     "lustre": {
+        "cli/data/serve.py": "the kernel's name of it, in /proc/mounts: a copytool speaks its HSM alone",
         "doctor/checks/machine.py": "the kernel's name of it, in /proc/mounts: whoever mounted it",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",
         "filesystems/lustre_client/client.py": "the kernel's name of it, for mount(8)",
