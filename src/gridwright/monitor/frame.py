@@ -13,11 +13,13 @@ from gridwright.monitor.rows import (
     JobLoad,
     MountRow,
     NodeRow,
+    TargetLoad,
     disk_rows,
     job_rows,
     mount_rows,
     node_rows,
     seen,
+    target_rows,
 )
 
 
@@ -33,6 +35,7 @@ class Frame:
     nodes: tuple[NodeRow, ...]
     disks: tuple[DiskRow, ...]
     mounts: tuple[MountRow, ...]
+    targets: tuple[TargetLoad, ...]
     jobs: tuple[JobLoad, ...]
 
     @property
@@ -64,5 +67,6 @@ def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary]
         nodes=tuple(rows),
         disks=tuple(disks),
         mounts=tuple(mount_rows(nodes)),
+        targets=tuple(target_rows(nodes)),
         jobs=tuple(job_rows(nodes)),
     )

@@ -35,6 +35,7 @@ def frame_text(console: Console, frame: Frame) -> None:
         _nodes(console, frame.nodes),
         _disks(console, frame),
         _mounts(console, frame),
+        _targets(console, frame),
         _jobs(console, frame),
     ):
         if table.row_count:
@@ -124,6 +125,21 @@ def _mounts(console: Console, frame: Frame) -> Table:
             megabytes(row.read_bytes_per_s),
             megabytes(row.written_bytes_per_s),
             str(row.targets or NOTHING),
+        )
+    return table
+
+
+def _targets(console: Console, frame: Frame) -> Table:
+    heads = ["clients", "read MB/s", "write MB/s", "reads/s", "writes/s"]
+    table = framed_table("Targets, as their clients count", ["target"], heads)
+    for row in frame.targets:
+        table.add_row(
+            cell(console, row.target),
+            str(row.clients),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            figure(row.reads_per_s),
+            figure(row.writes_per_s),
         )
     return table
 

@@ -41,9 +41,9 @@ def shown_mounts(root: Path = ROOT) -> list[Mount]:
     return sorted(found.values(), key=lambda each: each.point)
 
 
-def moved_sources(mounts: Sequence[Mount]) -> dict[str, Read]:
+def moved_sources(mounts: Sequence[Mount], root: Path = ROOT) -> dict[str, Read]:
     """By mount point, how to read what clients moved; of those whose kind counts it."""
-    run = InProcess()
+    run = InProcess(root)
     found: dict[str, Read] = {}
     for mount in mounts:
         kind = kind_mounted_as(mount.type)

@@ -232,6 +232,48 @@ def moved_by_mount(node: SeenNode) -> dict[str, tuple[float | None, float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLoad:
+    """A target of a file system, as the sum of what its clients count; requests are those to its server."""
+
+    target: str
+    clients: int
+    """Nodes that have it mounted."""
+    read_bytes_per_s: float | None
+    written_bytes_per_s: float | None
+    reads_per_s: float | None
+    writes_per_s: float | None
+
+
+def target_rows(nodes: Sequence[SeenNode]) -> list[TargetLoad]:
+    """One row for each target that clients tell apart."""
+    held: dict[str, list[tuple[SeenNode, tuple[str, ...]]]] = {}
+    for node in nodes:
+        for point, target in node.figures.labels("gridwright_mount_read_bytes_total"):
+            if target != point:
+                held.setdefault(target, []).append((node, (point, target)))
+    return [_target_load(target, held[target]) for target in sorted(held)]
+
+
+def _target_load(target: str, held: Sequence[tuple[SeenNode, tuple[str, ...]]]) -> TargetLoad:
+    # A file system that a node has mounted twice has the same connections in both places.
+    clients = {node.name: (node, labels) for node, labels in reversed(held)}.values()
+
+    def total(name: str) -> float | None:
+        return _whole(
+            [node.figures.rate(f"gridwright_mount_{name}_total", *labels) for node, labels in clients]
+        )
+
+    return TargetLoad(
+        target=target,
+        clients=len(clients),
+        read_bytes_per_s=total("read_bytes"),
+        written_bytes_per_s=total("written_bytes"),
+        reads_per_s=total("reads"),
+        writes_per_s=total("writes"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobLoad:
     """A job on all nodes where it was seen. `cpus` is CPU time per second."""
 
