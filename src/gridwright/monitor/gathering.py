@@ -88,3 +88,14 @@ def watched_libraries(grid: Grid) -> list[WatchedLibrary]:
         )
         for name, library in grid.spec.libraries.items()
     ]
+
+
+def commands_of(grid: Grid | None) -> Mapping[str, Sequence[str]]:
+    """What runs the sampler on each node that is on, and keeps it running: this machine, or by ssh.
+
+    Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
+    """
+    if grid is None or grid.is_this_machine:
+        return {socket.gethostname(): PROGRAM}
+    known = grid.known()
+    return grid.attached([name for name in known.names if name not in set(known.asleep)], PROGRAM)
