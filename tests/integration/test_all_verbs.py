@@ -85,6 +85,7 @@ CALLS = {
     "cancel": "--grid grid.yaml 1",
     "explain": "--grid grid.yaml 1",
     "usage": "--grid grid.yaml --since 1d",
+    "top": "--once --interval 0.1s",
     "layout show": "small.yaml",
     "layout check": "small.yaml",
     "completion": "bash",

@@ -49,7 +49,9 @@ VERBS: Mapping[str, Mapping[str, str]] = {
         "usage": "Show who used how much of a grid: core-hours, CPU/real, memory, waiting, bytes, cost.",
         "explain": "Say why a job waits: all that it needs, what there is of it, and whether that fits.",
     },
-    "watch": {},
+    "watch": {
+        "top": "Show what nodes, libraries and jobs of a grid do now, and what binds.",
+    },
     "data": {
         "repo": "Move a library's files to object storage and back, compare both, and free space.",
         "layout": "Show, check and set over which targets files of libraries lie, and move them.",

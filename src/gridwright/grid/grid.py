@@ -257,6 +257,11 @@ class Grid:
         python = self._pythons.of([node])[0].get(node, sys.executable)
         return self.head.ssh([*_SSH, node, for_remote_shell(with_python(python, command))])
 
+    def attached(self, nodes: Collection[str], command: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """The command lines of `attach` for several nodes, whose Pythons are looked up at once."""
+        self._pythons.of(nodes)
+        return {node: self.attach(node, command) for node in nodes}
+
     def enter(self, node: str, command: Sequence[str]) -> int:
         """Run a command of the user's on a node, with this terminal and these streams; its exit status.
 

@@ -59,6 +59,7 @@ def verbs(group: Any = None, before: tuple[str, ...] = ()) -> dict[tuple[str, ..
 def test_the_verbs_are_those_of_the_issue() -> None:
     assert {" ".join(verb) for verb in verbs()} == {
         "help",
+        "top",
         "layout",
         "layout set",
         "layout rebalance",
@@ -145,7 +146,7 @@ def test_the_help_shows_each_area_with_the_first_sentence_of_each_verb() -> None
     done = subprocess.run([GRIDWRIGHT, "--help"], capture_output=True, text=True, check=True)
     shown = done.stdout[done.stdout.index("\nPlan:") :]
     headings = [line.rstrip(":") for line in shown.splitlines() if line and not line.startswith(" ")]
-    assert headings == ["Plan", "Build", "Prove", "Work", "Data", "Shell"]
+    assert headings == ["Plan", "Build", "Prove", "Work", "Watch", "Data", "Shell"]
     assert (
         shown.split()
         == " ".join(

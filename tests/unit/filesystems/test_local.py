@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import environment_error
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.block_devices import below, local_mount
 from gridwright.filesystems.counters import traffic
+from gridwright.filesystems.diskstats import parse_diskstats, read_counts_below
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.local.counters import parse_diskstats, read_counts_below
-from gridwright.filesystems.local.devices import below, local_mount
 from gridwright.filesystems.local.health import health, what_is_below
 from gridwright.filesystems.local.model import LocalFileSystem
 

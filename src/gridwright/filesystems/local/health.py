@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import Finding
-from gridwright.filesystems.free_space import read_free_space, space_findings
-from gridwright.filesystems.health import Condition, Health, Run, TargetHealth
-from gridwright.filesystems.local.devices import (
+from gridwright.filesystems.block_devices import (
     Disk,
     LocalMount,
     device_of,
     disks_below,
     local_mount,
 )
+from gridwright.filesystems.free_space import read_free_space, space_findings
+from gridwright.filesystems.health import Condition, Health, Run, TargetHealth
 from gridwright.filesystems.local.raid import Array, array_findings, arrays_below
 from gridwright.kernel_files import number_of
 from gridwright.units import format_bytes

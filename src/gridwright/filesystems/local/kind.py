@@ -95,7 +95,7 @@ class LocalKind(FileSystemKind[LocalFileSystem]):
 
     def counters(self, filesystem: LocalFileSystem, run: Run, mount_point: str) -> ReadCounts:
         """Of the device that is mounted, read on this machine: an array, and not the disks below it."""
-        from gridwright.filesystems.local.counters import read_counts_below
+        from gridwright.filesystems.diskstats import read_counts_below
 
         return partial(read_counts_below, mount_point)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import Finding
-from gridwright.filesystems.local.devices import below
+from gridwright.filesystems.block_devices import below
 from gridwright.kernel_files import names_in, number_of, text_of
 
 _WORKING = frozenset({"clean", "active", "active-idle", "write-pending", "read-auto"})

@@ -102,6 +102,10 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
 
     def counters(self, filesystem: NfsFileSystem, run: Run, mount_point: str) -> ReadCounts:
         """Of the mount, on the wire."""
+        return self.mount_counters(run, mount_point)
+
+    def mount_counters(self, run: Run, mount_point: str) -> ReadCounts:
+        """Of the mount, on the wire."""
         from gridwright.filesystems.nfs.mountstats import MountCounter
 
         return MountCounter(run, mount_point).read

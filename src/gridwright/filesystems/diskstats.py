@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from gridwright.filesystems.block_devices import SECTOR, device_of, local_mount
 from gridwright.filesystems.counters import Counts, TrafficCount
-from gridwright.filesystems.local.devices import SECTOR, device_of, local_mount
 from gridwright.kernel_files import text_of
 
 _MOST_DIGITS = 20

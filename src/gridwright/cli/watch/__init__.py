@@ -1,0 +1,1 @@
+"""Verbs that watch a grid as it runs."""

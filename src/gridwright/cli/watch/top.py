@@ -1,0 +1,142 @@
+"""`gridwright top`: what nodes, libraries and jobs do now, and what binds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile, read_path
+from gridwright.cli.output import LazyResult, Output
+from gridwright.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from gridwright.grid.grid import Grid
+    from gridwright.monitor.frame import Frame
+    from gridwright.monitor.live import Pictures
+
+_SHORTEST_S, _LONGEST_S = 0.1, 3600.0
+
+
+def top(
+    file: SpecFile = None,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture, and end.")] = False,
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="TIME", help="The time over which rates are taken.")
+    ] = "1s",
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="PATH", parser=read_path, help="Record what is shown."),
+    ] = None,
+    play: Annotated[
+        Path | None,
+        typer.Option("--play", metavar="PATH", parser=read_path, help="Play what was recorded."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Show what nodes, libraries and jobs of a grid do now, and what binds.
+
+    Of each library: what its file system moves for each busy core against what the spec requires. Without
+    FILE and without ./grid.yaml, this machine alone. With --once, exit status 3 where a node does not answer.
+
+    \b
+    Examples:
+      gridwright top
+      gridwright top lab.yaml --once --interval 5s --json
+      gridwright top grid.yaml --record tuesday.top
+      gridwright top --play tuesday.top
+    """  # noqa: D301 - \b is a control character for click
+    seconds = _checked(interval, once=once, file=file, record=record, play=play, json=json)
+    if not once:
+        return int(_watch(file, seconds, record, play))
+    frame = _last(play) if play is not None else _frame(file, seconds)
+    Output("top", json=json).show(LazyResult(document=frame.document, text=lambda: _text(frame)))
+    return int(ExitStatus.DONE if frame.whole else ExitStatus.ENVIRONMENT)
+
+
+def _checked(
+    interval: str, *, once: bool, file: Path | None, record: Path | None, play: Path | None, json: bool
+) -> float:
+    """The interval in seconds. Raises GridwrightError with all that is wrong with the flags."""
+    reader = Reader()
+    seconds = reader.seconds("--interval", interval)
+    if seconds is not None and not _SHORTEST_S <= seconds <= _LONGEST_S:
+        reader.problem(f"{interval} is too short or too long", "--interval", "write a time from 0.1s to 1h")
+    if json and not once:
+        reader.problem("one document is one picture", "--json", "add --once")
+    if not once and not (sys.stdout.isatty() and sys.stdin.isatty()):
+        reader.problem("there is no terminal to show pictures on", "--once", "add --once, for one picture")
+    if record is not None and (once or play is not None):
+        reader.problem("only what is watched is recorded", "--record", "leave out --once and --play")
+    if play is not None and file is not None:
+        reader.problem("a recording says itself what was watched", "--play", "leave FILE out")
+    return reader.finish(seconds)
+
+
+def _frame(file: Path | None, interval_s: float) -> Frame:
+    """One picture of the grid, or of this machine. Raises GridwrightError."""
+    from gridwright.monitor.frame import frame_of
+    from gridwright.monitor.gathering import directories_of, sample_grid, sample_here, watched_libraries
+    from gridwright.monitor.readings import Request
+
+    grid = _grid(file)
+    if grid is None:
+        return frame_of([sample_here(Request(interval_s))])
+    request = Request(interval_s, directories=directories_of(grid))
+    return frame_of(sample_grid(grid, request), watched_libraries(grid))
+
+
+def _last(play: Path) -> Frame:
+    from gridwright.monitor.recording import Recording
+
+    recording = Recording(play)
+    return recording.frame(len(recording) - 1)
+
+
+def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path | None) -> ExitStatus:
+    """Show pictures until the user has seen enough. Raises GridwrightError."""
+    from contextlib import ExitStack
+
+    from gridwright.monitor.live import Player
+    from gridwright.monitor.recording import Recorder, Recording
+
+    if play is not None:
+        return _show(Player(Recording(play)), interval_s)
+    from gridwright.monitor.gathering import commands_of, watched_libraries
+    from gridwright.monitor.readings import Request
+    from gridwright.monitor.streams import NodeStreams, Watched
+
+    grid = _grid(file)
+    libraries = [] if grid is None else watched_libraries(grid)
+    request = Request(interval_s, 0, tuple(each.directory for each in libraries))
+    commands = commands_of(grid)
+    with ExitStack() as stack:
+        recorder = None if record is None else stack.enter_context(Recorder(record, libraries))
+        streams = stack.enter_context(NodeStreams(commands, request))
+        return _show(Watched(streams, libraries, recorder), interval_s)
+
+
+def _show(pictures: Pictures, interval_s: float) -> ExitStatus:
+    from gridwright.monitor.live import TopApp
+
+    app = TopApp(pictures, interval_s)
+    app.run()
+    if app.failure is not None:
+        raise app.failure
+    return ExitStatus.INTERRUPTED if app.stopped else ExitStatus.DONE
+
+
+def _grid(file: Path | None) -> Grid | None:
+    if file is None and not DEFAULT_SPEC.exists():
+        return None
+    from gridwright.cli.grid_file import open_grid
+
+    return open_grid(file)
+
+
+def _text(frame: Frame) -> str:
+    from gridwright.monitor.frame_tables import frame_text
+
+    return frame_text(frame)

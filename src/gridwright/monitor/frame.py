@@ -1,0 +1,72 @@
+"""One picture of a grid: all that `top` shows of two snapshots of each node (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from gridwright.monitor.libraries import LibraryRow, WatchedLibrary, library_rows
+from gridwright.monitor.readings import NodeSamples
+from gridwright.monitor.rows import (
+    DiskRow,
+    JobLoad,
+    MountRow,
+    NodeRow,
+    TargetLoad,
+    disk_rows,
+    job_rows,
+    mount_rows,
+    node_rows,
+    seen,
+    target_rows,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The tables of one picture; see the rows for units."""
+
+    time: float
+    """Of the last snapshot, in seconds since 1970 by its node's clock."""
+    seconds: float
+    """Over which rates are taken: the longest of all nodes."""
+    libraries: tuple[LibraryRow, ...]
+    nodes: tuple[NodeRow, ...]
+    disks: tuple[DiskRow, ...]
+    mounts: tuple[MountRow, ...]
+    targets: tuple[TargetLoad, ...]
+    jobs: tuple[JobLoad, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every node answered."""
+        return not any(row.absent for row in self.nodes)
+
+    def document(self) -> dict[str, Any]:
+        """The picture in plain values."""
+        return {
+            "time": self.time,
+            "seconds": self.seconds,
+            **{
+                each.name: [asdict(row) for row in getattr(self, each.name)]
+                for each in fields(self)
+                if each.name not in {"time", "seconds"}
+            },
+        }
+
+
+def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary] = ()) -> Frame:
+    """The picture that these samples give; `libraries` are those of the spec."""
+    nodes = seen(samples)
+    rows, disks = node_rows(samples, nodes), disk_rows(nodes)
+    return Frame(
+        time=max((each.last.time for each in nodes), default=0.0),
+        seconds=max((each.seconds for each in nodes), default=0.0),
+        libraries=tuple(library_rows(libraries, nodes, rows, disks)),
+        nodes=tuple(rows),
+        disks=tuple(disks),
+        mounts=tuple(mount_rows(nodes)),
+        targets=tuple(target_rows(nodes)),
+        jobs=tuple(job_rows(nodes)),
+    )

@@ -1,0 +1,97 @@
+"""Reads what mounts of a node tell: bytes that their clients moved, room that is left, what libraries lie on.
+
+Nothing here starts a process. All but the table of mounts may hang, and is read by `HeldReads`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from gridwright.filesystems.block_devices import below, device_of, local_mount
+from gridwright.filesystems.counters import Counts, ReadCounts
+from gridwright.filesystems.mount_table import Mount, parse_mounts
+from gridwright.filesystems.mounted_kind import kind_mounted_as
+from gridwright.filesystems.mounts import MEMORY_BACKED, OF_THE_KERNEL, is_served
+from gridwright.kernel_files import text_of
+from gridwright.monitor.in_process import InProcess
+from gridwright.monitor.readings import MountedPlace, Reading
+
+Read = Callable[[], list[Reading]]
+_NO_FILES = OF_THE_KERNEL | MEMORY_BACKED
+_NOT_SHOWN = frozenset(
+    {*("devtmpfs", "squashfs", "autofs", "nsfs", "rpc_pipefs", "fusectl", "hugetlbfs", "selinuxfs"), "nfsd"}
+)
+"""Nothing that users write is on these (Documentation/filesystems of Linux)."""
+ROOT = Path("/")
+
+
+def shown_mounts(root: Path = ROOT) -> list[Mount]:
+    """The mounts that hold files on storage; of what is mounted at several points, the shortest one."""
+    found: dict[tuple[str, str], Mount] = {}
+    for each in parse_mounts(text_of(root / "proc/self/mounts") or ""):
+        if each.type in _NO_FILES | _NOT_SHOWN:
+            continue
+        key = (each.source, each.point if is_served(each.type) or each.type == "overlay" else each.type)
+        if key not in found or len(each.point) < len(found[key].point):
+            found[key] = each
+    return sorted(found.values(), key=lambda each: each.point)
+
+
+def moved_sources(mounts: Sequence[Mount], root: Path = ROOT) -> dict[str, Read]:
+    """By mount point, how to read what clients moved; of those whose kind counts it."""
+    run = InProcess(root)
+    found: dict[str, Read] = {}
+    for mount in mounts:
+        kind = kind_mounted_as(mount.type)
+        counts = kind.mount_counters(run, mount.point) if kind else None
+        if counts is not None:
+            found[mount.point] = partial(_moved, mount.point, counts)
+    return found
+
+
+def _moved(point: str, counts: ReadCounts) -> list[Reading]:
+    return list(_readings(point, counts()))
+
+
+def _readings(point: str, counts: Counts) -> Iterator[Reading]:
+    for count in counts.values():
+        for name, value in (
+            ("read_bytes", count.read_bytes),
+            ("written_bytes", count.written_bytes),
+            ("reads", count.reads),
+            ("writes", count.writes),
+        ):
+            labels = (point, count.target)
+            yield Reading(f"gridwright_mount_{name}_total", labels, value, count.at_s, count.since_s)
+
+
+def space_sources(mounts: Sequence[Mount]) -> dict[str, Read]:
+    """By mount point, how to read how full it is; this asks servers."""
+    return {mount.point: partial(_space, mount) for mount in mounts}
+
+
+def _space(mount: Mount) -> list[Reading]:
+    told, at = os.statvfs(mount.point), time.monotonic()
+    labels = (mount.point, mount.type, mount.source)
+    return [
+        Reading("node_filesystem_size_bytes", labels, told.f_blocks * told.f_frsize, at),
+        Reading("node_filesystem_avail_bytes", labels, told.f_bavail * told.f_frsize, at),
+    ]
+
+
+def place_of(directory: str, root: Path = ROOT) -> MountedPlace:
+    """What a directory lies on, by the table of mounts: the directory itself is not touched."""
+    mount = local_mount(root, os.path.normpath(directory))
+    if mount is None:
+        return MountedPlace()
+    device = None if is_served(mount.type) else device_of(root, mount)
+    disks = [] if device is None else [each for each in below(root, device) if _is_disk(root, each)]
+    return MountedPlace(mount.point, mount.type, disks[0] if disks else "", tuple(disks))
+
+
+def _is_disk(root: Path, name: str) -> bool:
+    return not (root / "sys/class/block" / name / "partition").exists()

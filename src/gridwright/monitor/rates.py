@@ -1,0 +1,71 @@
+"""Rates out of counters that may restart, wrap, or be read by clocks that step (pure).
+
+No figure is better than a wrong one: a counter that fell, that began anew, or whose clock did not go on has
+no rate between these two readings, and has one again between the next two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gridwright.monitor.readings import Reading, Snapshot
+
+Key = tuple[str, ...]
+"""The metric, and the values of its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What two snapshots of a node tell together."""
+
+    rates: Mapping[Key, float]
+    """Counters, per second of their own source's clock."""
+    gauges: Mapping[Key, float]
+    """As they were read last."""
+    known: frozenset[Key]
+    """All that was read last, with a rate or without."""
+
+    def rate(self, metric: str, *labels: str) -> float | None:
+        """The rate of a counter; None where there is none."""
+        return self.rates.get((metric, *labels))
+
+    def gauge(self, metric: str, *labels: str) -> float | None:
+        """A gauge; None where it was not read."""
+        return self.gauges.get((metric, *labels))
+
+    def labels(self, metric: str) -> list[Key]:
+        """The labels that a metric was read with last, in order."""
+        return sorted(key[1:] for key in self.known if key[0] == metric)
+
+
+def figures(before: Snapshot, after: Snapshot) -> Figures:
+    """Rates and gauges of a node; of another boot, counters have no rates."""
+    same = before.machine == after.machine
+    return Figures(
+        rates=rates(before.readings, after.readings) if same else {},
+        gauges={each.key: each.value for each in after.readings if not each.is_counter},
+        known=frozenset(each.key for each in after.readings),
+    )
+
+
+def rates(before: Iterable[Reading], after: Iterable[Reading]) -> dict[Key, float]:
+    """The rate of each counter that both have, and of which a rate can be told."""
+    earlier = {each.key: each for each in before if each.is_counter}
+    found = {}
+    for new in after:
+        old = earlier.get(new.key)
+        rate = None if old is None else rate_between(old, new)
+        if rate is not None:
+            found[new.key] = rate
+    return found
+
+
+def rate_between(old: Reading, new: Reading) -> float | None:
+    """Per second; None where the counter began anew or fell meanwhile, or no time passed by its clock."""
+    span, moved = new.at_s - old.at_s, new.value - old.value
+    if old.since_s != new.since_s or not span > 0 or not moved >= 0:
+        return None
+    rate = moved / span
+    return rate if math.isfinite(rate) else None

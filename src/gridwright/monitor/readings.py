@@ -1,0 +1,123 @@
+"""What is read of a node at one time: readings, each with the time of its own source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+Labels = Sequence[str]
+"""Values that tell readings of one metric apart, such as the name of a device; LABELS names them."""
+
+LABELS: Mapping[str, tuple[str, ...]] = {
+    "node_cpu_seconds_total": ("mode",),
+    "node_load1": (),
+    "node_memory_MemTotal_bytes": (),
+    "node_memory_MemAvailable_bytes": (),
+    "node_memory_Dirty_bytes": (),
+    "node_pressure_cpu_waiting_seconds_total": (),
+    "node_pressure_io_waiting_seconds_total": (),
+    "node_pressure_io_stalled_seconds_total": (),
+    "node_pressure_memory_waiting_seconds_total": (),
+    "node_pressure_memory_stalled_seconds_total": (),
+    "node_network_receive_bytes_total": ("device",),
+    "node_network_transmit_bytes_total": ("device",),
+    "node_network_speed_bytes": ("device",),
+    "node_disk_read_bytes_total": ("device",),
+    "node_disk_written_bytes_total": ("device",),
+    "node_disk_reads_completed_total": ("device",),
+    "node_disk_writes_completed_total": ("device",),
+    "node_disk_io_time_seconds_total": ("device",),
+    "node_disk_io_time_weighted_seconds_total": ("device",),
+    "node_filesystem_size_bytes": ("mountpoint", "fstype", "device"),
+    "node_filesystem_avail_bytes": ("mountpoint", "fstype", "device"),
+    "gridwright_mount_read_bytes_total": ("mountpoint", "target"),
+    "gridwright_mount_written_bytes_total": ("mountpoint", "target"),
+    "gridwright_mount_reads_total": ("mountpoint", "target"),
+    "gridwright_mount_writes_total": ("mountpoint", "target"),
+    "gridwright_job_cpu_seconds_total": ("job",),
+    "gridwright_job_read_bytes_total": ("job",),
+    "gridwright_job_written_bytes_total": ("job",),
+    "gridwright_job_resident_bytes": ("job",),
+    "gridwright_job_processes": ("job",),
+}
+"""Metrics, and the names of their labels. Those of node-exporter mean what they mean there, but that
+`node_cpu_seconds_total` is the sum over all CPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One figure: a counter (its metric ends in `_total`) or a gauge; bytes and seconds."""
+
+    metric: str
+    labels: tuple[str, ...]
+    value: float
+    at_s: float
+    """When its source told it, by the source's own clock: only differences of one series mean anything."""
+    since_s: float | None = None
+    """When the counter began, by the same clock, and another value after it began anew; None if unknown."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What is the same in all readings of one series."""
+        return (self.metric, *self.labels)
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether only differences of it mean anything."""
+        return self.metric.endswith("_total")
+
+
+@dataclass(frozen=True, slots=True)
+class MountedPlace:
+    """What a directory of a library lies on, as the mount table says it; empty where nothing is known."""
+
+    mount_point: str = ""
+    kernel_type: str = ""
+    device: str = ""
+    """The disk, such as `nvme0n1`; empty for what servers serve."""
+    disks: tuple[str, ...] = ()
+    """The disk and those below it: members of a RAID, and the disk that holds the file of a loop device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that was read of a node at one time."""
+
+    node: str
+    machine: str
+    """The boot id: nodes of one machine have the same kernel, and so the same counters."""
+    time: float
+    """In seconds since 1970, by the node's clock, which may be set meanwhile."""
+    at_s: float
+    """By a clock of the node that is never set."""
+    cpus: int
+    cores: int
+    """Physical cores of the machine, and logical CPUs."""
+    readings: tuple[Reading, ...]
+    silent: dict[str, str] = field(default_factory=dict)
+    """What could not be read, and why; a mount is named by its mount point."""
+    places: dict[str, MountedPlace] = field(default_factory=dict)
+    """By the path of the directory that was asked for."""
+    cost_s: float = 0.0
+    """CPU time of the sampler since the snapshot before, of the first one since its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a sampler is asked for."""
+
+    interval_s: float = 1.0
+    samples: int = 2
+    """0: until its input ends."""
+    directories: tuple[str, ...] = ()
+    """Paths of libraries."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSamples:
+    """Two snapshots of a node, or why there are none."""
+
+    node: str
+    before: Snapshot | None = None
+    after: Snapshot | None = None
+    absent: str = ""

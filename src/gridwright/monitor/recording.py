@@ -1,0 +1,151 @@
+"""Recordings of what was watched: a line of JSON for each picture, which a kill cannot spoil.
+
+The first line says what was watched. Each further line is appended by one write. What a kill or a full disk
+left of a last line is passed over when the file is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gridwright.errors import environment_error, input_error
+from gridwright.messages import MessageError, decode, encode
+from gridwright.monitor.frame import Frame, frame_of
+from gridwright.monitor.libraries import WatchedLibrary
+from gridwright.monitor.readings import NodeSamples, Snapshot
+
+FORMAT = 1
+_MOST_LATE = 10
+"""Pictures that are looked back for the sample before: more than a node may be late without being away."""
+_NEW = "no sample of it before this one"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedHead:
+    """The first line of a recording."""
+
+    gridwright_top: int
+    """Version of the format."""
+    libraries: tuple[WatchedLibrary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedNode:
+    """A node in one picture: its last snapshot, or why there is none."""
+
+    node: str
+    snapshot: Snapshot | None
+    absent: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPicture:
+    """One line of a recording."""
+
+    nodes: tuple[RecordedNode, ...]
+
+
+class Recorder:
+    """Writes a recording as it goes on."""
+
+    def __init__(self, path: Path, libraries: Sequence[WatchedLibrary]) -> None:
+        """Make the file. Raises GridwrightError: INPUT where it is there, ENVIRONMENT where it cannot be."""
+        self._path = path
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except FileExistsError:
+            raise input_error(
+                f"{path} is there already, and a recording would spoil it",
+                where="--record",
+                remedy="name a file that is not there",
+            ) from None
+        except OSError as error:
+            raise self._failed(error) from error
+        self._write(encode(RecordedHead(FORMAT, tuple(libraries))))
+
+    def add(self, samples: Sequence[NodeSamples]) -> None:
+        """Append a picture. Raises GridwrightError (status ENVIRONMENT) where the disk takes no more."""
+        nodes = tuple(RecordedNode(each.node, each.after, each.absent) for each in samples)
+        self._write(encode(RecordedPicture(nodes)))
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line + b"\n")
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> Exception:
+        return environment_error(
+            f"cannot be written: {error.strerror}", where=str(self._path), remedy="name another file"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+
+class Recording:
+    """A recording that is played: its pictures by number, each read when it is shown."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it. Raises GridwrightError (INPUT) where it is none, or has fewer than two samples."""
+        try:
+            self._data = path.read_bytes()
+        except OSError as error:
+            raise input_error(
+                f"cannot be read: {error.strerror}", where=str(path), remedy="name a file of --record"
+            ) from error
+        head, *lines = self._data.splitlines(keepends=True) or [b""]
+        self._lines = [line for line in lines if line.endswith(b"\n")]
+        try:
+            self.libraries = decode(head, RecordedHead).libraries
+        except MessageError as error:
+            raise input_error(
+                "this is no recording of gridwright top", where=str(path), remedy="name a file of --record"
+            ) from error
+        if len(self._lines) < 2:
+            raise input_error(
+                "it has fewer than two samples, and rates need two", where=str(path), remedy="record longer"
+            )
+        self._path = path
+
+    def __len__(self) -> int:
+        return len(self._lines) - 1
+
+    def frame(self, number: int) -> Frame:
+        """The picture of a number from 0 on. Raises GridwrightError (INPUT) where its line is spoilt."""
+        earlier = [self._picture(line) for line in range(number, max(-1, number - _MOST_LATE), -1)]
+        samples = [_samples(each, earlier) for each in self._picture(number + 1).nodes]
+        return frame_of(samples, self.libraries)
+
+    def _picture(self, line: int) -> RecordedPicture:
+        try:
+            return decode(self._lines[line], RecordedPicture)
+        except MessageError as error:
+            raise input_error(
+                f"line {line + 2} cannot be read: {error}",
+                where=str(self._path),
+                remedy="cut the file before that line",
+            ) from error
+
+
+def _samples(now: RecordedNode, earlier: Sequence[RecordedPicture]) -> NodeSamples:
+    """A node with the last sample before this one: a node that was late is in several pictures alike."""
+    if now.snapshot is None:
+        return NodeSamples(now.node, absent=now.absent)
+    for picture in earlier:
+        then = next((each.snapshot for each in picture.nodes if each.node == now.node), None)
+        if then is not None and then.at_s != now.snapshot.at_s:
+            return NodeSamples(now.node, then, now.snapshot)
+    return NodeSamples(now.node, absent=_NEW)

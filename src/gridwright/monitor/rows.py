@@ -1,0 +1,332 @@
+"""The rows that `top` shows, made of what nodes were read to have done between two snapshots (pure).
+
+Rates are in bytes per second, times in seconds, parts from 0 to 1. None is what cannot be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.monitor.rates import Figures, figures
+from gridwright.monitor.readings import NodeSamples, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """A node that answered: its last snapshot, and what both tell together."""
+
+    name: str
+    last: Snapshot
+    seconds: float
+    """Between its snapshots."""
+    figures: Figures
+
+
+def seen(samples: Sequence[NodeSamples]) -> list[SeenNode]:
+    """The nodes that answered."""
+    return [
+        SeenNode(each.node, each.after, each.after.at_s - each.before.at_s, figures(each.before, each.after))
+        for each in samples
+        if each.before is not None and each.after is not None
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """A node. CPU time is in CPUs: seconds per second, over all CPUs of its machine."""
+
+    node: str
+    absent: str = ""
+    """Why nothing is known of it; empty where it answered."""
+    machine: str = ""
+    cpus: int = 0
+    cores: int = 0
+    user: float | None = None
+    """With nice."""
+    system: float | None = None
+    """With interrupts."""
+    iowait: float | None = None
+    steal: float | None = None
+    busy_cores: float | None = None
+    """Cores that a job holds: CPUs that run or wait for I/O, at most the physical cores."""
+    memory_bytes: float | None = None
+    memory_used_bytes: float | None = None
+    cpu_pressure: float | None = None
+    io_pressure: float | None = None
+    memory_pressure: float | None = None
+    received_bytes_per_s: float | None = None
+    sent_bytes_per_s: float | None = None
+    network_part: float | None = None
+    """Of the fullest direction of the fullest card; None where no card tells its speed."""
+    network_card: str = ""
+    sampler_part: float | None = None
+    """Of one core, that sampling took."""
+    silent: dict[str, str] = field(default_factory=dict)
+    """What of it did not answer, and why."""
+
+
+def node_rows(samples: Sequence[NodeSamples], nodes: Sequence[SeenNode]) -> list[NodeRow]:
+    """One row for each node, those that are away included."""
+    rows = {each.name: _node_row(each) for each in nodes}
+    return [rows.get(each.node) or NodeRow(node=each.node, absent=each.absent) for each in samples]
+
+
+def _node_row(node: SeenNode) -> NodeRow:
+    told = node.figures
+    modes = {
+        mode: told.rate("node_cpu_seconds_total", mode) for (mode,) in told.labels("node_cpu_seconds_total")
+    }
+    user = _sum([modes.get("user"), modes.get("nice")])
+    system = _sum([modes.get("system"), modes.get("irq"), modes.get("softirq")])
+    total, free = told.gauge("node_memory_MemTotal_bytes"), told.gauge("node_memory_MemAvailable_bytes")
+    part, card = max(_network_parts(told), default=(None, ""))
+    return NodeRow(
+        node=node.name,
+        machine=node.last.machine,
+        cpus=node.last.cpus,
+        cores=node.last.cores,
+        user=user,
+        system=system,
+        iowait=modes.get("iowait"),
+        steal=modes.get("steal"),
+        busy_cores=_busy_cores(user, system, modes.get("iowait"), node.last.cores),
+        memory_bytes=total,
+        memory_used_bytes=None if total is None or free is None else total - free,
+        cpu_pressure=_part(told.rate("node_pressure_cpu_waiting_seconds_total")),
+        io_pressure=_part(told.rate("node_pressure_io_waiting_seconds_total")),
+        memory_pressure=_part(told.rate("node_pressure_memory_waiting_seconds_total")),
+        received_bytes_per_s=_of_cards(told, "node_network_receive_bytes_total"),
+        sent_bytes_per_s=_of_cards(told, "node_network_transmit_bytes_total"),
+        network_part=part,
+        network_card=card,
+        sampler_part=node.last.cost_s / node.seconds if node.seconds > 0 else None,
+        silent=node.last.silent,
+    )
+
+
+def _busy_cores(user: float | None, system: float | None, iowait: float | None, cores: int) -> float | None:
+    """A core that waits for I/O is one that a job holds: without it a slow file system would look good.
+
+    Linux may take back iowait that it had counted (proc_stat(5)); then it has no rate, and is left out.
+    """
+    if user is None or system is None:
+        return None
+    return min(float(cores), user + system + (iowait or 0.0))
+
+
+def _network_parts(told: Figures) -> Iterator[tuple[float, str]]:
+    for (device,) in told.labels("node_network_speed_bytes"):
+        speed = told.gauge("node_network_speed_bytes", device) or 0.0
+        for way in ("receive", "transmit"):
+            rate = told.rate(f"node_network_{way}_bytes_total", device)
+            if rate is not None and speed > 0:
+                yield rate / speed, device
+
+
+def _of_cards(told: Figures, metric: str) -> float | None:
+    return _sum([told.rate(metric, *labels) for labels in told.labels(metric)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRow:
+    """A block device; nodes of one machine have the same ones, and the first of them is named."""
+
+    node: str
+    device: str
+    read_bytes_per_s: float | None
+    written_bytes_per_s: float | None
+    reads_per_s: float | None
+    writes_per_s: float | None
+    utilisation: float | None
+    """Part of the time with a request in flight: 1 is the limit of a single disk, and none for NVMe."""
+    in_flight: float | None
+    """Requests in flight on average."""
+
+
+def disk_rows(nodes: Sequence[SeenNode]) -> list[DiskRow]:
+    """One row for each disk of each machine."""
+    rows: dict[tuple[str, str], DiskRow] = {}
+    for node in nodes:
+        for (device,) in node.figures.labels("node_disk_read_bytes_total"):
+            key = node.last.machine or node.name, device
+            if key not in rows:
+                rows[key] = _disk_row(node, device)
+    return list(rows.values())
+
+
+def _disk_row(node: SeenNode, device: str) -> DiskRow:
+    def rate(name: str) -> float | None:
+        return node.figures.rate(f"node_disk_{name}_total", device)
+
+    return DiskRow(
+        node=node.name,
+        device=device,
+        read_bytes_per_s=rate("read_bytes"),
+        written_bytes_per_s=rate("written_bytes"),
+        reads_per_s=rate("reads_completed"),
+        writes_per_s=rate("writes_completed"),
+        utilisation=_part(rate("io_time_seconds")),
+        in_flight=rate("io_time_weighted_seconds"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountRow:
+    """A mount of a node; `read_bytes_per_s` and so on are what its client moved, where its kind counts it."""
+
+    node: str
+    mount_point: str
+    kernel_type: str
+    source: str
+    size_bytes: float | None
+    used_part: float | None
+    read_bytes_per_s: float | None
+    written_bytes_per_s: float | None
+    targets: int
+    silent: str = ""
+    """Why nothing is known of it; empty where it answers."""
+
+
+def mount_rows(nodes: Sequence[SeenNode]) -> list[MountRow]:
+    """One row for each mount of each node that has room, moves something, or hangs."""
+    return [row for node in nodes for row in _mounts_of(node)]
+
+
+def _mounts_of(node: SeenNode) -> Iterator[MountRow]:
+    told = node.figures
+    spaces = {labels[0]: labels for labels in told.labels("node_filesystem_size_bytes")}
+    moved = moved_by_mount(node)
+    names = {*spaces, *moved, *(name for name in node.last.silent if name.startswith("/"))}
+    for point in sorted(names):
+        labels = spaces.get(point, (point, "", ""))
+        size = told.gauge("node_filesystem_size_bytes", *labels)
+        free = told.gauge("node_filesystem_avail_bytes", *labels)
+        read, written, targets = moved.get(point, (None, None, 0))
+        yield MountRow(
+            node=node.name,
+            mount_point=point,
+            kernel_type=labels[1],
+            source=labels[2],
+            size_bytes=size,
+            used_part=1 - free / size if size and free is not None else None,
+            read_bytes_per_s=read,
+            written_bytes_per_s=written,
+            targets=targets,
+            silent=node.last.silent.get(point, ""),
+        )
+
+
+def moved_by_mount(node: SeenNode) -> dict[str, tuple[float | None, float | None, int]]:
+    """What a client read and wrote by mount point, and of how many targets; None if one has no rate."""
+    known = node.figures.labels("gridwright_mount_read_bytes_total")
+    found = {}
+    for point in {labels[0] for labels in known}:
+        targets = [labels for labels in known if labels[0] == point]
+        read, written = (
+            _whole([node.figures.rate(f"gridwright_mount_{way}_bytes_total", *labels) for labels in targets])
+            for way in ("read", "written")
+        )
+        found[point] = read, written, len(targets)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLoad:
+    """A target of a file system, as the sum of what its clients count; requests are those to its server."""
+
+    target: str
+    clients: int
+    """Nodes that have it mounted."""
+    read_bytes_per_s: float | None
+    written_bytes_per_s: float | None
+    reads_per_s: float | None
+    writes_per_s: float | None
+
+
+def target_rows(nodes: Sequence[SeenNode]) -> list[TargetLoad]:
+    """One row for each target that clients tell apart."""
+    held: dict[str, list[tuple[SeenNode, tuple[str, ...]]]] = {}
+    for node in nodes:
+        for point, target in node.figures.labels("gridwright_mount_read_bytes_total"):
+            if target != point:
+                held.setdefault(target, []).append((node, (point, target)))
+    return [_target_load(target, held[target]) for target in sorted(held)]
+
+
+def _target_load(target: str, held: Sequence[tuple[SeenNode, tuple[str, ...]]]) -> TargetLoad:
+    # A file system that a node has mounted twice has the same connections in both places.
+    clients = {node.name: (node, labels) for node, labels in reversed(held)}.values()
+
+    def total(name: str) -> float | None:
+        return _whole(
+            [node.figures.rate(f"gridwright_mount_{name}_total", *labels) for node, labels in clients]
+        )
+
+    return TargetLoad(
+        target=target,
+        clients=len(clients),
+        read_bytes_per_s=total("read_bytes"),
+        written_bytes_per_s=total("written_bytes"),
+        reads_per_s=total("reads"),
+        writes_per_s=total("writes"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLoad:
+    """A job on all nodes where it was seen. `cpus` is CPU time per second."""
+
+    job: str
+    nodes: tuple[str, ...]
+    cpus: float | None
+    memory_bytes: float
+    read_bytes_per_s: float | None
+    written_bytes_per_s: float | None
+    processes: int
+
+
+def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
+    """One row for each job, those that move most first."""
+    names = {labels[0] for node in nodes for labels in node.figures.labels("gridwright_job_processes")}
+    rows = [_job_row(job, nodes) for job in names]
+    return sorted(
+        rows, key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job)
+    )
+
+
+def _job_row(job: str, nodes: Sequence[SeenNode]) -> JobLoad:
+    on = [node for node in nodes if node.figures.gauge("gridwright_job_processes", job) is not None]
+
+    def rate(name: str) -> float | None:
+        return _whole([node.figures.rate(f"gridwright_job_{name}_total", job) for node in on])
+
+    def gauge(name: str) -> float:
+        return sum(node.figures.gauge(f"gridwright_job_{name}", job) or 0.0 for node in on)
+
+    return JobLoad(
+        job=job,
+        nodes=tuple(node.name for node in on),
+        cpus=rate("cpu_seconds"),
+        memory_bytes=gauge("resident_bytes"),
+        read_bytes_per_s=rate("read_bytes"),
+        written_bytes_per_s=rate("written_bytes"),
+        processes=int(gauge("processes")),
+    )
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None
+
+
+def _whole(values: Sequence[float | None]) -> float | None:
+    """The sum; None where a part of it is not known, which would make it too small."""
+    known = [each for each in values if each is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _part(rate: float | None) -> float | None:
+    """A time per time; clocks are read a moment apart, so that it may be a little above 1."""
+    return None if rate is None else min(1.0, rate)

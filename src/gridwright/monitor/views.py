@@ -1,0 +1,248 @@
+"""The tables of a picture, for whatever shows them: columns, and cells with what they sort by (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gridwright.monitor.frame import Frame
+from gridwright.monitor.libraries import LibraryRow, Standing
+from gridwright.monitor.rows import DiskRow, NodeRow
+from gridwright.units import format_bytes
+
+NOTHING = "-"
+"""Stands for a figure that cannot be told."""
+_WORDS = {
+    Standing.MET: "met",
+    Standing.BELOW: "below: cannot tell what binds",
+    Standing.NOT_ASKED: "less is asked for",
+    Standing.NOT_REQUIRED: "nothing is required",
+    Standing.IDLE: "idle",
+    Standing.UNKNOWN: "cannot tell",
+}
+_STYLES = {Standing.MET: "green", Standing.BELOW: "red", Standing.UNKNOWN: "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A text, and the figure that it stands for; None for words and for what cannot be told."""
+
+    text: str
+    value: float | None = None
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row; `key` is the same in each picture."""
+
+    key: str
+    cells: tuple[TableCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table: its name, columns of words, then columns of figures, then again one of words or none."""
+
+    title: str
+    words: tuple[str, ...]
+    figures: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    last: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, in order."""
+        return (*self.words, *self.figures, *((self.last,) if self.last else ()))
+
+
+def views(frame: Frame) -> list[View]:
+    """All tables, those without rows as well."""
+    return [
+        View("Libraries", ("libraries", "on"), _LIBRARY_FIGURES, _libraries(frame), "what binds"),
+        View("Nodes", ("node",), _NODE_FIGURES, tuple(map(_node, frame.nodes))),
+        View("Disks", ("disk", "of"), _DISK_FIGURES, tuple(map(_disk, filter(_works, frame.disks)))),
+        View("Mounts", ("mount", "of", "type"), _MOUNT_FIGURES, _mounts(frame)),
+        View("Targets, as their clients count", ("target",), _TARGET_FIGURES, _targets(frame)),
+        View("Jobs", ("job", "on"), _JOB_FIGURES, _jobs(frame)),
+    ]
+
+
+_LIBRARY_FIGURES = ("read MB/s", "write MB/s", "MB/s/core", "required")
+_NODE_FIGURES = (
+    *("cores", "busy", "user", "system", "iowait", "steal", "memory", "pressure c/i/m"),
+    *("in MB/s", "out MB/s", "card"),
+)
+_DISK_FIGURES = ("read MB/s", "write MB/s", "reads/s", "writes/s", "busy", "in flight")
+_MOUNT_FIGURES = ("size", "used", "read MB/s", "write MB/s", "targets")
+_TARGET_FIGURES = ("clients", "read MB/s", "write MB/s", "reads/s", "writes/s")
+_JOB_FIGURES = ("CPUs", "memory", "read MB/s", "write MB/s", "processes")
+
+
+def _libraries(frame: Frame) -> tuple[TableRow, ...]:
+    return tuple(
+        TableRow(
+            row.filesystem,
+            (
+                TableCell(", ".join(row.libraries)),
+                TableCell(row.filesystem),
+                megabytes(row.read_bytes_per_s),
+                megabytes(row.written_bytes_per_s),
+                megabytes(row.per_core),
+                megabytes(row.required_per_core),
+                TableCell(binding(row), style=_STYLES.get(row.standing, "")),
+            ),
+        )
+        for row in frame.libraries
+    )
+
+
+def binding(row: LibraryRow) -> str:
+    """What binds, or how things stand where nothing does."""
+    if not row.binds:
+        return _WORDS[row.standing]
+    return f"{_WORDS[row.standing].partition(':')[0]}: {'; '.join(row.binds)}"
+
+
+def _node(row: NodeRow) -> TableRow:
+    if row.absent:
+        nothing = [TableCell("")] * (len(_NODE_FIGURES) - 1)
+        return TableRow(row.node, (TableCell(row.node), TableCell("away", style="red"), *nothing))
+    pressure = (row.cpu_pressure, row.io_pressure, row.memory_pressure)
+    cpus = (row.busy_cores, row.user, row.system, row.iowait, row.steal)
+    return TableRow(
+        row.node,
+        (
+            TableCell(row.node),
+            figure(row.cores, 0),
+            *map(figure, cpus),
+            _share(row.memory_used_bytes, row.memory_bytes),
+            TableCell("/".join(part(each).text for each in pressure), row.io_pressure),
+            megabytes(row.received_bytes_per_s),
+            megabytes(row.sent_bytes_per_s),
+            part(row.network_part),
+        ),
+    )
+
+
+def _disk(row: DiskRow) -> TableRow:
+    return TableRow(
+        f"{row.node} {row.device}",
+        (
+            TableCell(row.device),
+            TableCell(row.node),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            figure(row.reads_per_s, 0),
+            figure(row.writes_per_s, 0),
+            part(row.utilisation),
+            figure(row.in_flight),
+        ),
+    )
+
+
+def _works(row: DiskRow) -> bool:
+    """Whether a disk did anything, or cannot be told to have done nothing."""
+    return row.utilisation is None or bool(row.reads_per_s or row.writes_per_s or row.utilisation)
+
+
+def _mounts(frame: Frame) -> tuple[TableRow, ...]:
+    return tuple(
+        TableRow(
+            f"{row.node} {row.mount_point}",
+            (
+                TableCell(row.mount_point),
+                TableCell(row.node),
+                TableCell(row.silent, style="red") if row.silent else TableCell(row.kernel_type),
+                _bytes(row.size_bytes),
+                part(row.used_part),
+                megabytes(row.read_bytes_per_s),
+                megabytes(row.written_bytes_per_s),
+                figure(row.targets or None, 0),
+            ),
+        )
+        for row in frame.mounts
+    )
+
+
+def _targets(frame: Frame) -> tuple[TableRow, ...]:
+    return tuple(
+        TableRow(
+            row.target,
+            (
+                TableCell(row.target),
+                figure(row.clients, 0),
+                megabytes(row.read_bytes_per_s),
+                megabytes(row.written_bytes_per_s),
+                figure(row.reads_per_s),
+                figure(row.writes_per_s),
+            ),
+        )
+        for row in frame.targets
+    )
+
+
+def _jobs(frame: Frame) -> tuple[TableRow, ...]:
+    return tuple(
+        TableRow(
+            row.job,
+            (
+                TableCell(row.job),
+                TableCell(", ".join(row.nodes)),
+                figure(row.cpus),
+                _bytes(row.memory_bytes),
+                megabytes(row.read_bytes_per_s),
+                megabytes(row.written_bytes_per_s),
+                figure(row.processes, 0),
+            ),
+        )
+        for row in frame.jobs
+    )
+
+
+def notes(frame: Frame) -> list[str]:
+    """What a reader has to know of the figures."""
+    found = [f"{row.node} is away: {row.absent}" for row in frame.nodes if row.absent]
+    found += [f"{row.filesystem}: {row.note}" for row in frame.libraries if row.note]
+    machines: dict[str, list[str]] = {}
+    for node in frame.nodes:
+        if not node.absent:
+            machines.setdefault(node.machine, []).append(node.node)
+    for names in machines.values():
+        if len(names) > 1:
+            found.append(f"{', '.join(names)} are of one machine: CPUs, memory and disks are the machine's")
+    return found
+
+
+def sorted_rows(view: View, column: int, tagged: Sequence[str] = ()) -> list[TableRow]:
+    """Rows by a column, the largest figure first and words by the alphabet; those that are tagged above."""
+
+    def order(row: TableRow) -> tuple[bool, bool, float, str]:
+        found = row.cells[column]
+        return row.key not in tagged, found.value is None, -(found.value or 0.0), found.text
+
+    return sorted(view.rows, key=order)
+
+
+def megabytes(rate: float | None) -> TableCell:
+    """A rate in MB/s."""
+    return figure(None if rate is None else rate / 1e6)
+
+
+def figure(value: float | None, places: int = 1) -> TableCell:
+    """A figure; three digits are enough, but for large ones."""
+    return TableCell(NOTHING if value is None else f"{value:.{0 if value >= 1000 else places}f}", value)
+
+
+def part(value: float | None) -> TableCell:
+    """A part as percent."""
+    return TableCell(NOTHING if value is None else f"{value:.0%}", value)
+
+
+def _bytes(value: float | None) -> TableCell:
+    return TableCell(NOTHING if value is None else format_bytes(value), value)
+
+
+def _share(used: float | None, total: float | None) -> TableCell:
+    known = used is not None and total is not None
+    return TableCell(f"{_bytes(used).text} of {_bytes(total).text}" if known else NOTHING, used)

@@ -1,0 +1,208 @@
+"""What is read of this node is what its processes and devices moved; what hangs is named, and no more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.messages import decode, encode
+from gridwright.monitor.frame import frame_of
+from gridwright.monitor.held_reads import HeldReads
+from gridwright.monitor.job_sources import JobSources
+from gridwright.monitor.node_sources import kernel_readings
+from gridwright.monitor.rates import rates
+from gridwright.monitor.readings import LABELS, NodeSamples, Request, Snapshot
+from gridwright.monitor.sampler import Sampler
+from tests.support.disks import run
+from tests.support.skips import root_only
+
+BLOCK, COUNT = 1 << 20, 32
+WRITER = f"""
+import mmap, os, sys
+block = mmap.mmap(-1, {BLOCK})
+block.write(os.urandom({BLOCK}))
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+for order in sys.stdin:
+    os.lseek(file, 0, os.SEEK_SET)
+    for _ in range({COUNT}):
+        os.write(file, block) if order.strip() == "write" else os.readv(file, [block])
+    print(open("/proc/self/io").read().replace(chr(10), " "), flush=True)
+"""
+"""Moves a known number of bytes past the page cache for each order, and says what Linux counted."""
+
+
+class Job:
+    """A job that moves bytes when it is told to."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def moves(self, order: str) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{order}\n")
+        self.process.stdin.flush()
+        assert "write_bytes" in self.process.stdout.readline()
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Path, str], Job]]:
+    jobs: list[Job] = []
+
+    def start(file: Path, name: str) -> Job:
+        process = subprocess.Popen(
+            # Below a shell: processes of a job have others below them.
+            ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", WRITER, str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "GRIDWRIGHT_JOB_ID": name},
+        )
+        jobs.append(Job(process))
+        return jobs[-1]
+
+    yield start
+    for each in jobs:
+        each.process.communicate(timeout=10)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[str]:
+    image = tmp_path / "disk.img"
+    image.write_bytes(b"")
+    os.truncate(image, 2 * BLOCK * COUNT)
+    device = run("losetup", "--find", "--show", image).strip()
+    yield device
+    run("losetup", "--detach", device)
+
+
+@root_only
+def test_a_job_and_its_disk_are_read_to_have_moved_what_they_moved(
+    loop: str, started: Callable[[Path, str], Job]
+) -> None:
+    job = started(Path(loop), "17_3")
+    job.moves("read")
+    sampler = Sampler()
+    before = sampler.sample()
+    job.moves("write")
+    job.moves("write")
+    job.moves("read")
+    after = sampler.sample()
+    frame = frame_of([NodeSamples("n1", before, after)])
+    (row,) = [each for each in frame.jobs if each.job == "17_3"]
+    (disk,) = [each for each in frame.disks if each.device == Path(loop).name]
+    assert row.processes == 2
+    moved = {"read": BLOCK * COUNT, "written": 2 * BLOCK * COUNT}
+    for seen, series in (
+        (row, ("gridwright_job_{}_bytes_total", "17_3")),
+        (disk, ("node_disk_{}_bytes_total", disk.device)),
+    ):
+        for way, expected in moved.items():
+            rate = getattr(seen, f"{way}_bytes_per_s")
+            # Over the time of the source itself, which is read a moment before the snapshot is complete.
+            span = _read_at(after, series[0].format(way), series[1]) - _read_at(
+                before, series[0].format(way), series[1]
+            )
+            assert rate * span == pytest.approx(expected, rel=0.03)
+
+
+def _read_at(snapshot: Snapshot, metric: str, label: str) -> float:
+    (reading,) = [each for each in snapshot.readings if each.key == (metric, label)]
+    return reading.at_s
+
+
+def test_what_processes_moved_that_have_ended_stays_with_their_job(
+    tmp_path: Path, started: Callable[[Path, str], Job]
+) -> None:
+    job = started(tmp_path / "file", "8")
+    job.moves("write")
+    sources = JobSources()
+    before = [each for each in sources.readings() if each.labels == ("8",)]
+    job.moves("write")
+    assert job.process.stdin is not None
+    (writer,) = _children(job.process.pid)
+    os.kill(writer, 9)
+    job.process.wait(10)
+    # The shell that waited for it has ended, too: nothing is told of a job that is over.
+    after = [each for each in sources.readings() if each.labels == ("8",)]
+    assert before != []
+    assert after == []
+    assert rates(before, after) == {}
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_every_reading_is_of_a_metric_that_is_declared_with_its_labels() -> None:
+    sampler = Sampler(("/tmp/anything",))
+    readings = sampler.sample().readings
+    assert {each.metric for each in readings} >= {"node_cpu_seconds_total", "node_memory_MemTotal_bytes"}
+    for each in readings:
+        assert len(each.labels) == len(LABELS[each.metric])
+    assert len({each.key for each in readings}) == len(readings)
+
+
+def test_what_cannot_be_understood_has_no_readings(tmp_path: Path) -> None:
+    (tmp_path / "proc/net").mkdir(parents=True)
+    assert list(kernel_readings(tmp_path)) == []
+    (tmp_path / "proc/stat").write_text("cpu one two\n")
+    (tmp_path / "proc/meminfo").write_text("MemTotal: many kB\nDirty 7\n")
+    (tmp_path / "proc/net/dev").write_text("eth0: 1 2\nheading without a colon\n")
+    (tmp_path / "proc/diskstats").write_text("8 0 sda 1 2\n")
+    assert list(kernel_readings(tmp_path)) == []
+
+
+def test_a_node_says_all_that_it_read_in_one_line() -> None:
+    snapshot = Sampler(("/usr",)).sample()
+    assert decode(encode(snapshot), type(snapshot)) == snapshot
+    assert snapshot.places["/usr"].mount_point.startswith("/")
+
+
+def test_a_read_that_hangs_is_named_holds_no_other_up_and_is_asked_again_when_it_answers() -> None:
+    hanging, asked = threading.Event(), []
+
+    def hang() -> str:
+        asked.append(1)
+        hanging.wait(60)
+        return "late"
+
+    reads: HeldReads[str] = HeldReads(0.2)
+    reads.keep({"dead": hang, "well": lambda: "here", "broken": _broken})
+    for _ in range(3):
+        answers, silent = reads.read()
+        assert answers == {"well": "here"}
+        assert set(silent) == {"dead", "broken"}
+        assert silent["dead"].startswith("no answer for ")
+        assert silent["broken"] == "it fails"
+    assert len(asked) == 1, "a dead mount holds one thread, however often it is read"
+    hanging.set()
+    while "dead" not in reads.read()[0]:
+        pass
+    assert reads.read() == ({"dead": "late", "well": "here"}, {"broken": "it fails"})
+    assert len(asked) == 2
+
+
+def _broken() -> str:
+    raise OSError("it fails")
+
+
+def test_the_program_ends_with_its_input_and_refuses_what_it_cannot_read() -> None:
+    program = [sys.executable, "-P", "-m", "gridwright.monitor.node_program"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(encode(Request(interval_s=60, samples=0)) + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b'{"node":')
+        process.stdin.close()
+        assert process.wait(10) == 0
+    wrong = subprocess.run(program, input=b'{"samples": "many"}\n', capture_output=True, check=False)
+    assert (wrong.returncode, wrong.stdout) == (2, b"")
+    assert b"samples" in wrong.stderr
