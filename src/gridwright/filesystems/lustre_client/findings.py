@@ -143,7 +143,8 @@ def _full(spaces: Mapping[str, Space]) -> Iterator[Finding]:
             "target-full",
             f"nearly full: {listed(words)}. A file fails when one target of its layout is full, "
             "whatever room the others have",
-            "Move large files off it: lfs find --ost TARGET -size +1G DIR, then lfs migrate; or remove files",
+            "gridwright layout rebalance moves large files off a target that is fuller than others by far; "
+            "else remove files, or move some: lfs find --ost TARGET -size +1G DIR, then lfs migrate",
         )
     scarce = [
         f"{target} ({space.inodes_free} left)"
@@ -170,7 +171,7 @@ def _unbalanced(osts: Sequence[TargetSpace]) -> Iterator[Finding]:
         f"{least.name} has {_free(least)} and {most.name} {_free(most)}: from "
         f"{100 * THRESHOLD / PARTS:.1f} % apart, new files go to the emptier targets, "
         f"which then serve most of the load. {_cost(osts)}",
-        "Stripe large files over more targets, and move some off the full one with lfs migrate",
+        "Stripe large files over more targets; gridwright layout rebalance --dry-run says which to move",
     )
 
 
