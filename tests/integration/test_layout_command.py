@@ -85,6 +85,15 @@ def test_libraries_are_shown_with_what_new_files_get_and_what_is_there(
     assert {(each["layout"], each["files"]) for each in data["classes"]} == {("1 OST", 1), ("1 OST", 2)}
 
 
+def test_a_directory_that_is_not_there_has_no_layout_that_new_files_get(
+    gridwright: Command, spec: Path
+) -> None:
+    spec.write_text(spec.read_text() + "  work: {filesystem: lustre}\n")
+    ended = gridwright("layout", "show", str(spec))
+    assert "work: what new files get is not known: No such file or directory" in ended.out
+    assert ended.out.count("layout set") == 1, "that of data alone can be set"
+
+
 def test_a_file_is_shown_with_its_components(gridwright: Command, spec: Path) -> None:
     ended = gridwright("layout", "show", str(spec), str(spec.parent / "lustre" / "data" / "one"))
     assert ended.out.splitlines()[1:] == [

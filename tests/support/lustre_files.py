@@ -15,6 +15,8 @@ class Lfs:
 
     layouts: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, int] = field(default_factory=dict)
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    """What files take, in blocks of 512 bytes, where it is less than their size."""
     targets: int = 2
     refuses: CommandOutput | None = None
     search_status: int = 0
@@ -32,7 +34,10 @@ class Lfs:
             case ["lctl", "get_param", name]:
                 return CommandOutput(0, f"{name.replace('*', 'x')}={self.targets}\n".encode(), b"")
             case ["timeout", _, "stdbuf", "-oL", "find", _, *_]:
-                rows = "".join(f"{size} {path}\n" for path, size in self.files.items())
+                rows = "".join(
+                    f"{size} {self.blocks.get(path, size // 512)} {path}\n"
+                    for path, size in self.files.items()
+                )
                 return CommandOutput(self.search_status, rows.encode(), b"")
             case [_, "-P", "-m", module, *_] if module.endswith(".scan_program"):
                 return CommandOutput(1, b"", b"No module named gridwright")

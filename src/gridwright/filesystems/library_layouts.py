@@ -27,6 +27,8 @@ class LibraryLayouts:
 
     default: FileLayout | None
     """What new files get; None where the directory has none of its own."""
+    default_unread: str | None = None
+    """Why it is not known what new files get, such as that there is no such directory."""
     files: int
     bytes: int
     classes: Sequence[LayoutClass] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.filesystems.allocation import TargetSpace
+from gridwright.filesystems.allocation import TargetSpace, candidates
 from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
 from gridwright.filesystems.placements import spread
 from gridwright.model.margins import margin_of
@@ -47,6 +47,11 @@ class Targets:
     space: tuple[TargetSpace, ...] | None = None
     """The free space of each; None where all have as much."""
 
+    @property
+    def taking_files(self) -> int:
+        """How many new files may lie on: those that are full or away take none."""
+        return self.count if self.space is None else len(candidates(self.space))
+
 
 def choose(streams: Streams, targets: Targets, at_least: int = 1, beside: str = "") -> LayoutChoice:
     """The smallest stripe counts with which one stream alone, and all together, have what they need.
@@ -63,6 +68,8 @@ def choose(streams: Streams, targets: Targets, at_least: int = 1, beside: str = 
     layout = _layout(targets, ((SMALL_FILE, 1), (LARGE_FILE, middle or ALL), (None, wide)))
     need = f"{streams.count} stream{'s'[: streams.count != 1]} of {format_rate(streams.required_bytes_per_s)}"
     on = f"{targets.count} OST{'s'[: targets.count != 1]} of {format_rate(targets.bytes_per_s)}"
+    taking = targets.taking_files
+    on += "" if taking == targets.count else f", {taking} of which take new files"
     why = "; ".join(_why(streams, targets, large, wide, beside))
     return LayoutChoice(layout, f"{need} on {on}: {why}", stated=False)
 
@@ -72,7 +79,7 @@ def _why(streams: Streams, targets: Targets, large: int | None, wide: int, besid
         yield "there is one OST"
         return
     if large is None:
-        whole = format_rate(targets.count * targets.bytes_per_s)
+        whole = format_rate(targets.taking_files * targets.bytes_per_s)
         yield f"all OSTs together ({whole}) are just enough or too slow, so no other layout meets it always"
         return
     yield f"{_stripes(large)} a large file meet{'s'[: large == 1]} that in 95 % of placements"

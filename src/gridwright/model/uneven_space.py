@@ -42,7 +42,8 @@ def uneven_findings(
                 f"{100 * most.free_part:.0f} % of {most.name}: large new files of {one} meet "
                 f"{met_in_half(streams, targets, stripes)} of {count} OSTs, and what they get in 95 % of "
                 f"placements falls from {_told(alike, whole)} to {_told(apart, whole)}",
-                "Stripe large files over more targets, and move some off the full one with lfs migrate",
+                "Stripe large files over more targets; gridwright layout rebalance --dry-run says which "
+                "to move",
             ),
         )
 

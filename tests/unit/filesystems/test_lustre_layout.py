@@ -191,6 +191,15 @@ def test_large_files_on_one_target_are_found() -> None:
     )
 
 
+def test_a_sparse_and_a_released_file_are_not_large_without_gridwright_there_either() -> None:
+    run = Lfs(
+        layouts={"/l/sparse": ONE, "/l/released": ONE},
+        files={"/l/sparse": 1024 * GIB, "/l/released": 40 * GIB},
+        blocks={"/l/sparse": 8 * GIB // 512, "/l/released": 1},
+    )
+    assert single_target_files(run, "/l", WISH) == []
+
+
 def test_a_search_that_ran_out_of_time_says_so() -> None:
     run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB}, search_status=124)
     assert "(of those found in time)" in single_target_files(run, "/l", WISH)[0].text

@@ -265,6 +265,10 @@ def test_data_on_the_metadata_server_are_left_alone_and_no_rate_is_told_of_them(
     judged = tree.judged(WISH)
     assert list(judged.all()) == []
     assert "1 on the metadata server" in judged.judged.left_text
+    tree.add("ost", lov_attribute(ONE), BIG)
+    judged = tree.judged(FileLayout((first, Component(start=2 * BIG, stripe_count=1))))
+    assert "files-laid-out-otherwise" not in {each.name for each in judged.all()}
+    assert "1 wanted on the metadata server" in judged.judged.left_text
 
 
 def test_a_sparse_file_counts_with_what_it_holds(tree: Tree) -> None:

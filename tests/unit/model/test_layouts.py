@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.allocation import TargetSpace
 from gridwright.filesystems.layout import ALL, FileLayout
 from gridwright.model.document import prediction_document
 from gridwright.model.grid import check_against_catalogue, grid_model
@@ -85,6 +86,12 @@ def test_a_stream_that_needs_more_than_one_target_has_more() -> None:
 def test_what_takes_all_targets_has_all_and_one_target_is_one() -> None:
     assert choose(Streams(64, 28 * MB), Targets(16, 113 * MB)).layout.components[-1].stripe_count == ALL
     assert parts(choose(Streams(64, 28 * MB), Targets(1, 113 * MB)).layout) == [(None, 1)]
+
+
+def test_a_full_ost_is_not_among_those_that_the_reason_counts() -> None:
+    space = tuple(TargetSpace(str(place), 0 if place == 3 else 2**39, 2**40) for place in range(16))
+    reason = choose(Streams(64, 28 * MB), Targets(16, 113 * MB, space)).reason
+    assert "on 16 OSTs of 113 MB/s, 15 of which take new files: all OSTs together (1.70 GB/s)" in reason
 
 
 def test_files_of_middle_size_are_no_wider_than_large_ones() -> None:

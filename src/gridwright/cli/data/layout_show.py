@@ -124,7 +124,7 @@ def _whose(wish: LayoutWish) -> str:
 
 
 def _is_as_wanted(found: LibraryLayouts, wish: LayoutWish | None) -> bool | None:
-    if wish is None or wish.layout is None:
+    if wish is None or wish.layout is None or found.default_unread:
         return None
     return found.default is not None and found.default.is_as(wish.layout)
 
@@ -133,6 +133,8 @@ def _wanted(found: LibraryLayouts, wish: LayoutWish | None) -> list[str]:
     if wish is None or wish.layout is None:
         return []
     says = "the spec states" if wish.stated else "the model chooses"
+    if found.default_unread:
+        return [f"  {says} {wish.layout.text}"]
     if _is_as_wanted(found, wish):
         return [f"  as {says} it"]
     return [f"  {says} {wish.layout.text}: {wish.command('set')} sets that"]
@@ -144,7 +146,9 @@ def _library(role: str, found: LibraryLayouts, wish: LayoutWish | None) -> list[
 
     part = "" if found.complete else " (of those found in time)"
     lines = [
-        f"{role}: new files get {default_in_words(found.default)}",
+        f"{role}: what new files get is not known: {found.default_unread}"
+        if found.default_unread
+        else f"{role}: new files get {default_in_words(found.default)}",
         *_wanted(found, wish),
         f"  {found.files} files, {format_bytes(found.bytes)}{part}",
     ]

@@ -143,7 +143,8 @@ def _full(spaces: Mapping[str, Space]) -> Iterator[Finding]:
             "target-full",
             f"nearly full: {listed(words)}. A file fails when one target of its layout is full, "
             "whatever room the others have",
-            "Remove files; gridwright layout rebalance moves large ones from targets fuller than all",
+            "gridwright layout rebalance moves large files off a target that is fuller than others by far; "
+            "else remove files, or move some: lfs find --ost TARGET -size +1G DIR, then lfs migrate",
         )
     scarce = [
         f"{target} ({space.inodes_free} left)"

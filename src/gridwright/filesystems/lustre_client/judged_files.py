@@ -98,6 +98,9 @@ def judge(
             judged.left["on the metadata server"] += 1
             continue
         should = wanted.component_at(size // 2) if wanted else None
+        if should is not None and should.on_metadata_server:
+            judged.left["wanted on the metadata server"] += 1
+            continue
         judged.files.append(
             JudgedFile(
                 each,

@@ -10,7 +10,7 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.library_layouts import LayoutClass, LibraryLayouts
-from gridwright.filesystems.lustre_client.attribute import ATTRIBUTES
+from gridwright.filesystems.lustre_client.attribute import ATTRIBUTES, Scanned
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan
 from gridwright.messages import MessageError, decode
 
@@ -54,6 +54,7 @@ def library_layouts(
     ]
     return LibraryLayouts(
         default=found.default.layout if found.default else None,
+        default_unread=None if found.default else _why_unread(directory, scanned),
         files=scanned.files.files,
         bytes=scanned.files.bytes,
         classes=classes,
@@ -65,6 +66,12 @@ def library_layouts(
         metadata_server_bytes=scanned.metadata_server_bytes,
         complete=scanned.complete,
     )
+
+
+def _why_unread(directory: str, scanned: Scanned) -> str | None:
+    if scanned.hanging:
+        return f"{scanned.hanging[0]} hangs"
+    return next((each.reason for each in scanned.unread_named if each.path == directory), None)
 
 
 def short_in_words(short: str) -> str:

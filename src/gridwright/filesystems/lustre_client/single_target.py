@@ -19,6 +19,8 @@ SECONDS = 3.0
 MOST_LAYOUTS = 16
 """Layouts looked at, of the largest files found: each takes a call to the metadata server."""
 _TIMED_OUT = 124
+_BLOCK = 512
+"""What %b of find counts in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class LargeFile:
 
     path: str
     size_bytes: int
+    """What of it takes room."""
     targets: int
     """-1 is all."""
 
@@ -100,13 +103,15 @@ def _large_files(
         "-size",
         f"+{large_bytes // 1024 - 1}k",
         "-printf",
-        "%s %p\\n",
+        "%s %b %p\\n",
     ]
     answer = run(command, timeout_s=seconds + 5)
     found = []
     for line in answer.stdout.decode(errors="surrogateescape").splitlines():
-        row = re.fullmatch(r"([0-9]{1,20}) (/.*)", line)
-        if row and int(row[1]) >= large_bytes:
-            found.append((row[2], int(row[1])))
+        row = re.fullmatch(r"([0-9]{1,20}) ([0-9]{1,20}) (/.*)", line)
+        # Holes take no room, and a released file nearly none: its bytes are in the archive.
+        size = min(int(row[1]), int(row[2]) * _BLOCK) if row else 0
+        if row and size >= large_bytes:
+            found.append((row[3], size))
     found.sort(key=lambda each: -each[1])
     return found, answer.status != _TIMED_OUT
