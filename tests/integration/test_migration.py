@@ -89,15 +89,16 @@ def test_a_tree_moves_through_kills(disks: tuple[Path, Path]) -> None:
     before = untouched(source)
     killed = 0
     for count in (1, 9, 25):
-        with subprocess.Popen(migrating(source, library, "--bandwidth", "4MB/s")) as process:
+        with subprocess.Popen(migrating(source, library, "--bandwidth", "500kB/s")) as process:
             order_after(process, library, count, signal.SIGKILL)
             killed += process.returncode == -signal.SIGKILL
     assert killed == 3
     with subprocess.Popen(
-        migrating(source, library, "--bandwidth", "4MB/s"), stderr=subprocess.PIPE
+        migrating(source, library, "--bandwidth", "500kB/s"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         order_after(process, library, 40, signal.SIGTERM)
-        assert process.returncode not in (0, 1)
+        said = process.stdout.read() if process.stdout else b""
+        assert process.returncode not in (0, 1), said.decode()
     assert parts(library) == []
     done = ended(source, library, "--verify")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.repository.content import Torn
 from gridwright.repository.migration import copying
+from gridwright.repository.migration.journal import MigrationJournal
 from gridwright.repository.migration.migrate import MigrationOptions
 from gridwright.repository.migration.session import MigrationPlaces, migrate
 from gridwright.repository.migration.workers import Bandwidth
@@ -149,6 +150,24 @@ def test_nothing_vanishes_without_the_option(source: Path, library: Path) -> Non
     (source / "rows").unlink()
     moved(source, library)
     assert (library / "rows").exists()
+
+
+def test_a_directory_that_a_killed_run_made_is_of_the_migration(
+    source: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source / "day").mkdir()
+
+    def killed(_self: MigrationJournal, _row: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(MigrationJournal, "end", killed)
+        moved(source, library)
+    assert (library / "day").is_dir()
+    moved(source, library)
+    (source / "day").rmdir()
+    moved(source, library, cut_over=True)
+    assert not (library / "day").exists()
 
 
 def test_a_dry_run_makes_nothing(source: Path, library: Path) -> None:

@@ -37,7 +37,7 @@ class Copier:
     ) -> None:
         """Open both sides. Raises OSError.
 
-        `pass_by` is told of bytes before they are written, and waits or raises MigrationStopped. `ask` is
+        `pass_by` is told of bytes before they are written; it waits, or raises MigrationStopped. `ask` is
         told of each path before the source is asked for anything, and of an empty one after that.
         """
         self.source = PathsBelow(source)

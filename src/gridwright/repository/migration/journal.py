@@ -206,7 +206,9 @@ class MigrationJournal:
             self._database.executemany(statement, values)
             self._database.execute("COMMIT")
         except BaseException:
-            self._database.execute("ROLLBACK")
+            # An order to stop may come when it has just been committed.
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
             raise
 
 

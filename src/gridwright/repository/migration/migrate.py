@@ -116,7 +116,12 @@ class Migration:
             for each, decision, row, _ in decided:
                 self._count(each, decision, row)
             return
-        making = [(each, row) for each, decision, row, _ in decided if decision is MigrationDecision.COPY]
+        making = [
+            (each, row)
+            for each, decision, row, is_there in decided
+            if decision is MigrationDecision.COPY
+            or (decision is MigrationDecision.DIRECTORY and not is_there)
+        ]
         self._journal.begin([begun(each.path, each, row) for each, row in making])
         for each, decision, row, is_there in decided:
             self._act(each, decision, row, is_there=is_there)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -58,9 +59,9 @@ def migrate(
             migration.run()
             if options.dry_run:
                 _estimate(places, report, workers, migration.sample)
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         raise environment_error(
-            f"the library cannot be worked on: {error.strerror}", where=str(places.library)
+            f"the library cannot be worked on: {error}", where=str(places.library)
         ) from error
     finally:
         os.close(source)
