@@ -45,11 +45,16 @@ def main() -> int:
 
 
 def _hand_over(request: Request, lines: int) -> int:
-    """Copy as many lines as are asked for, or until the input ends; the exit status."""
+    """Copy as many lines as are asked for, or until the input ends or nobody reads; the exit status."""
     forever, count = request.samples == 0, 0
+    waiting = select.poll()
+    waiting.register(lines, select.POLLIN)
+    # Without events, it is told when the other end is closed (poll(2)).
+    waiting.register(1, 0)
+    if forever:
+        waiting.register(0, select.POLLIN)
     while forever or count < request.samples:
-        ready, _, _ = select.select([lines, *([0] if forever else [])], [], [])
-        if 0 in ready:
+        if {0, 1} & {fd for fd, _ in waiting.poll()}:
             return 0
         chunk = os.read(lines, _CHUNK)
         if not chunk:
@@ -73,9 +78,17 @@ def _sample(request: Request, to: int) -> NoReturn:
             if taken == request.samples:
                 break
             due = max(due + request.interval_s, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
+            if _nobody_reads(to, until=due):
+                break
     finally:
         os._exit(0)
+
+
+def _nobody_reads(pipe: int, *, until: float) -> bool:
+    """Wait until a time; whether the other end of a pipe was closed before that."""
+    waiting = select.poll()
+    waiting.register(pipe, 0)
+    return bool(waiting.poll(max(0.0, until - time.monotonic()) * 1000))
 
 
 def _write(to: int, data: bytes) -> None:

@@ -35,7 +35,7 @@ class RecordedHead:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedNode:
+class NodeInPicture:
     """A node in one picture: its last snapshot, or why there is none."""
 
     node: str
@@ -47,7 +47,7 @@ class RecordedNode:
 class RecordedPicture:
     """One line of a recording."""
 
-    nodes: tuple[RecordedNode, ...]
+    nodes: tuple[NodeInPicture, ...]
 
 
 class Recorder:
@@ -70,7 +70,7 @@ class Recorder:
 
     def add(self, samples: Sequence[NodeSamples]) -> None:
         """Append a picture. Raises GridwrightError (status ENVIRONMENT) where the disk takes no more."""
-        nodes = tuple(RecordedNode(each.node, each.after, each.absent) for each in samples)
+        nodes = tuple(NodeInPicture(each.node, each.after, each.absent) for each in samples)
         self._write(encode(RecordedPicture(nodes)))
 
     def _write(self, line: bytes) -> None:
@@ -140,7 +140,7 @@ class Recording:
             ) from error
 
 
-def _samples(now: RecordedNode, earlier: Sequence[RecordedPicture]) -> NodeSamples:
+def _samples(now: NodeInPicture, earlier: Sequence[RecordedPicture]) -> NodeSamples:
     """A node with the last sample before this one: a node that was late is in several pictures alike."""
     if now.snapshot is None:
         return NodeSamples(now.node, absent=now.absent)

@@ -19,6 +19,7 @@ from gridwright.monitor.node_sources import kernel_readings
 from gridwright.monitor.rates import rates
 from gridwright.monitor.readings import LABELS, NodeSamples, Request, Snapshot
 from gridwright.monitor.sampler import Sampler
+from tests.support.command import wait_until
 from tests.support.disks import run
 from tests.support.skips import root_only
 
@@ -203,6 +204,21 @@ def test_the_program_ends_with_its_input_and_refuses_what_it_cannot_read() -> No
         assert process.stdout.readline().startswith(b'{"node":')
         process.stdin.close()
         assert process.wait(10) == 0
+    asked = encode(Request(interval_s=3600, samples=2)) + b"\n"
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(asked)
+        process.stdin.close()
+        assert process.stdout.readline().startswith(b'{"node":')
+        (sampler,) = _children(process.pid)
+        # Whoever asked is killed: neither of the two samples for another hour.
+        process.stdout.close()
+        assert process.wait(10) == 0
+        wait_until(
+            lambda: None if Path(f"/proc/{sampler}").exists() else True,
+            seconds=10, what="the end of the sampler", last=lambda: sampler,
+        )  # fmt: skip
     wrong = subprocess.run(program, input=b'{"samples": "many"}\n', capture_output=True, check=False)
     assert (wrong.returncode, wrong.stdout) == (2, b"")
     assert b"samples" in wrong.stderr
