@@ -219,3 +219,9 @@ def test_jobs_beyond_a_hundred_are_one_row_with_exact_sums() -> None:
     unknown = frame_of([node(counted=counted, gauges=gauges, before=cleared)]).jobs[-1]
     assert unknown.read_bytes_per_s is None, "a sum without a part of it would be too small"
     assert unknown.written_bytes_per_s is not None
+
+
+def test_a_client_that_could_not_be_asked_is_told_with_the_reason() -> None:
+    found = row(node(user=2.0, places=SERVED, silent={"/grid": "statistics are told to root only"}))
+    assert found.standing is Standing.UNKNOWN
+    assert found.note == "/grid of n1: statistics are told to root only"
