@@ -68,7 +68,8 @@ class HeldReads(Generic[T]):
             source.asked_s = None
             del waited[name]
             if isinstance(answer, Exception):
-                silent[name] = str(answer) or type(answer).__name__
+                # A GridwrightError says below its first line what to do.
+                silent[name] = str(answer).partition("\n")[0] or type(answer).__name__
             else:
                 answers[name] = answer
         now = time.monotonic()

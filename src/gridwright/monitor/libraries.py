@@ -152,8 +152,14 @@ def _delivered(
                 written[key] = node.figures.rate("node_disk_written_bytes_total", place.device)
                 notes.add(f"all that disk {place.device} moves")
             else:
-                return None, None, f"clients of {place.kernel_type or 'what is mounted there'} count nothing"
+                return None, None, _why_untold(node, place)
     return _total(read), _total(written), ", ".join(sorted(notes))
+
+
+def _why_untold(node: SeenNode, place: MountedPlace) -> str:
+    if why := node.last.silent.get(place.mount_point):
+        return f"{place.mount_point} of {node.name}: {why}"
+    return f"clients of {place.kernel_type or 'what is mounted there'} count nothing"
 
 
 def _total(moved: dict[tuple[str, ...], float | None]) -> float | None:

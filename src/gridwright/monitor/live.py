@@ -153,13 +153,16 @@ class TopApp(App[None]):
         self.exit()
 
     def _tick(self) -> None:
+        if self.paused and isinstance(self._pictures, Player):
+            return
         try:
-            found = self._pictures.next() if not self.paused else None
+            # While it is paused, too: samplers are to be read, and what is recorded goes on.
+            found = self._pictures.next()
         except GridwrightError as error:
             self.failure = error
             self.exit()
             return
-        if found is not None:
+        if found is not None and not self.paused:
             self._take(found)
         elif self._frame is None:
             self.query_one("#head", Static).update("gridwright top: samplers start")

@@ -286,12 +286,28 @@ class JobLoad:
     processes: int
 
 
+MOST_JOBS = 100
+"""Jobs with a row of their own: nobody reads ten thousand."""
+
+
 def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
-    """One row for each job, those that move most first."""
+    """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others."""
     names = {labels[0] for node in nodes for labels in node.figures.labels("gridwright_job_processes")}
     rows = [_job_row(job, nodes) for job in names]
-    return sorted(
-        rows, key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job)
+    rows.sort(key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job))
+    others = rows[MOST_JOBS:]
+    return [*rows[:MOST_JOBS], *([_sum_of(others)] if others else [])]
+
+
+def _sum_of(jobs: Sequence[JobLoad]) -> JobLoad:
+    return JobLoad(
+        job=f"{len(jobs)} others",
+        nodes=tuple(dict.fromkeys(node for job in jobs for node in job.nodes)),
+        cpus=_whole([job.cpus for job in jobs]),
+        memory_bytes=sum(job.memory_bytes for job in jobs),
+        read_bytes_per_s=_whole([job.read_bytes_per_s for job in jobs]),
+        written_bytes_per_s=_whole([job.written_bytes_per_s for job in jobs]),
+        processes=sum(job.processes for job in jobs),
     )
 
 

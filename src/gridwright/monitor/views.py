@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.libraries import LibraryRow, Standing
 from gridwright.monitor.rows import DiskRow, NodeRow
+from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
 
 NOTHING = "-"
@@ -188,7 +189,7 @@ def _jobs(frame: Frame) -> tuple[TableRow, ...]:
             row.job,
             (
                 TableCell(row.job),
-                TableCell(", ".join(row.nodes)),
+                TableCell(fold_hosts(row.nodes)),
                 figure(row.cpus),
                 _bytes(row.memory_bytes),
                 megabytes(row.read_bytes_per_s),

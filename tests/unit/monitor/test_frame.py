@@ -197,3 +197,31 @@ def test_all_nodes_away_are_an_empty_picture() -> None:
     assert frame.libraries[0].standing is Standing.UNKNOWN
     assert frame.document()["nodes"][0]["absent"] == "no route"
     assert "n1 is away: no route" in frame_text(frame)
+
+
+def test_jobs_beyond_a_hundred_are_one_row_with_exact_sums() -> None:
+    counted: Counted = {}
+    gauges: Counted = {}
+    for number in range(250):
+        job = f"{number:03}"
+        counted[("gridwright_job_read_bytes_total", job)] = float(number * 1000)
+        counted[("gridwright_job_written_bytes_total", job)] = 500.0
+        counted[("gridwright_job_cpu_seconds_total", job)] = 0.25
+        gauges |= {("gridwright_job_processes", job): 2, ("gridwright_job_resident_bytes", job): 10.0}
+    jobs = frame_of([node(counted=counted, gauges=gauges)]).jobs
+    assert len(jobs) == 101
+    assert [row.job for row in jobs[:2]] == ["249", "248"]
+    assert jobs[-1].job == "150 others"
+    assert sum(row.read_bytes_per_s or 0 for row in jobs) == pytest.approx(sum(range(250)) * 1000)
+    assert (jobs[-1].processes, jobs[-1].memory_bytes) == (300, 1500.0)
+    assert jobs[-1].cpus == pytest.approx(150 * 0.25)
+    cleared: Counted = {("gridwright_job_read_bytes_total", "007"): 9e12}
+    unknown = frame_of([node(counted=counted, gauges=gauges, before=cleared)]).jobs[-1]
+    assert unknown.read_bytes_per_s is None, "a sum without a part of it would be too small"
+    assert unknown.written_bytes_per_s is not None
+
+
+def test_a_client_that_could_not_be_asked_is_told_with_the_reason() -> None:
+    found = row(node(user=2.0, places=SERVED, silent={"/grid": "statistics are told to root only"}))
+    assert found.standing is Standing.UNKNOWN
+    assert found.note == "/grid of n1: statistics are told to root only"

@@ -107,6 +107,37 @@ def test_a_recording_goes_on_back_by_minutes_and_stays_where_it_is_paused(tmp_pa
     watched(app, look)
 
 
+class Counting:
+    """Pictures of a node that goes on."""
+
+    state = ""
+    second = 0
+
+    def next(self) -> Frame | None:
+        self.second += 1
+        return frame_of([NodeSamples("n1", snapshot(self.second), snapshot(self.second + 1))])
+
+
+def test_what_is_watched_goes_on_while_the_picture_stands() -> None:
+    pictures = Counting()
+    app = TopApp(pictures, 0.01)
+
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.press("p")
+        shown, taken = heading(app), pictures.second
+        while pictures.second < taken + 5:
+            await pilot.pause(0.01)
+        assert heading(app) == shown
+        assert "paused" in shown
+        await pilot.press("left", "tab")
+        assert heading(app) == shown, "nothing watched goes back"
+        await pilot.press("p")
+        while heading(app) == shown.replace(" · paused", ""):
+            await pilot.pause(0.01)
+
+    watched(app, look)
+
+
 def test_what_was_recorded_is_what_was_shown(tmp_path: Path) -> None:
     played = Recording(recording(tmp_path / "one", 3))
     shown = frame_of(

@@ -191,7 +191,7 @@ def test_a_read_that_hangs_is_named_holds_no_other_up_and_is_asked_again_when_it
 
 
 def _broken() -> str:
-    raise OSError("it fails")
+    raise OSError("it fails\n  and what to do")
 
 
 def test_the_program_ends_with_its_input_and_refuses_what_it_cannot_read() -> None:
