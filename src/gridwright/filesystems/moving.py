@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, Protocol
 
-from gridwright.filesystems.layout import ALL, FileLayout
+from gridwright.filesystems.layout import ALL, Component, FileLayout
 
 MoveState = Literal["moved", "busy", "gone", "failed"]
 """busy: somebody has the file open, or opened it meanwhile; it stays as it was, as it does if it failed."""
@@ -117,11 +117,23 @@ def misplaced_bytes(file: LaidOutFile, wanted: FileLayout, targets: int) -> int:
         has, should = file.layout.component_at(start), wanted.component_at(start)
         same_pool = should.pool is None or has.pool == should.pool
         same_server = has.on_metadata_server == should.on_metadata_server
-        width = counted(should.stripe_count, targets)
-        on_others = not should.on_metadata_server and counted(has.targets, targets) != width
+        on_others = not should.on_metadata_server and not _is_as_wide(has.targets, should, targets)
         if not same_pool or not same_server or on_others:
             wrong += end - start
     return wrong
+
+
+def _is_as_wide(has: int, should: Component, targets: int) -> bool:
+    """Whether a file lies over as many targets as it should; nearly all of them are all.
+
+    A target that is full, away or new when a file is made has none of it, and a move would not change that
+    while it is full. Lustre itself may lack a quarter of a directory's stripes without calling them too few
+    (min_stripe_count in lustre/lod/lod_qos.c). How many targets a pool has is not known here.
+    """
+    if should.stripe_count == ALL and should.pool is not None:
+        return True
+    width, lies = counted(should.stripe_count, targets), counted(has, targets)
+    return lies == width or (width == targets and lies >= width - width // 4)
 
 
 def counted(stripes: int, targets: int) -> int:

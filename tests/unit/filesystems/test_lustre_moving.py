@@ -37,6 +37,11 @@ def laid_out(size: int, *osts: int) -> LaidOutFile:
     return LaidOutFile("/f", size, FileLayout((Component(stripe_count=len(osts), osts=osts),)))
 
 
+def in_pool(size: int, pool: str, *osts: int) -> LaidOutFile:
+    part = Component(stripe_count=len(osts), osts=osts, pool=pool)
+    return LaidOutFile("/f", size, FileLayout((part,)))
+
+
 @pytest.mark.parametrize(
     ("file", "wanted", "misplaced"),
     [
@@ -49,6 +54,14 @@ def laid_out(size: int, *osts: int) -> LaidOutFile:
         (laid_out(GIB, *range(8)), plain(32), 0),
         (laid_out(GIB, 1, 1, 1, 1), plain(4), GIB),
         (laid_out(GIB, 1, 2), plain(2, pool="flash"), GIB),
+        # A full OST has no part of what is made meanwhile: moved again, it would lie as it does.
+        (laid_out(GIB, *range(7)), plain(-1), 0),
+        (laid_out(GIB, *range(6)), plain(8), 0),
+        (laid_out(GIB, *range(5)), plain(-1), GIB),
+        (laid_out(GIB, *range(3)), plain(4), GIB),
+        # All of a pool are fewer than all.
+        (in_pool(GIB, "flash", 1, 2), plain(-1, pool="flash"), 0),
+        (in_pool(GIB, "disk", 1, 2), plain(-1, pool="flash"), GIB),
         (laid_out(0, 1), plain(4), 0),
     ],
 )
