@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from gridwright.commands import CommandStopped
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.filesystems.allocation import PARTS, THRESHOLD
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.layout_text import layout_options
@@ -32,7 +33,7 @@ SPARE_S = 60.0
 """Time for a file beside that for its bytes: opening, objects on all targets, the swap."""
 SLACK = 4.0
 """By how much a file may take longer than its bytes do at the rate that was asked for."""
-UNEVEN = 0.17
+UNEVEN = THRESHOLD / PARTS
 """By how much of its size a target is fuller before files are taken from it (qos_threshold_rr of the MDS)."""
 _BUSY, _GONE, _USAGE = 16, 2, (4, 22)
 """EBUSY and ENOENT; lfs ends with 4 where it does not know an option (recorded with 2.17)."""

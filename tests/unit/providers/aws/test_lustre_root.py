@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ LCTL = """#!/bin/sh
 cd "$PARAMETERS" || exit 1
 case $1 in
   list_param) ls | while read -r each; do case $each in $2) echo "$each" ;; esac; done ;;
-  get_param) for each in $3; do cat "$each" && echo; done ;;
+  get_param)
+    if [ "$2" = -n ]; then for each in $3; do cat "$each" && echo; done
+    else for each in $2; do echo "$each=$(cat "$each")"; done; fi ;;
   set_param)
     name=${2%%=*}
     [ -w "$name" ] || exit 1
@@ -47,7 +50,13 @@ def unsquashed(value: str = "none") -> str:
     return LUSTRE.replace("    path: /shared\n", f"    path: /shared\n    root_squash: {value}\n")
 
 
-def run(told: list[dict[str, str]], directory: Path, parameters: tuple[str, ...], *words: str) -> int:
+def run(
+    told: list[dict[str, str]],
+    directory: Path,
+    parameters: tuple[str, ...],
+    *words: str,
+    rows: Sequence[Mapping[str, object]] = (),
+) -> int:
     """Run the program of a server, with an lctl that knows these parameters; its exit status."""
     there = directory / "parameters"
     there.mkdir(exist_ok=True)
@@ -58,7 +67,7 @@ def run(told: list[dict[str, str]], directory: Path, parameters: tuple[str, ...]
     lctl.chmod(0o755)
     template = (ROLE / "templates" / "lustre-server.sh.j2").read_text()
     text = Environment(trim_blocks=True, autoescape=False).from_string(template)  # noqa: S701 - a shell script
-    program = text.render(base_rows={"lustre-server": []}, lustre_server_root_squash=told)
+    program = text.render(base_rows={"lustre-server": rows}, lustre_server_root_squash=told)
     paths = {"PATH": f"{directory}:/usr/bin:/bin", "PARAMETERS": str(there)}
     return subprocess.run(
         ["/bin/sh", "-c", program, "server", *words], env=paths, check=False, timeout=30
@@ -138,3 +147,20 @@ def test_units_of_a_server_are_such_as_systemd_takes(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "RemainAfterExit" not in (ROLE / "templates/gridwright-lustre-server.service.j2").read_text()
+
+
+def test_parameters_of_a_target_that_was_mounted_anew_are_set_again(tmp_path: Path) -> None:
+    """Lustre keeps none of them over a remount; the timer runs the program each minute."""
+    cache, threads = "obdfilter.shared-OST0000.readcache_max_filesize", "ost.OSS.ost_io.threads_max"
+    rows = [
+        {"key": "obdfilter.shared-OST*.readcache_max_filesize", "wanted": 1048576},
+        {"key": threads, "wanted": 256, "compare": "at-least"},
+    ]
+    there = tmp_path / "parameters"
+    there.mkdir()
+    for value, left in (("18446744073709551615", "512"), ("0", "64")):
+        (there / cache).write_text(value)
+        (there / threads).write_text(left)
+        assert run([], tmp_path, (), "again", rows=rows) == 0
+        assert (there / cache).read_text() == "1048576"
+        assert (there / threads).read_text() == ("512" if left == "512" else "256")
