@@ -143,3 +143,14 @@ def test_a_dry_run_of_verify_asks_nothing_and_counts_all(spec: Path, gridwright:
         known.set_fact("rate verify", '{"files_per_s": 0.5, "bytes_per_s": 1e9}')
     timed = gridwright("repo", "verify", "archive", "--grid", spec, "--dry-run", "--json").json
     assert (plan["at_least_s"], timed["at_least_s"]) == (None, 4.0)
+
+
+def test_a_full_restore_is_foretold_by_the_best_rate_so_far(spec: Path, gridwright: Command) -> None:
+    gridwright("repo", "export", "archive", "--grid", spec)
+    first = gridwright("repo", "status", spec)
+    assert "how fast bytes come is not known yet" in " ".join(first.out.split())
+    with contextlib.closing(Known(spec.parent / "data")) as known:
+        known.set_fact("rate import --contents", '{"files_per_s": 1.0, "bytes_per_s": 0.25}')
+    timed = gridwright("repo", "status", spec, "--json").json["repositories"][0]
+    assert timed["restore_s"] == 16.0
+    assert timed["restore_bound_by"].startswith("the best rate of this repository")

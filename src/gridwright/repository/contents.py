@@ -27,6 +27,7 @@ from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 from gridwright.units import format_bytes
 
+CONTENTS = "import --contents"
 MOST_AT_ONCE = 64
 MOST_FAILURES = 10
 RESTORE_DAYS = 7
@@ -48,7 +49,7 @@ def import_contents(
     opened: OpenRepository, options: ContentOptions, progress: Progress = lambda _bytes: None
 ) -> RepositoryReport:
     """Bring contents. Raises GridwrightError before anything is fetched where there is no room for all."""
-    report = RepositoryReport(opened.settings.name, "import --contents", options.dry_run)
+    report = RepositoryReport(opened.settings.name, CONTENTS, options.dry_run)
     begun = time.time()
     count, size = _wanted(opened, options)
     check_room(opened, size)

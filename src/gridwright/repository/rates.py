@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.forecast import TransferLimit
+
+if TYPE_CHECKING:
+    from gridwright.repository.known import Known
+    from gridwright.repository.settings import OpenRepository, RepositoryReport
 
 _SHORTEST_S = 0.5
 """Less says how long a command takes to begin, and nothing of a rate."""
@@ -15,7 +19,7 @@ def note_rate(opened: OpenRepository, report: RepositoryReport) -> None:
     """Keep the best rates of a verb, in files and bytes per second, of what a command has done."""
     if report.is_dry_run or report.seconds < _SHORTEST_S:
         return
-    best = _best(opened, report.verb)
+    best = _best(opened.known, report.verb)
     count, size = _total(report)
     best["files_per_s"] = max(best.get("files_per_s", 0.0), count / report.seconds)
     best["bytes_per_s"] = max(best.get("bytes_per_s", 0.0), size / report.seconds)
@@ -24,7 +28,7 @@ def note_rate(opened: OpenRepository, report: RepositoryReport) -> None:
 
 def estimate(opened: OpenRepository, report: RepositoryReport) -> None:
     """Say in a dry run how long it would take at least, at the best rates so far; None without any."""
-    best, (count, size) = _best(opened, report.verb), _total(report)
+    best, (count, size) = _best(opened.known, report.verb), _total(report)
     if not count:
         report.at_least_s = 0.0
     elif best.get("files_per_s"):
@@ -32,9 +36,15 @@ def estimate(opened: OpenRepository, report: RepositoryReport) -> None:
         report.at_least_s = max(count / best["files_per_s"], by_bytes)
 
 
-def _best(opened: OpenRepository, verb: str) -> dict[str, float]:
+def best_limits(known: Known, verb: str) -> list[TransferLimit]:
+    """What a verb carried at best so far, as a limit of a forecast; empty where nothing was timed."""
+    rate = _best(known, verb).get("bytes_per_s", 0.0)
+    return [TransferLimit("the best rate of this repository so far", rate)] if rate > 0 else []
+
+
+def _best(known: Known, verb: str) -> dict[str, float]:
     try:
-        found: Any = json.loads(opened.known.fact(f"rate {verb}") or "{}")
+        found: Any = json.loads(known.fact(f"rate {verb}") or "{}")
         return {str(name): float(value) for name, value in found.items()}
     except (ValueError, AttributeError, TypeError):
         return {}

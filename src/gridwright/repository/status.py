@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 from gridwright.errors import Finding
 from gridwright.repository.below import at
+from gridwright.repository.contents import CONTENTS
 from gridwright.repository.forecast import TransferLimit, restore_forecast
+from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -135,6 +137,8 @@ def foresee_restore(status: Restorable, back: Sequence[TransferLimit]) -> None:
     """Fill in what a full restore takes, as `predict --repository` has it."""
     found = restore_forecast(status.object_bytes, status.objects, back)
     status.restore_s, status.restore_bound_by = found.seconds, found.bound_by
+    if not back:
+        status.restore_bound_by += "; how fast bytes come is not known yet"
     status.restore_requests = sum((found.requests or {}).values())
     status.restore_usd = found.requests_usd or 0.0
 
@@ -142,7 +146,7 @@ def foresee_restore(status: Restorable, back: Sequence[TransferLimit]) -> None:
 def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()) -> RepositoryStatus:
     """Look at both sides: one scan of the files, one listing of the bucket. Raises GridwrightError.
 
-    `back` limits a transfer from the store to the files; without it the store alone does.
+    `back` limits a transfer from the store to the files; so does the best rate so far.
     """
     settings, known = opened.settings, opened.known
     status = RepositoryStatus(
@@ -159,7 +163,7 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
     status.names_only, status.names_only_bytes = known.count("is_name_only <> 0")
     _count_objects(opened, status)
-    foresee_restore(status, back)
+    foresee_restore(status, [*back, *best_limits(known, CONTENTS)])
     exported = known.fact("exported")
     if exported:
         status.last_export = float(exported)
