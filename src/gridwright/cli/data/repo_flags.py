@@ -48,6 +48,17 @@ def _rate(reader: Reader, flag: str, text: str) -> float | None:
     return rate
 
 
+HsmArchive = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=32,
+        help="With --directory: the archive of Lustre's HSM that it is, on a Lustre of one's own.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFlags:
     """Files and a bucket that no grid spec names, and how a bucket is reached."""
@@ -58,15 +69,7 @@ class StoreFlags:
     bucket: Annotated[
         str | None, typer.Option(metavar="URL", help="Its bucket, with --directory: s3://bucket/prefix.")
     ] = None
-    hsm_archive: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=32,
-            help="With --directory: the archive of Lustre's HSM that it is, on a Lustre of one's own.",
-        ),
-    ] = None
+    hsm_archive: HsmArchive = None
     endpoint: Annotated[
         str | None,
         typer.Option(metavar="URL", help="The store, if it is not AWS's own or that of AWS_ENDPOINT_URL."),
@@ -247,9 +250,8 @@ def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
             remedy="write --directory DIR --bucket s3://bucket/prefix, or neither with a grid spec",
         )
     location = BucketLocation.parse(flags.bucket)
-    url = f"s3://{location.bucket}" + (f"/{location.prefix}" if location.prefix else "")
     return RepositorySettings(
-        name or location.bucket, flags.directory.absolute(), url, archive_id=flags.hsm_archive
+        name or location.bucket, flags.directory.absolute(), location.url, archive_id=flags.hsm_archive
     )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.data.repo_flags import HsmArchive
 from gridwright.cli.data.repo_of_grid import one_of_grid
 from gridwright.cli.flags import Reads, read_flags
 from gridwright.cli.grid_file import GridFile
@@ -40,15 +41,7 @@ class ServeFlags:
             help="With --directory, on a Lustre of one's own: its bucket, s3://bucket/prefix.",
         ),
     ] = None
-    hsm_archive: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=32,
-            help="With --directory: the archive of Lustre's HSM that it is, on a Lustre of one's own.",
-        ),
-    ] = None
+    hsm_archive: HsmArchive = None
     remove: Annotated[
         bool,
         typer.Option("--remove", help="Delete objects when Lustre's HSM asks for it (lfs hsm_remove)."),
@@ -131,8 +124,7 @@ def _serve_lustre(flags: ServeFlags, directory: Path, patience_s: float) -> Exit
             where="--close",
             remedy="leave it out",
         )
-    location = BucketLocation.parse(flags.bucket)
-    url = f"s3://{location.bucket}" + (f"/{location.prefix}" if location.prefix else "")
+    url = BucketLocation.parse(flags.bucket).url
     serve_copytool(
         CopytoolService(
             directory, Path(mount.point), url, flags.hsm_archive, patience_s, flags.endpoint, flags.remove

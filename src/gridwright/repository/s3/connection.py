@@ -26,6 +26,11 @@ class BucketLocation:
     bucket: str
     prefix: str
 
+    @property
+    def url(self) -> str:
+        """`s3://bucket` or `s3://bucket/prefix`."""
+        return f"s3://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
+
     @classmethod
     def parse(cls, url: str) -> BucketLocation:
         """Read a URL. Raises GridwrightError."""
