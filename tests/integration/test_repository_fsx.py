@@ -36,11 +36,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreServ
             monkeypatch.setenv(name, value)
         import boto3
 
-        # All servers of moto in one process have one state.
-        reset = http.client.HTTPConnection(served.endpoint_url.removeprefix("http://"), timeout=10)
-        reset.request("POST", "/moto-api/reset")
-        reset.getresponse().read()
-        reset.close()
+        # All servers of moto in one process have one state, and tests that come after have one, too.
+        forget(served)
         served.client().create_bucket(Bucket=BUCKET)
         # What a resource is called is all that is read of the stack.
         made = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": FILE_SYSTEM}}
@@ -48,6 +45,15 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreServ
             StackName="gridwright-demo-storage", TemplateBody=json.dumps({"Resources": {"Shared": made}})
         )
         yield served
+        forget(served)
+
+
+def forget(served: StoreServer) -> None:
+    """Have moto know nothing."""
+    reset = http.client.HTTPConnection(served.endpoint_url.removeprefix("http://"), timeout=10)
+    reset.request("POST", "/moto-api/reset")
+    reset.getresponse().read()
+    reset.close()
 
 
 @pytest.fixture
