@@ -41,6 +41,16 @@ def shown(name: bytes | str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
+def bucket_of(url: str) -> str:
+    """The bucket of `s3://bucket/prefix`."""
+    return url.removeprefix("s3://").partition("/")[0]
+
+
+def prefix_of(url: str) -> str:
+    """The prefix of `s3://bucket/prefix`, which may be empty."""
+    return url.removeprefix("s3://").partition("/")[2]
+
+
 class Keys:
     """The rule for one bucket's prefix, which is empty or has no `/` at either end."""
 

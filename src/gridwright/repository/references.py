@@ -18,6 +18,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from gridwright.repository.keys import bucket_of
+
 FORMAT = 1
 """Format of the value; a reader refuses a newer one."""
 NAME = "gridwright.repository"
@@ -52,7 +54,7 @@ class ObjectReference:
     @property
     def bucket(self) -> str:
         """The bucket alone."""
-        return self.bucket_url.removeprefix("s3://").partition("/")[0]
+        return bucket_of(self.bucket_url)
 
 
 _REFERENCE = tuple(each.name for each in fields(ObjectReference))
@@ -79,6 +81,10 @@ class FileState:
     def is_unchanged(self, status: os.stat_result) -> bool:
         """Whether the file with this status still has the size and the mtime that it had then."""
         return status.st_size == self.reference.size and status.st_mtime_ns == self.mtime_ns
+
+    def is_of(self, etag: str, status: os.stat_result) -> bool:
+        """The same, and whether its object is the one with this ETag."""
+        return self.reference.etag == etag and self.is_unchanged(status)
 
 
 class StateError(ValueError):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from gridwright.errors import environment_error
 from gridwright.repository.below import PathsBelow
-from gridwright.repository.keys import RESERVED, Keys, shown
+from gridwright.repository.keys import RESERVED, Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.lazy.cover import NamesCover
 from gridwright.repository.request_prices import cost
@@ -39,7 +39,7 @@ class RepositorySettings:
     @property
     def prefix(self) -> str:
         """The prefix of all keys, which may be empty."""
-        return self.bucket_url.removeprefix("s3://").partition("/")[2].strip("/")
+        return prefix_of(self.bucket_url).strip("/")
 
 
 @dataclass(slots=True)

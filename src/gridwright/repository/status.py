@@ -194,7 +194,7 @@ def _is_loaded(opened: OpenRepository, path: bytes) -> bool:
         state = read_state(at(directory, name))
     except (OSError, StateError):
         return False
-    return state is not None and state.reference.etag == row.etag and state.is_unchanged(status)
+    return state is not None and state.is_of(row.etag, status)
 
 
 def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:

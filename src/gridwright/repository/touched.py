@@ -18,8 +18,7 @@ def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bo
     if descriptor is None or sending.content.size != row.size or sending.status.st_mtime_ns != row.mtime_ns:
         return False
     state = own_state(descriptor)
-    is_of_row = state is not None and state.reference.etag == row.etag and state.is_unchanged(sending.status)
-    if is_of_row and state is not None and (state.is_name_only or row.inode == 0):
+    if state is not None and state.is_of(row.etag, sending.status) and (state.is_name_only or row.inode == 0):
         return True
     if row.crc64 is not None:
         return crc64_of(descriptor) == row.crc64

@@ -18,7 +18,7 @@ from typing import TypeVar
 from gridwright.repository.content import CHUNK, FileContent, Torn, crc64_of, is_same_content
 from gridwright.repository.copytool.liblustreapi import BegunAction, CopytoolHandle
 from gridwright.repository.export import PART_BYTES
-from gridwright.repository.keys import KeyRefusal, Keys
+from gridwright.repository.keys import KeyRefusal, Keys, bucket_of, prefix_of
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.references import (
     ContentPlace,
@@ -129,14 +129,14 @@ class Carrier:
         """
         fid = underway.begun.action.fid
         path, state = self._below(self.handle.path_of(fid)), _state(self.handle.fid_path(fid))
-        keys = Keys(_prefix(self.bucket_url))
+        keys = Keys(prefix_of(self.bucket_url))
         try:
             key = keys.key_of(path)
         except KeyRefusal as refusal:
             raise ActionRefused(errno.EINVAL, refusal.reason) from None
         known = state.reference if state is not None and state.reference.key == key else None
         condition = WriteCondition(etag=known.etag) if known else WriteCondition(none_there=True)
-        store = self.store_of(_bucket(self.bucket_url))
+        store = self.store_of(bucket_of(self.bucket_url))
         descriptor = underway.begun.open_content()
         try:
             content = FileContent(descriptor)
@@ -256,14 +256,6 @@ def _crc64(descriptor: int, underway: Underway) -> str:
         offset += got
         underway.beat()
     return f"{state:016x}"
-
-
-def _bucket(url: str) -> str:
-    return url.removeprefix("s3://").partition("/")[0]
-
-
-def _prefix(url: str) -> str:
-    return url.removeprefix("s3://").partition("/")[2]
 
 
 def relative_directory(directory: Path, mount: Path) -> bytes:

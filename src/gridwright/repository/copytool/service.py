@@ -12,7 +12,7 @@ from gridwright.errors import environment_error
 from gridwright.repository.copytool.agent import THREADS, CopytoolAgent
 from gridwright.repository.copytool.carrying import Carrier, relative_directory
 from gridwright.repository.copytool.liblustreapi import CopytoolHandle, LustreLibrary
-from gridwright.repository.keys import shown
+from gridwright.repository.keys import bucket_of, shown
 from gridwright.repository.lazy import systemd
 from gridwright.repository.lazy.control import give_lock_back, remove_left_behind, take_lock
 from gridwright.repository.lazy.journal import log
@@ -56,7 +56,7 @@ def serve_copytool(service: CopytoolService) -> None:
     remove_left_behind()
     try:
         stores = BucketStores(service.endpoint_url)
-        stores(service.bucket_url.removeprefix("s3://").partition("/")[0])
+        stores(bucket_of(service.bucket_url))
         handle = CopytoolHandle(library, service.mount, service.archive_id)
         try:
             carrier = Carrier(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridwright.errors import input_error
-from gridwright.repository.keys import RESERVED, KeyRefusal, Keys, shown
+from gridwright.repository.keys import RESERVED, KeyRefusal, Keys, bucket_of, prefix_of, shown
 from gridwright.spec.linked import LinkedDirectory
 
 EXPORT, IMPORT = "EXPORT_TO_REPOSITORY", "IMPORT_METADATA_FROM_REPOSITORY"
@@ -29,8 +29,8 @@ def export_request(directory: LinkedDirectory, paths: Sequence[bytes], *, identi
 def import_request(directory: LinkedDirectory, paths: Sequence[bytes], *, identity: str) -> dict[str, Any]:
     """Import names and attributes of new and changed objects. Raises GridwrightError (INPUT)."""
     bucket = directory.link.bucket
-    keys = Keys(bucket.removeprefix("s3://").partition("/")[2])
-    root = bucket.removeprefix("s3://").partition("/")[0]
+    keys = Keys(prefix_of(bucket))
+    root = bucket_of(bucket)
     try:
         wanted = [f"s3://{root}/{keys.key_of(each)}" for each in _few(paths)] or [bucket]
     except KeyRefusal as error:

@@ -13,7 +13,7 @@ from gridwright.providers.aws.data_repository.requests import EXPORT
 from gridwright.providers.aws.data_repository.tasks import Task
 from gridwright.providers.aws.session import Cloud
 from gridwright.repository.forecast import TransferLimit
-from gridwright.repository.keys import Keys
+from gridwright.repository.keys import Keys, prefix_of
 from gridwright.repository.status import RECOVERY_POINT_MISSED, foresee_restore, restore_text
 from gridwright.repository.store import ObjectStore
 from gridwright.spec.linked import LinkedDirectory
@@ -195,7 +195,7 @@ def note_queue(status: LinkedStatus, cloud: Cloud) -> None:
 
 def note_objects(status: LinkedStatus, store: ObjectStore, back: Sequence[TransferLimit]) -> None:
     """Fill in what the bucket has below the prefix, and what a restore takes. Raises GridwrightError."""
-    keys = Keys(status.bucket_url.removeprefix("s3://").partition("/")[2])
+    keys = Keys(prefix_of(status.bucket_url))
     for entry in store.list(keys.start):
         if not keys.is_own(entry.key):
             status.objects += 1

@@ -18,7 +18,7 @@ from pathlib import Path
 from gridwright.errors import environment_error
 from gridwright.repository.below import PathsBelow
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
-from gridwright.repository.keys import KeyRefusal, Keys
+from gridwright.repository.keys import KeyRefusal, Keys, prefix_of
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.transfers import PART_BYTES
 from gridwright.repository.settings import RepositoryReport, is_chosen
@@ -36,7 +36,7 @@ def verify_linked(
     """
     begun = time.time()
     report = RepositoryReport(name, "verify")
-    keys = Keys(bucket_url.removeprefix("s3://").partition("/")[2])
+    keys = Keys(prefix_of(bucket_url))
     try:
         below = PathsBelow(directory)
     except OSError as error:
