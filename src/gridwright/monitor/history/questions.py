@@ -1,0 +1,64 @@
+"""What histories of nodes are asked, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gridwright.monitor.frame import Frame
+from gridwright.monitor.libraries import WatchedLibrary
+
+
+@dataclass(frozen=True, slots=True)
+class RangeQuestion:
+    """A course over time: a value for each step of each series."""
+
+    metrics: tuple[str, ...]
+    """All series of these are told; names as in `readings.LABELS`."""
+    start_s: float
+    end_s: float
+    """In seconds since 1970."""
+    step_s: float
+    """Width of a step. It is told coarser where the history has no finer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesCourse:
+    """One series of a node."""
+
+    metric: str
+    labels: tuple[str, ...]
+    values: tuple[float | None, ...]
+    """Means over each step: rates per second of counters, values of gauges; None where nothing is known."""
+    highest: tuple[float | None, ...]
+    """The highest of the samples within each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCourse:
+    """What one node answers to a `RangeQuestion`."""
+
+    node: str
+    start_s: float
+    """Of the first step."""
+    step_s: float
+    series: tuple[SeriesCourse, ...]
+    absent: str = ""
+    """Why nothing is known of it; empty where it answered."""
+
+
+class Histories(Protocol):
+    """The histories of one or more nodes, wherever they are kept. A node that is away is told as such."""
+
+    def nodes(self) -> list[str]:
+        """Names of all nodes that are asked."""
+
+    def courses(self, question: RangeQuestion) -> list[NodeCourse]:
+        """One answer for each node."""
+
+    def frame(self, at_s: float, seconds: float, libraries: Sequence[WatchedLibrary] = ()) -> Frame:
+        """The picture of the `seconds` that ended at `at_s` (since 1970), as `top` would have shown it."""
+
+    def reach(self) -> tuple[float, float] | None:
+        """The first and the last time that any node knows of; None where there is no history."""
