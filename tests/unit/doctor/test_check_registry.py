@@ -306,7 +306,8 @@ def no_more_than(facts: NodeFacts, sections: Collection[str]) -> NodeFacts:
     """What a node tells that is asked for these sections only."""
     left_out = {each.name for each in fields(facts)} - _ALWAYS_TOLD - set(sections)
     empty: dict[str, Any] = {"libraries": {}, "settings": {}}
-    return replace(facts, **{name: empty.get(name) for name in left_out})
+    changes: dict[str, Any] = {name: empty.get(name) for name in left_out}
+    return replace(facts, **changes)
 
 
 def test_some_checks_are_cheap() -> None:
