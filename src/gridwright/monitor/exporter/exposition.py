@@ -36,7 +36,7 @@ class TextFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SeriesValue:
     """One series now."""
 
     labels: Sequence[str]
@@ -52,7 +52,7 @@ class Exposition:
     format: TextFormat
     left_out: int = 0
 
-    def family(self, family: MetricFamily, points: Iterable[Point]) -> Iterator[bytes]:
+    def family(self, family: MetricFamily, points: Iterable[SeriesValue]) -> Iterator[bytes]:
         """The text of a family in pieces; nothing where it has no series."""
         lines, size, seen = [], 0, set[str]()
         for point in points:
@@ -85,7 +85,7 @@ class Exposition:
         help_ = help_.replace('"', '\\"')
         return f"# TYPE {family.name} {kind}\n{unit}# HELP {family.name} {help_}\n"
 
-    def _series(self, family: MetricFamily, labels: str, point: Point) -> str:
+    def _series(self, family: MetricFamily, labels: str, point: SeriesValue) -> str:
         text = f"{family.series}{labels} {number(point.value)}\n"
         since = point.since_s
         if self.format is TextFormat.OPENMETRICS and family.is_counter and since is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from gridwright.monitor.exporter import families
-from gridwright.monitor.exporter.exposition import Exposition, Point, TextFormat
+from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, TextFormat
 from gridwright.monitor.exporter.families import OF_READINGS, MetricFamily
 from gridwright.monitor.exporter.job_series import JobSeries
 from gridwright.monitor.readings import Reading, Snapshot
@@ -46,11 +46,13 @@ class MetricsPage:
         for each in self._readings:
             by_metric.setdefault(each.metric, []).append(each)
         for metric, family in OF_READINGS.items():
-            points = (Point(each.labels, each.value, each.since_s) for each in by_metric.get(metric, ()))
+            points = (
+                SeriesValue(each.labels, each.value, each.since_s) for each in by_metric.get(metric, ())
+            )
             yield from page.family(family, points)
         for family, told in self._own(self._snapshot):
             yield from page.family(family, told)
-        yield from page.family(families.LEFT_OUT, [Point((), page.left_out)])
+        yield from page.family(families.LEFT_OUT, [SeriesValue((), page.left_out)])
         yield page.end()
 
     def _risen(self, reading: Reading) -> Reading:
@@ -60,29 +62,29 @@ class MetricsPage:
         value = self._highest[reading.labels] = max(reading.value, self._highest.get(reading.labels, 0.0))
         return reading if value == reading.value else replace(reading, value=value)
 
-    def _own(self, seen: Snapshot) -> Iterator[tuple[MetricFamily, Iterable[Point]]]:
+    def _own(self, seen: Snapshot) -> Iterator[tuple[MetricFamily, Iterable[SeriesValue]]]:
         """What is told beside readings."""
-        yield families.NODE, [Point((seen.node, seen.machine, _version()), 1)]
-        yield families.CORES, [Point((), seen.cores)]
-        yield families.CPUS, [Point((), seen.cpus)]
+        yield families.NODE, [SeriesValue((seen.node, seen.machine, _version()), 1)]
+        yield families.CORES, [SeriesValue((), seen.cores)]
+        yield families.CPUS, [SeriesValue((), seen.cpus)]
         answered = {each.labels[0] for each in seen.readings if each.metric == "node_filesystem_size_bytes"}
         silent = {**dict.fromkeys(sorted(answered), 0), **dict.fromkeys(seen.silent, 1)}
-        yield families.SILENT, [Point((source,), value) for source, value in silent.items()]
+        yield families.SILENT, [SeriesValue((source,), value) for source, value in silent.items()]
         yield (
             families.DIRECTORY,
             [
-                Point((path, place.mount_point, place.kernel_type, place.device), 1)
+                SeriesValue((path, place.mount_point, place.kernel_type, place.device), 1)
                 for path, place in seen.places.items()
             ],
         )
         yield (
             families.DIRECTORY_DISK,
-            [Point((path, disk), 1) for path, place in seen.places.items() for disk in place.disks],
+            [SeriesValue((path, disk), 1) for path, place in seen.places.items() for disk in place.disks],
         )
-        yield families.SAMPLES, [Point((), self._samples)]
-        yield families.COST, [Point((), self._cost_s)]
-        yield families.SAMPLED, [Point((), seen.time)]
-        yield families.TOOK, [Point((), self._took_s)]
+        yield families.SAMPLES, [SeriesValue((), self._samples)]
+        yield families.COST, [SeriesValue((), self._cost_s)]
+        yield families.SAMPLED, [SeriesValue((), seen.time)]
+        yield families.TOOK, [SeriesValue((), self._took_s)]
 
 
 def _version() -> str:

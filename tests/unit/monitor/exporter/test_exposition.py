@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.monitor.exporter.exposition import Exposition, Point, TextFormat, number
+from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, TextFormat, number
 from gridwright.monitor.exporter.families import OF_EXPORTER, OF_READINGS, MetricFamily, known_series
 from gridwright.monitor.exporter.negotiation import text_format, wants_gzip
 from gridwright.monitor.readings import LABELS
@@ -21,7 +21,7 @@ LINE = re.compile(r"^([a-z_0-9]+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'([a-z_]+)="((?:\\.|[^"\\])*)"(?:,|$)')
 
 
-def text(format_: TextFormat, *points: Point, family: MetricFamily = COUNTER) -> str:
+def text(format_: TextFormat, *points: SeriesValue, family: MetricFamily = COUNTER) -> str:
     return b"".join(Exposition(format_).family(family, points)).decode()
 
 
@@ -39,7 +39,7 @@ def read(line: str) -> tuple[str, dict[str, str], float]:
 
 
 def test_openmetrics_has_type_unit_help_and_beginning() -> None:
-    assert text(TextFormat.OPENMETRICS, Point(("17", "/data"), 5, 1.7e9)) == (
+    assert text(TextFormat.OPENMETRICS, SeriesValue(("17", "/data"), 5, 1.7e9)) == (
         "# TYPE gridwright_x_bytes counter\n"
         "# UNIT gridwright_x_bytes bytes\n"
         '# HELP gridwright_x_bytes Says \\"what\\" it is.\\nA \\\\ too.\n'
@@ -49,7 +49,7 @@ def test_openmetrics_has_type_unit_help_and_beginning() -> None:
 
 
 def test_the_plain_text_names_its_series_and_has_no_beginnings() -> None:
-    assert text(TextFormat.PLAIN, Point(("17", ""), 5, 1.7e9)) == (
+    assert text(TextFormat.PLAIN, SeriesValue(("17", ""), 5, 1.7e9)) == (
         '# HELP gridwright_x_bytes_total Says "what" it is.\\nA \\\\ too.\n'
         "# TYPE gridwright_x_bytes_total counter\n"
         'gridwright_x_bytes_total{job="17"} 5\n'
@@ -57,13 +57,15 @@ def test_the_plain_text_names_its_series_and_has_no_beginnings() -> None:
 
 
 def test_a_beginning_by_a_clock_that_does_not_count_from_1970_is_none() -> None:
-    assert "_created" not in text(TextFormat.OPENMETRICS, Point(("17", "/"), 5, 86_400.0))
+    assert "_created" not in text(TextFormat.OPENMETRICS, SeriesValue(("17", "/"), 5, 86_400.0))
 
 
 def test_facts_are_an_info_in_one_and_a_gauge_in_the_other() -> None:
     facts = MetricFamily("gridwright_node", "Facts.", ("node",), is_info=True)
-    assert "# TYPE gridwright_node info\n" in text(TextFormat.OPENMETRICS, Point(("a",), 1), family=facts)
-    plain = text(TextFormat.PLAIN, Point(("a",), 1), family=facts)
+    assert "# TYPE gridwright_node info\n" in text(
+        TextFormat.OPENMETRICS, SeriesValue(("a",), 1), family=facts
+    )
+    plain = text(TextFormat.PLAIN, SeriesValue(("a",), 1), family=facts)
     assert "# TYPE gridwright_node_info gauge\n" in plain
     assert plain.endswith('gridwright_node_info{node="a"} 1\n')
 
@@ -75,7 +77,7 @@ def test_a_family_without_series_is_not_told() -> None:
 @given(st.text(st.characters(exclude_categories=[])), st.binary(), st.floats(allow_nan=False) | st.integers())
 def test_any_name_is_one_line_that_reads_back(job: str, point: bytes, value: float) -> None:
     mount = point.decode("utf-8", "surrogateescape")
-    written = text(TextFormat.PLAIN, Point((job, mount), value))
+    written = text(TextFormat.PLAIN, SeriesValue((job, mount), value))
     line = written.split("\n")[2]
     assert written.endswith(line + "\n")
     assert written.count("\n") == 3
@@ -91,14 +93,14 @@ def test_any_name_is_one_line_that_reads_back(job: str, point: bytes, value: flo
 
 def test_bytes_that_are_no_text_are_told_apart() -> None:
     mounts = [each.decode("utf-8", "surrogateescape") for each in (b"/\xff", b"/\xfe", b"/\r", b"/\0")]
-    written = text(TextFormat.PLAIN, *(Point(("", each), 1) for each in mounts))
+    written = text(TextFormat.PLAIN, *(SeriesValue(("", each), 1) for each in mounts))
     shown = [read(line)[1]["mountpoint"] for line in written.splitlines()[2:]]
     assert shown == ["/\\xff", "/\\xfe", "/\\x0d", "/\\x00"]
 
 
 def test_what_would_be_the_same_series_twice_is_left_out_and_counted() -> None:
     page = Exposition(TextFormat.PLAIN)
-    points = [Point((job, ""), 1) for job in ("\udcff", "\\xff", "\udcff")]
+    points = [SeriesValue((job, ""), 1) for job in ("\udcff", "\\xff", "\udcff")]
     written = b"".join(page.family(COUNTER, points)).decode()
     assert len(written.splitlines()) == 3
     assert page.left_out == 2
@@ -106,7 +108,7 @@ def test_what_would_be_the_same_series_twice_is_left_out_and_counted() -> None:
 
 def test_a_family_has_a_bounded_number_of_series() -> None:
     page = Exposition(TextFormat.PLAIN)
-    size = sum(map(len, page.family(COUNTER, (Point((str(each), ""), 1) for each in range(50_010)))))
+    size = sum(map(len, page.family(COUNTER, (SeriesValue((str(each), ""), 1) for each in range(50_010)))))
     assert page.left_out == 10
     assert size < 5_000_000
 
