@@ -25,8 +25,8 @@ _NAMES = (b"GRIDWRIGHT_JOB_ID=", b"SLURM_JOB_ID=")
 _LOOKS = 2
 """A process gets its environment with the program that it becomes, so a new one is looked at again."""
 _MOST_ENVIRONMENT = 1 << 17
-_MOST_OTHERS, _KEPT_OTHERS = 20, 500
-"""Names of processes of no job that are told at a time, and that are remembered."""
+_MOST_OTHERS, _KEPT_OTHERS = 10, 500
+"""Names of processes of no job that are told at a time, by bytes and by CPU time, and that are remembered."""
 _OTHERS_S = 60.0
 """So long is one told after it moved anything."""
 
@@ -41,6 +41,21 @@ class _OfJobs(Ownership):
         return {pid for pid in (*self.members, os.getpid(), os.getppid()) if pid in found}
 
 
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """Processes of no job: since when they are counted, and when their counts were seen to rise."""
+
+    since_s: float
+    moved_bytes: int = 0
+    cpu_s: float = 0.0
+    rose_s: float = 0.0
+
+    def now(self, moved_bytes: int, cpu_s: float, at: float) -> _Other:
+        if (moved_bytes, cpu_s) == (self.moved_bytes, self.cpu_s):
+            return self
+        return _Other(self.since_s, moved_bytes, cpu_s, at)
+
+
 @dataclass(slots=True)
 class JobSources:
     """Reads all jobs that can be seen; remembers which process is of which job."""
@@ -53,8 +68,9 @@ class JobSources:
     _usage: Usage = field(init=False)
     _owned: _OfJobs = field(default_factory=lambda: _OfJobs(()))
     _began: float = field(default_factory=time.monotonic)
-    _others: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
-    """Of each name and user of no job: bytes that it moved, and when that was seen to rise."""
+    _others: dict[tuple[str, str], _Other] = field(default_factory=dict)
+    """By name and user."""
+    _looked: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._usage = Usage(self._owned, serves=serves_fuse, proc=self.proc)
@@ -86,17 +102,23 @@ class JobSources:
     def _of_others(self, used: UsedSoFar, at: float) -> Iterator[Reading]:
         """What processes of no job moved since the sampler began: all together, and those that moved most."""
         read, written = used.foreign_bytes
+        yield Reading("gridwright_others_cpu_seconds_total", (), used.foreign_s, at, self._began)
         yield Reading("gridwright_others_read_bytes_total", (), read, at, self._began)
         yield Reading("gridwright_others_written_bytes_total", (), written, at, self._began)
-        now: dict[tuple[str, str], tuple[int, float]] = {}
-        for each in used.groups:
-            key = each.name, each.user
-            before, since = self._others.get(key, (0, self._began))
-            now[key] = each.moved_bytes, at if each.moved_bytes != before else since
-        self._others = now
-        fresh = [(moved, key) for key, (moved, when) in now.items() if moved and at - when <= _OTHERS_S]
-        for moved, key in sorted(fresh, reverse=True)[:_MOST_OTHERS]:
-            yield Reading("gridwright_process_moved_bytes_total", key, moved, at, self._began)
+        groups = {(each.name, each.user): each for each in used.groups}
+        self._others = {
+            key: self._others.get(key, _Other(self._looked)).now(each.moved_bytes, each.cpu_s, at)
+            for key, each in groups.items()
+        }
+        self._looked = at
+        fresh = [each for key, each in groups.items() if at - self._others[key].rose_s <= _OTHERS_S]
+        most = [*sorted(fresh, key=lambda each: -each.moved_bytes)[:_MOST_OTHERS],
+                *sorted(fresh, key=lambda each: -each.cpu_s)[:_MOST_OTHERS]]  # fmt: skip
+        for key in dict.fromkeys((each.name, each.user) for each in most):
+            moved, cpu_s = groups[key].moved_bytes, groups[key].cpu_s
+            since = self._others[key].since_s
+            yield Reading("gridwright_process_moved_bytes_total", key, moved, at, since)
+            yield Reading("gridwright_process_cpu_seconds_total", key, cpu_s, at, since)
 
     def _user(self, process: SeenProcess) -> str:
         try:

@@ -64,6 +64,8 @@ class NodeRow:
     """Of that card, in bytes per second."""
     network_limited: bool = False
     """Whether that is what its queue lets through, and not what the card could do."""
+    booted: float | None = None
+    """In seconds since 1970."""
     sampler_part: float | None = None
     """Of one core, that sampling took."""
     silent: dict[str, str] = field(default_factory=dict)
@@ -106,6 +108,7 @@ def _node_row(node: SeenNode) -> NodeRow:
         network_card=card,
         network_rate=rate,
         network_limited=limited,
+        booted=told.gauge("node_boot_time_seconds"),
         sampler_part=node.last.cost_s / node.seconds if node.seconds > 0 else None,
         silent=node.last.silent,
     )
