@@ -103,7 +103,7 @@ class Usage:
         return self._moved.get(process.identity)
 
     def forget(self, most: int) -> None:
-        """Keep so many names of others, those that used most: whoever watches for months sees ever new ones."""
+        """Keep so many names of others, those that used most: who watches for months sees ever new ones."""
         if len(self._groups) > most:
             rank = sorted(self._groups.items(), key=lambda each: -each[1].moved - each[1].cpu_s)
             self._groups = dict(rank[:most])

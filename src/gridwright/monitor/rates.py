@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gridwright.monitor.readings import Reading, Snapshot
 
@@ -24,10 +24,10 @@ class Figures:
     """Counters, per second of their own source's clock."""
     gauges: Mapping[Key, float]
     """As they were read last."""
-    earlier: Mapping[Key, float]
-    """Gauges as they were read before that."""
     known: frozenset[Key]
     """All that was read last, with a rate or without."""
+    earlier: Mapping[Key, float] = field(default_factory=dict)
+    """Gauges as they were read before that, where that is known."""
 
     def rate(self, metric: str, *labels: str) -> float | None:
         """The rate of a counter; None where there is none."""
@@ -48,8 +48,8 @@ def figures(before: Snapshot, after: Snapshot) -> Figures:
     return Figures(
         rates=rates(before.readings, after.readings) if same else {},
         gauges={each.key: each.value for each in after.readings if not each.is_counter},
-        earlier={each.key: each.value for each in before.readings if not each.is_counter} if same else {},
         known=frozenset(each.key for each in after.readings),
+        earlier={each.key: each.value for each in before.readings if not each.is_counter} if same else {},
     )
 
 
