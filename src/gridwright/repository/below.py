@@ -97,6 +97,12 @@ def sync_file_system(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def relative_directory(directory: Path, mount: Path) -> bytes:
+    """A directory relative to its mount, without `/` at either end. Raises ValueError for one elsewhere."""
+    relative = directory.resolve().relative_to(mount.resolve())
+    return b"" if relative == Path() else os.fsencode(relative)
+
+
 def is_part(name: bytes) -> bool:
     """Whether a name is that of a file that is not whole yet, or was left by a killed command."""
     return name.startswith(PART)
