@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,7 @@ def is_hidden(row: KnownFile, status: FileStatus) -> bool:
 
 
 COLUMNS = tuple(field.name for field in fields(KnownFile))
+_values = attrgetter(*COLUMNS)
 _TYPES = {
     "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
@@ -373,10 +375,6 @@ class _Transaction:
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._database.execute("COMMIT" if kind is None else "ROLLBACK")
-
-
-def _values(row: KnownFile) -> tuple[object, ...]:
-    return tuple(getattr(row, name) for name in COLUMNS)
 
 
 def _row(found: tuple[Any, ...] | None) -> KnownFile | None:
