@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gridwright.repository.known import COLUMNS, KnownFile
+from gridwright.repository.known_file import COLUMNS, KnownFile
 
 FORMAT = 2
 """1 had no `stored_ns`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import queue
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -32,6 +33,8 @@ _BUFFER_BYTES = 256 << 10
 """Bytes that are written at once; the head of an answer has to fit, too."""
 _LONGEST_HEAD = 32 << 10
 _OK = b"HTTP/1.1 200"
+_TIMEOUT = struct.pack("@ll", READ_S, 0)
+"""A `struct timeval`."""
 Otherwise = Callable[[], "Future[str | None]"]
 """Has the same object brought in another way."""
 
@@ -254,10 +257,15 @@ class _Asking:
 
     def _connected(self) -> socket.socket:
         found = socket.create_connection(self._address, CONNECT_S)
-        found.settimeout(READ_S)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is not None:
+            found.settimeout(READ_S)
             found = _secure(found, self._tls, self._address[0])
+        else:
+            # The kernel keeps the time: Python would ask it before each call whether there is anything.
+            found.settimeout(None)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEOUT)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT)
         self._sockets.add(found)
         return found
 
