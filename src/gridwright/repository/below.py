@@ -79,6 +79,15 @@ class PathsBelow:
         del self._opened[depth:], self._names[depth:]
 
 
+def is_there(directory: int, name: bytes) -> bool:
+    """Whether anything has a name in an open directory. Raises OSError."""
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def at(directory: int, name: bytes) -> bytes:
     """A path of a name in an open directory, for calls that take no `dir_fd`."""
     return f"/proc/self/fd/{directory}/".encode() + name

@@ -23,7 +23,7 @@ from gridwright.repository.content import Torn, is_same_content
 from gridwright.repository.deletion import delete_object, delete_object_of
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import learn
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.manifest import publish_manifest
 from gridwright.repository.object_format import metadata_of

@@ -12,18 +12,14 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridwright.errors import environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.keys import RESERVED
-from gridwright.repository.object_format import FileAttributes
-from gridwright.repository.references import ContentPlace, FileState, ObjectReference
-
-if TYPE_CHECKING:
-    from gridwright.repository.walking import FileStatus
+from gridwright.repository.known_file import COLUMNS, KnownFile
 
 FORMAT = 2
 """1 had no `stored_ns`."""
@@ -34,71 +30,7 @@ _PENDING_S = 2.0
 _BUSY_S = 30.0
 
 
-@dataclass(slots=True)
-class KnownFile:
-    """A file, a directory or a symbolic link, and its object, as both were when they were equal.
-
-    What is only true on one file system (ctime, inode) is 0 where the row came from the bucket's manifest.
-    """
-
-    path: bytes
-    mode: int
-    """st_mode, with the type."""
-    uid: int
-    gid: int
-    size: int
-    blocks: int
-    """512-byte blocks: fewer than the size needs where the file has holes."""
-    atime_ns: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    links: int
-    key: str | None
-    """None for the repository's own directory where the bucket has no prefix."""
-    etag: str
-    version_id: str | None
-    crc64: str | None
-    target: bytes | None
-    """Of a symbolic link."""
-    xattrs: bytes | None
-    """Extended attributes and ACLs, as `extended.encode` writes them; None for none."""
-    link_of: bytes | None
-    """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
-    is_name_only: bool
-    stored_ns: int = 0
-    """Since 1970, by the store's clock: an object that was written later is another one, or has other
-    attributes; 0 where that is not known."""
-
-    @property
-    def attributes(self) -> FileAttributes:
-        """What travels with the object."""
-        return FileAttributes(self.mode, self.uid, self.gid, self.atime_ns, self.mtime_ns)
-
-    def reference(self, bucket_url: str) -> ObjectReference:
-        """Its object."""
-        return ObjectReference(bucket_url, self.key or "", self.etag, self.version_id, self.size)
-
-    def is_of(self, etag: str, modified_ns: int) -> bool:
-        """Whether an object of a listing is the known one: a copy onto itself has new attributes at most."""
-        return self.etag == etag and not 0 < self.stored_ns < modified_ns
-
-    def state(self, bucket_url: str) -> FileState:
-        """What the file's own attribute is to say."""
-        place = ContentPlace.NAME_ONLY if self.is_name_only else ContentPlace.EXPORTED
-        return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
-
-
-HIDDEN = 0
-"""The permissions of a name that nobody could load when it is read: users get an error there, never zeros."""
-
-
-def is_hidden(row: KnownFile, status: FileStatus) -> bool:
-    """Whether a file has no permissions because it is such a name; the row has those that it will get."""
-    return bool(row.is_name_only) and stat.S_IMODE(status.st_mode) == HIDDEN
-
-
-COLUMNS = tuple(field.name for field in fields(KnownFile))
+_values = attrgetter(*COLUMNS)
 _TYPES = {
     "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
@@ -370,6 +302,23 @@ class Known:
             yield from some
             last = some[-1][0]
 
+    def listed_and_told(self) -> Iterator[tuple[tuple[str, int, str, int, str], KnownFile | None]]:
+        """The listing in the order of keys, and what was told of each; some in memory at a time."""
+        columns = ", ".join(f"told.{name}" for name in COLUMNS)
+        query = (
+            "SELECT listed.key, listed.size, listed.etag, modified_ns, storage_class, "  # noqa: S608
+            f"{columns} FROM listed LEFT JOIN told ON told.key = listed.key "
+            "WHERE listed.key > ? ORDER BY listed.key LIMIT ?"
+        )
+        last = ""
+        while some := self.database.execute(query, (last, _BATCH)).fetchall():
+            for key, size, etag, modified_ns, storage_class, *told in some:
+                # Of rows of a manifest that name the same key the first one counts.
+                if key != last:
+                    last = key
+                    row = _row(None if told[0] is None else tuple(told))
+                    yield (key, size, etag, modified_ns, storage_class), row
+
     def count_listed(self) -> tuple[int, int]:
         """Objects and bytes of the listing."""
         count, size = self.database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
@@ -385,10 +334,6 @@ class Known:
             self.database.execute("ROLLBACK")
             raise
         self.database.execute("COMMIT")
-
-
-def _values(row: KnownFile) -> tuple[object, ...]:
-    return tuple(getattr(row, name) for name in COLUMNS)
 
 
 def _row(found: tuple[Any, ...] | None) -> KnownFile | None:

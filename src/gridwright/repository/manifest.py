@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.errors import environment_error
 from gridwright.repository.content import FileContent
 from gridwright.repository.keys import RESERVED
-from gridwright.repository.known import COLUMNS, KnownFile
+from gridwright.repository.known_file import COLUMNS, KnownFile
 
 if TYPE_CHECKING:
     from gridwright.repository.settings import OpenRepository, RepositoryReport

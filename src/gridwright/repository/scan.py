@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.repository.below import kind_of
 from gridwright.repository.keys import shown
-from gridwright.repository.known import KnownFile, is_hidden
+from gridwright.repository.known_file import KnownFile, is_hidden
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
