@@ -191,5 +191,5 @@ def _held(
 def _told(finding: KnownFinding, steps: Sequence[Changed], *, is_aside: bool) -> Iterator[Changed]:
     if finding.is_told:
         yield from steps
-    elif finding.is_open and not is_aside and finding.in_row > 0:
+    elif finding.is_open and not is_aside and (finding.in_row > 0 or finding.is_flapping):
         yield Changed("flapping" if finding.is_flapping else "opened", finding)
