@@ -51,6 +51,7 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     },
     "watch": {
         "top": "Show what nodes, libraries and jobs of a grid do now, and what binds.",
+        "watch": "Watch a grid: look each minute, keep what is wrong since when, and tell who wants to know.",
     },
     "data": {
         "repo": "Move a library's files to object storage and back, compare both, and free space.",

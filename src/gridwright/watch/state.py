@@ -91,7 +91,7 @@ class WatchState(Extensible):
 
 
 def watch_directory(spec: GridSpec | None) -> Path:
-    """Where the watch of a grid keeps what it knows: that of the service where there is one, else the user's own.
+    """Where the watch of a grid keeps what it knows: with the service where there is one, else with the user.
 
     The latter is below the state directory of the XDG Base Directory Specification; grids of one name whose
     specs are in different directories have one each.
