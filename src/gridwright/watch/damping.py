@@ -8,8 +8,7 @@ from typing import Literal
 
 from gridwright.errors import Level
 from gridwright.messages import Extensible
-from gridwright.watch.judging import NODE_DOWN
-from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, Sighting
+from gridwright.watch.round_messages import NODE_DOWN, FindingKey, Pace, RoundReport, Sighting
 
 Step = Literal["opened", "closed", "flapping", "settled"]
 """What happens to a finding. It is *settled* where it flapped, does so no more, and is there."""

@@ -9,9 +9,15 @@ from gridwright.doctor.check import Check, NodeJudgement
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.observation import Observation
 from gridwright.errors import GRAVEST_FIRST, Finding, Level
-from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, Sighting
+from gridwright.watch.round_messages import (
+    NODE_DOWN,
+    NODE_SILENT,
+    FindingKey,
+    Pace,
+    RoundReport,
+    Sighting,
+)
 
-NODE_SILENT, NODE_DOWN = "node-silent", "node-down"
 MOST_TEXT = 500
 """Characters of a text that is kept."""
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gridwright.errors import Problem
 from gridwright.messages import Messages
-from gridwright.spec.monitoring import WatchSection
 from gridwright.watch.notices import Notice
+
+if TYPE_CHECKING:
+    # pydantic takes longer to load than a notice takes to be sent.
+    from gridwright.spec.monitoring import WatchSection
 
 SECRET_VARIABLE = "GRIDWRIGHT_WATCH_SECRET"  # noqa: S105 - where a secret is, and none
 SEND_S = 30.0
