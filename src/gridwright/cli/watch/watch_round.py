@@ -45,7 +45,9 @@ def _look(request: RoundRequest) -> RoundReport:
 
     spec = load_placed(Path(request.spec)) if request.spec is not None else None
     checks = [check for check in all_checks() if request.everything or check.is_cheap]
-    access = None if spec is None else access_to(_grid(spec, request), by_jobs=request.everything)
+    # A job on each node each minute would be dear, and the account of the service has none.
+    by_jobs = request.everything and not request.on_head
+    access = None if spec is None else access_to(_grid(spec, request), by_jobs=by_jobs)
     seen = see(
         spec,
         access,
