@@ -52,6 +52,7 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     "watch": {
         "top": "Show what nodes, libraries and jobs of a grid do now, and what binds.",
         "exporter": "Serve what this node does now as OpenMetrics, for Prometheus and VictoriaMetrics.",
+        "watch": "Watch a grid: look each minute, keep what is wrong since when, and tell who wants to know.",
     },
     "data": {
         "repo": "Move a library's files to object storage and back, compare both, and free space.",

@@ -25,6 +25,7 @@ from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
 from gridwright.setup.users_spec import users_configuration
+from gridwright.setup.watch_service import watch_files, watch_variables
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
@@ -131,7 +132,11 @@ def playbook_files(
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
         "roles/users/files/users.pyz": users_program(),
-        **({**role_files(spec), **service_files(spec)} if set(groups) - {SERVERS} else {}),
+        **(
+            {**role_files(spec), **service_files(spec), **watch_files(spec)}
+            if set(groups) - {SERVERS}
+            else {}
+        ),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
@@ -203,7 +208,7 @@ def variables(
         "gridwright_health": health_configuration(spec, provided.sources),
         **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
-        **(service_variables(spec) if set(groups) - {SERVERS} else {}),
+        **({**service_variables(spec), **watch_variables(spec)} if set(groups) - {SERVERS} else {}),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }

@@ -112,6 +112,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
             "spectrum_scale_client",
             "slurm",
             "users",
+            "watch",
         ),
     }
     for role in roles:
