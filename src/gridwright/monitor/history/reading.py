@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sqlite3
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, Seri
 from gridwright.monitor.history.rolling import StepSums
 from gridwright.monitor.history.store import HistoryStore, StoredBlock
 from gridwright.monitor.rates import Figures, Key
-from gridwright.monitor.readings import MountedPlace, Snapshot
+from gridwright.monitor.readings import LABELS, MountedPlace, Snapshot
 from gridwright.monitor.rows import SeenNode
 
 MOST_STEPS = 4000
@@ -64,9 +65,10 @@ class StoredHistory:
             seen = _sums(parts, SAMPLER, start, step, steps).get(())
             series = []
             for metric in question.metrics:
-                sums = _sums(parts, metric, start, step, steps)
+                sums = _summed(_sums(parts, metric, start, step, steps), metric, question.by)
+                told = sorted(sums, key=lambda each: (-abs(sum(sums[each].total)), each))[: question.most]
                 over = seen if seen is not None and family_of(metric) else None
-                series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
+                series += [_course(metric, labels, sums[labels], over) for labels in sorted(told)]
         return NodeCourse(self._node, float(start), float(step), tuple(series))
 
     def seen(self, at_s: float, seconds: float) -> SeenNode | None:
@@ -165,13 +167,27 @@ def _sums(parts: Sequence[_Part], metric: str, start: int, step: int, steps: int
     return found
 
 
+def _summed(sums: dict[Labels, StepSums], metric: str, by: tuple[str, ...] | None) -> dict[Labels, StepSums]:
+    """Series that differ in other labels alone, as one."""
+    if by is None:
+        return sums
+    names = LABELS.get(metric, ())
+    kept = [number for number, name in enumerate(names) if name in by]
+    found: dict[Labels, StepSums] = {}
+    for labels, each in sums.items():
+        name = tuple(labels[number] for number in kept if number < len(labels))
+        found[name] = found[name].plus(each) if name in found else each
+    return found
+
+
 def _course(metric: str, labels: Labels, sums: StepSums, seen: StepSums | None) -> SeriesCourse:
-    means, highs = [], []
-    for number, (total, covered) in enumerate(zip(sums.total, sums.covered, strict=True)):
-        known = covered > 0
-        over = max(covered, seen.covered[number]) if known and seen is not None else covered
-        means.append(total / over if known else None)
-        highs.append(sums.high[number] if known else None)
+    over = sums.covered
+    if seen is not None:
+        over = array(
+            "d", (max(one, other) if one else 0.0 for one, other in zip(over, seen.covered, strict=True))
+        )
+    means = [total / seconds if seconds else None for total, seconds in zip(sums.total, over, strict=True)]
+    highs = [high if high > -math.inf else None for high in sums.high]
     return SeriesCourse(metric, labels, tuple(means), tuple(highs))
 
 
