@@ -1,4 +1,4 @@
-"""`gridwright node claim | scratch | history`: commands for an administrator or a service, on a node itself."""
+"""`gridwright node claim | scratch | history`: commands of an administrator or a service, on a node."""
 
 from __future__ import annotations
 

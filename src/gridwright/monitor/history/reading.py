@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gridwright.messages import MessageError, typed
-from gridwright.monitor.history.busiest import family_of
+from gridwright.monitor.history.busiest import OTHERS, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
@@ -66,9 +66,9 @@ class StoredHistory:
             series = []
             for metric in question.metrics:
                 sums = _summed(_sums(parts, metric, start, step, steps), metric, question.by)
-                told = sorted(sums, key=lambda each: (-abs(sum(sums[each].total)), each))[: question.most]
+                sums = _largest(sums, question.most, family_of(metric))
                 over = seen if seen is not None and family_of(metric) else None
-                series += [_course(metric, labels, sums[labels], over) for labels in sorted(told)]
+                series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
         return NodeCourse(self._node, float(start), float(step), tuple(series))
 
     def seen(self, at_s: float, seconds: float) -> SeenNode | None:
@@ -177,6 +177,18 @@ def _summed(sums: dict[Labels, StepSums], metric: str, by: tuple[str, ...] | Non
     for labels, each in sums.items():
         name = tuple(labels[number] for number in kept if number < len(labels))
         found[name] = found[name].plus(each) if name in found else each
+    return found
+
+
+def _largest(sums: dict[Labels, StepSums], most: int, family: str | None) -> dict[Labels, StepSums]:
+    """The series with the largest values; of those that come and go, the others as their sum."""
+    if len(sums) <= most:
+        return sums
+    ranked = sorted(sums, key=lambda each: (each[:1] == (OTHERS,), -abs(sum(sums[each].total)), each))
+    found = {labels: sums[labels] for labels in ranked[:most]}
+    for labels in ranked[most:] if family else ():
+        other = (OTHERS, *labels[1:])
+        found[other] = found[other].plus(sums[labels]) if other in found else sums[labels]
     return found
 
 
