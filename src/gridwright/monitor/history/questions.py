@@ -25,8 +25,8 @@ class RangeQuestion:
     """Names of the labels that tell the series of an answer apart: those that differ in others alone are
     summed up where they are kept. None: all labels. Of a sum, `highest` is the sum of the highest."""
     most: int = 1000
-    """Series of each metric that are told at most, those with the largest values. Of jobs, the others are told as
-    the sum `other`."""
+    """Series of each metric that are told at most, those with the largest values. The other jobs are told as
+    their sum, `other`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,11 +93,11 @@ class SteadyWriter:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        cause = error.__cause__ if isinstance(error, NoHistory) else error
+        cause = (error.__cause__ if isinstance(error, NoHistory) else None) or error
         if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SPOILT:
             self._put_aside(cause)
             return
-        what = str(error)
+        what = str(cause)
         if what != self._wrong:
             self._say(f"{self._path}: history cannot be written, and has a gap: {what}")
         self._wrong = what

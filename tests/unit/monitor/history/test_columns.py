@@ -79,7 +79,7 @@ def test_spoilt_bytes_are_told_as_spoilt(
 
 
 def test_a_series_that_does_nothing_takes_next_to_nothing() -> None:
-    idle = {
+    idle: dict[Labels, KeptColumn] = {
         (f"OST{number:04x}",): KeptColumn(zeros := array("f", bytes(240)), zeros, None)
         for number in range(100)
     }
