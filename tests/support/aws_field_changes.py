@@ -149,6 +149,7 @@ _OF_ANY: tuple[tuple[Any, ...], ...] = (
     ("machines.meta", {**_META, "replace": True}, _META),
     ("machines.meta", {**_META, "address": "10.20.200.10"}, _META),
     ("users", {"ldap": _LDAP}),
+    ("monitoring.history", True),
     ("users", {"ldap": {**_LDAP, "base": "dc=b"}}, {"ldap": _LDAP}),
     ("aws.depots", ["s3://our-depots/sas"]),
     ("aws.drain_limit", "2h"),

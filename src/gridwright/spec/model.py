@@ -32,6 +32,7 @@ from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.library import Library
 from gridwright.spec.machines import MachineGroup
+from gridwright.spec.monitoring import Monitoring
 from gridwright.spec.power import IDLE_S, POWERED
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.report_heading import ReportHeading
@@ -231,6 +232,9 @@ class GridSpec(SpecModel):
         description="People of the grid: accounts with fixed numbers, a directory of users, and where their "
         "homes are. By default accounts are the site's.",
     )
+    monitoring: Annotated[Monitoring, Update(Change.LIVE, "machines run the playbook in place")] = Field(
+        default_factory=Monitoring, description="What machines keep of what they do: {history: true}."
+    )
     scheduler: Annotated[AnyScheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
         default_factory=default_scheduler, description="What starts jobs on nodes."
     )
@@ -375,11 +379,9 @@ class GridSpec(SpecModel):
             return handler(data)
         unplaced = libraries_without_filesystem(data)
         data = fill_defaults(data)
-
-        fields = cls.model_fields
         made = validated_with(
             cls,
-            lambda whole: with_sections(handler, whole, fields, info.context),
+            lambda whole: with_sections(handler, whole, cls.model_fields, info.context),
             data,
             cross_problems(data),
         )
