@@ -18,6 +18,7 @@ from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
+from gridwright.setup.history_service import history_files, history_variables
 from gridwright.setup.layout_spec import layout_rows
 from gridwright.setup.repository_services import service_files, service_variables
 from gridwright.setup.repository_timers import role_files, timers
@@ -137,6 +138,7 @@ def playbook_files(
             if set(groups) - {SERVERS}
             else {}
         ),
+        **history_files(spec),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
@@ -209,6 +211,7 @@ def variables(
         **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
         **({**service_variables(spec), **watch_variables(spec)} if set(groups) - {SERVERS} else {}),
+        **history_variables(spec),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }
