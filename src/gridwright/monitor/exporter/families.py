@@ -45,6 +45,9 @@ _RENAMED = {
 }
 """Names of Prometheus have no capitals, and `total` is the end of counters."""
 
+_RENAMED_LABELS = {"job": "jobid"}
+"""Prometheus calls what it scrapes a job, and would rename ours; lustrefs-exporter has the same name for it."""
+
 _HELP: Mapping[str, str] = {
     "node_cpu_seconds_total": "CPU time of all CPUs of the machine by mode; none of them ever falls.",
     "node_load1": "Tasks that run or wait, over a minute.",
@@ -84,7 +87,8 @@ def _of_reading(metric: str, labels: tuple[str, ...]) -> MetricFamily:
     own = f"gridwright_{metric}" if metric.startswith("node_") else metric
     name = _RENAMED.get(metric, own)
     counter = metric.endswith("_total")
-    return MetricFamily(name.removesuffix("_total"), _HELP.get(metric, _UNTOLD), labels, is_counter=counter)
+    names = tuple(_RENAMED_LABELS.get(label, label) for label in labels)
+    return MetricFamily(name.removesuffix("_total"), _HELP.get(metric, _UNTOLD), names, is_counter=counter)
 
 
 OF_READINGS: Mapping[str, MetricFamily] = {
