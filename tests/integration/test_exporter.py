@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from gridwright.errors import ExitStatus
+from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.exposition import escaped
 from gridwright.monitor.exporter.families import known_series
 from tests.support.certificates import make_certificate
@@ -188,6 +189,7 @@ def test_who_keeps_it_has_what_was_read(guarded: tuple[Exporter, Path]) -> None:
             rate = partial(ask, "rate(gridwright_node_cpu_seconds_total[10s])")
             wait_until(lambda: rate() or None, seconds=30, what="rates", last=partial(ask, "up"))  # noqa: B023
         kept = {port: kept_series(port) for port in (one, another)}
+        panels = {each: query(one, each) for each in expressions_of("node")}
         after = read(exporter.text(context=context))
     # All series, no more and no fewer, the job's among them; counters are what they were a moment before.
     assert f'gridwright_job_processes{{jobid="{SHOWN_JOB}"}}' in after
@@ -199,6 +201,19 @@ def test_who_keeps_it_has_what_was_read(guarded: tuple[Exporter, Path]) -> None:
         assert [name for name in rising if not 0 <= each[name] <= after[name]] == []
         cpu = 'gridwright_node_cpu_seconds_total{mode="idle"}'
         assert after[cpu] - each[cpu] < 60 * after["gridwright_node_cpus"]
+
+    told = {name.partition("{")[0] for name in after}
+    shown = [each for each in panels if set(re.findall(r"gridwright_\w+", each)) <= told]
+    assert len(shown) > 8
+    assert [each for each in shown if not panels[each]] == []
+
+
+def expressions_of(dashboard: str) -> list[str]:
+    """As Grafana hands them on, for all nodes."""
+    values = {"$job": "gridwright", "$instance": ".+", "$__rate_interval": "10s"}
+    board = json.loads(dashboard_files()[f"gridwright-{dashboard}.json"])
+    found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    return [re.sub(r"\$\w+", lambda name: values[name[0]], each) for each in found]
 
 
 def kept_series(port: int) -> dict[str, float]:

@@ -46,7 +46,7 @@ _RENAMED = {
 """Names of Prometheus have no capitals, and `total` is the end of counters."""
 
 _RENAMED_LABELS = {"job": "jobid"}
-"""Prometheus calls what it scrapes a job, and would rename ours; lustrefs-exporter has the same name for it."""
+"""Prometheus calls what it scrapes a job, and would rename ours; lustrefs-exporter has this name, too."""
 
 _HELP: Mapping[str, str] = {
     "node_cpu_seconds_total": "CPU time of all CPUs of the machine by mode; none of them ever falls.",
