@@ -80,7 +80,9 @@ _HELP: Mapping[str, str] = {
     "gridwright_job_resident_bytes": "Memory of the processes of a job; what they share counts for each.",
     "gridwright_job_processes": "Processes of a job on this node.",
 }
-_UNTOLD = "As lustrefs-exporter has it."
+_AS_ITS_NAME_SAYS = "A reading of this node."
+NOT_TOLD = frozenset({"user", "process"})
+"""Labels of readings that stay on the node: everybody who may look at Prometheus would see who does what."""
 
 
 def _of_reading(metric: str, labels: tuple[str, ...]) -> MetricFamily:
@@ -88,11 +90,13 @@ def _of_reading(metric: str, labels: tuple[str, ...]) -> MetricFamily:
     name = _RENAMED.get(metric, own)
     counter = metric.endswith("_total")
     names = tuple(_RENAMED_LABELS.get(label, label) for label in labels)
-    return MetricFamily(name.removesuffix("_total"), _HELP.get(metric, _UNTOLD), names, is_counter=counter)
+    return MetricFamily(
+        name.removesuffix("_total"), _HELP.get(metric, _AS_ITS_NAME_SAYS), names, is_counter=counter
+    )
 
 
 OF_READINGS: Mapping[str, MetricFamily] = {
-    metric: _of_reading(metric, labels) for metric, labels in LABELS.items()
+    metric: _of_reading(metric, labels) for metric, labels in LABELS.items() if not NOT_TOLD & {*labels}
 }
 """By the metric of a reading."""
 

@@ -35,7 +35,8 @@ class MetricsPage:
         self._samples += 1
         self._cost_s += snapshot.cost_s
         self._snapshot, self._took_s = snapshot, took_s
-        self._readings = self._jobs.told(map(self._risen, snapshot.readings))
+        told = (self._risen(each) for each in snapshot.readings if each.metric in OF_READINGS)
+        self._readings = self._jobs.told(told)
 
     def text(self, format_: TextFormat) -> Iterator[bytes]:
         """The last snapshot in pieces. Nothing where there is none yet."""
