@@ -126,11 +126,10 @@ def fires(
         for each in nodes
         for name, values in each.series()
     ]
-    firing = (
-        "label_replace(label_replace(label_replace(count by (alertname, filesystem, instance, source) "
-        '(ALERTS{alertstate="firing"}), "of", "$1", "filesystem", "(.+)"), "of", "$1", "instance", "(.+)"),'
-        ' "of", "$1", "source", "(.+)")'
-    )
+    by = ("filesystem", "instance", "source", "target")
+    firing = f"count by (alertname, {', '.join(by)}) (ALERTS{{alertstate='firing'}})"
+    for label in by:
+        firing = f'label_replace({firing}, "of", "$1", "{label}", "(.+)")'
     samples = [
         {"labels": f'{{alertname="{name}",of="{of}"}}' if of else f'{{alertname="{name}"}}', "value": 1}
         for name, of in expected
@@ -222,6 +221,24 @@ def test_a_mount_that_does_not_answer_is_told_by_its_name(tmp_path: Path) -> Non
     node = Node(more={silent: "1x600"})
     fires(tmp_path, [node], told)
     fires(tmp_path, [Node(more={silent: "0x20 1x1 0x600"})], [], at="22m")
+
+
+TARGETS = {
+    'lustre_health_healthy{job="x"}': ("0x600", "1x600", "GridwrightServerNotHealthy"),
+    'gridwright_connection_state{target="t",state="DISCONN"}': ("1x600", None, "GridwrightTargetAway"),
+    'gridwright_connection_state{target="t",state="FULL"}': (None, "1x600", "GridwrightTargetAway"),
+    'recovery_status{target="t"}': ("4x600", "1x600", "GridwrightTargetRecovers"),
+}
+
+
+def test_targets_that_are_not_well_are_told_where_they_are_known(tmp_path: Path) -> None:
+    """Servers of Lustre tell it, and clients of their connections; a node without Lustre has none of it."""
+    known = {name: each for name, each in TARGETS.items() if name.partition("{")[0] in known_series()}
+    ill = Node(more={name.replace('job="x"', ""): bad for name, (bad, _, _) in known.items() if bad})
+    well = Node("node2", more={name.replace('job="x"', ""): ok for name, (_, ok, _) in known.items() if ok})
+    fires(tmp_path, [well], [])
+    told = sorted({alert for bad, _, alert in known.values() if bad})
+    fires(tmp_path, [ill], [(alert, "t" if "Target" in alert else "node1:29118") for alert in told])
 
 
 def room(values: str, size: float = 1e12) -> Node:

@@ -30,6 +30,8 @@ _FILLS_S = 3 * 86_400
 """How long before a file system is full it is told: over a week-end."""
 _TRAIL = "6h"
 """How long its filling is looked at."""
+_CONNECTED = "FULL|IDLE|NEW"
+"""States of connections of Lustre with which nothing is wrong (lustre/include/lustre_import.h)."""
 _HEADER = """\
 # Alert rules of grid {name}, by `gridwright exporter --rules`: make them anew when the grid spec changes.
 # They are for scrapes under job_name {job}, of exporters that know the directories of libraries.
@@ -221,15 +223,38 @@ def _of_nodes(spec: GridSpec, job: str) -> Iterator[dict[str, object]]:
         "{{ $labels.source }} of {{ $labels.instance }} does not answer",
         "A mount that hangs, or a counter that cannot be read: gridwright doctor says more.",
     )
-    if "lustre_health_healthy" in known_series():
-        yield _alert(
-            spec,
-            "GridwrightTargetDegraded",
+    yield from _of_targets(spec, job)
+
+
+def _of_targets(spec: GridSpec, job: str) -> Iterator[dict[str, object]]:
+    """Of file systems whose servers, or whose clients, tell how their targets are."""
+    file, known = _file(spec), known_series()
+    apart = f'gridwright_connection_state{{job="{job}",state!~"{_CONNECTED}"}}'
+    for metric, name, condition, lasting, summary in (
+        (
+            "lustre_health_healthy",
+            "GridwrightServerNotHealthy",
             f'lustre_health_healthy{{job="{job}"}} == 0',
             "2m",
-            "Lustre says that {{ $labels.instance }} is not healthy",
-            "See health_check there, and: gridwright doctor",
-        )
+            "Lustre on {{ $labels.instance }} says that it is not healthy",
+        ),
+        (
+            "gridwright_connection_state",
+            "GridwrightTargetAway",
+            f"count by (job, target, state) ({apart})",
+            "5m",
+            "{{ $value }} connections to {{ $labels.target }} are in state {{ $labels.state }}",
+        ),
+        (
+            "recovery_status",
+            "GridwrightTargetRecovers",
+            f'recovery_status{{job="{job}"}} > 1',
+            "15m",
+            "{{ $labels.target }} has not ended its recovery",
+        ),
+    ):
+        if metric in known:
+            yield _alert(spec, name, condition, lasting, summary, f"See: gridwright doctor {file}")
 
 
 def _alert(
