@@ -29,8 +29,8 @@ def explanation_text(console: Console, told: Explanation) -> None:
         _job(console, told.job)
     for each in sorted(told.filesystems, key=lambda each: (each.slow is False, each.slow is None)):
         _filesystem(console, each)
-    for line in _cpus(told):
-        say(console, line)
+    for sentence in _cpus(told):
+        say(console, sentence)
     if told.changes:
         say(console, "what changed before:")
         for mark in told.changes:
@@ -38,12 +38,12 @@ def explanation_text(console: Console, told: Explanation) -> None:
     untold = [*told.untold, *(f"{node} is away: {why}" for node, why in told.away.items())]
     if untold:
         say(console, "cannot tell:")
-        for line in untold:
-            say(console, line, indent=4)
+        for reason in untold:
+            say(console, reason, indent=4)
     if told.evidence:
         say(console, "evidence:", "dim")
-        for each in told.evidence:
-            say(console, f"{each.text} [{each.source}]", "dim", indent=4)
+        for line in told.evidence:
+            say(console, f"{line.text} [{line.source}]", "dim", indent=4)
     if not told.slow and told.told:
         say(console, "nothing is slow", "green")
 
@@ -92,11 +92,7 @@ def _standing(each: SlowFileSystem) -> str:
         "not-required": "nobody waits for it",
         "unknown": "nobody works",
     }
-    return (
-        ", ".join(filter(None, [words.get(row_word, row_word), moved]))
-        if (row_word := str(each.row.standing))
-        else moved
-    )
+    return ", ".join(filter(None, [words.get(str(each.row.standing), ""), moved]))
 
 
 def _lines(each: SlowFileSystem) -> Iterator[tuple[str, str]]:
@@ -176,10 +172,9 @@ def _cpus(told: Explanation) -> Iterator[str]:
     for use in told.cpus:
         yield f"CPU time: {use.text}"
     for each in told.foreign_cpus:
-        yield (
-            f"foreign load: processes of no job have {each.share:.0%} of the CPU time of {each.node}, most of all "
-            f"{each.process} of {each.user}"
-        )
+        share = f"{each.share:.0%} of the CPU time of {each.node}"
+        most = f"{each.process} of {each.user}{_own(each.process)}"
+        yield f"foreign load: processes of no job have {share}, most of all {most}"
 
 
 def _rate(value: float | None) -> str:
