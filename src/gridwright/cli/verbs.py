@@ -51,6 +51,8 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     },
     "watch": {
         "top": "Show what nodes, libraries and jobs of a grid do now, and what binds.",
+        "explain-slow": "Say why a grid, a library or a job is slow: what binds, who else uses it, "
+        "since when, what changed.",
     },
     "data": {
         "repo": "Move a library's files to object storage and back, compare both, and free space.",
