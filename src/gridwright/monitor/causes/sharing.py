@@ -76,9 +76,11 @@ def sharing_of(row: LibraryRow, frame: Frame) -> Sharing:
     all_seen = all(each.sees_all for each in frame.others) and None not in [
         each.read_bytes_per_s for each in frame.others
     ]
-    foreign = sum(min(pair) if all_seen else pair[0] for pair in zip(beyond, said, strict=True))
-    unseen = 0.0 if all_seen else max(0.0, foreign - sum(said))
     total = (row.read_bytes_per_s or 0.0) + (row.written_bytes_per_s or 0.0)
+    seen = sum(min(pair) for pair in zip(beyond, said, strict=True))
+    # Counters are read moments apart: a small rest is nobody's.
+    unseen = 0.0 if all_seen or sum(beyond) - seen <= limits().traffic * total else sum(beyond) - seen
+    foreign = seen + unseen
     return _sharing(read + written, unseen, (foreign, foreign / total if total else 0.0), sharers, "")
 
 
