@@ -146,7 +146,7 @@ def _row(
     uses = _uses(name, libraries, picture)
     storage = [each for each in uses if each.binds and each.sort in STORAGE]
     cpus = [each for each in uses if each.binds and each.sort not in STORAGE]
-    wanted = bool(storage) or _is_waited_for(name, under_way, picture.nodes)
+    wanted = _is_waited_for(name, under_way, picture.nodes)
     away = [row.node for row in picture.nodes if row.absent]
     pressures = [row.io_pressure for row in picture.nodes if row.io_pressure is not None]
     return LibraryRow(
@@ -161,7 +161,7 @@ def _row(
             required,
             moved,
             busy,
-            wanted=wanted,
+            wanted=bool(storage) or wanted,
             fed=not storage and _is_fed(name, under_way, picture),
         ),
         binds=tuple(each.text for each in (*storage, *cpus)),

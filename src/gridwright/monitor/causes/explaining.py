@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -210,7 +211,7 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
         use
         for row in frame.libraries[:1]
         for use in row.uses
-        if use.binds and use.name.startswith("CPU limit") and load.job in use.name
+        if use.binds and use.name.startswith("CPU limit") and _is_of_job(use.name, load.job)
     ]
     if used is None:
         text = "its CPU time cannot be told: it began, or a process of it ended, meanwhile"
@@ -234,6 +235,12 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
             "programs with fewer threads than cores, or what is not storage"
         )
     return SlowJob(job=load.job, load=load, cores=cores, held_up=held_up, text=text)
+
+
+def _is_of_job(name: str, job: str) -> bool:
+    """Whether a control group is named after a job, as Slurm's `job_17` is: 1 is not meant by it."""
+    group = name.partition("control group ")[2].rpartition(" of ")[0]
+    return re.search(rf"(?<![0-9A-Za-z]){re.escape(job)}(?![0-9A-Za-z])", group) is not None
 
 
 def _evidence(reasons: Sequence[SlowFileSystem], frame: Frame) -> list[Evidence]:

@@ -11,9 +11,10 @@ from gridwright.monitor.libraries import WatchedLibrary
 
 SHORTEST_S = 10.0
 """Width of the first windows that are looked at: less is a moment."""
-COARSER = 0.1
-"""Windows are so wide a part of how long ago they are: since a day ago is told to some two hours at first."""
-FINE = 0.02
+COARSER = 0.3
+"""Windows are so wide a part of how long ago they are. A pause that is much shorter than that is passed over;
+to look back over a day, histories are asked some thirty times."""
+FINE = 0.05
 """What is found is told to so small a part of how long ago it is."""
 MOST_LOOKS = 200
 
