@@ -18,7 +18,7 @@ _MOST = 12
 """Marks that are told; those nearest to the beginning are kept."""
 _JOB, _SIZE = "gridwright_job_processes", "node_filesystem_size_bytes"
 _CHANGING = {
-    "node_network_speed_bytes": ("network", "card {0} of {node} goes at {new} ({old} before)"),
+    "node_network_speed_bytes": ("network", "card {0} of {node} goes at {new} ({old})"),
     "gridwright_network_limit_bytes": ("limit", "the queue of card {0} of {node} lets {new} through ({old})"),
     "gridwright_group_io_limit_bytes": (
         "limit",

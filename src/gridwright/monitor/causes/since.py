@@ -9,11 +9,11 @@ from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import Histories
 from gridwright.monitor.libraries import WatchedLibrary
 
-SHORTEST_S = 10.0
-"""Width of the first windows that are looked at: less is a moment."""
-COARSER = 0.3
-"""Windows are so wide a part of how long ago they are. A pause that is much shorter than that is passed over;
-to look back over a day, histories are asked some thirty times."""
+SHORTEST_S, LONGEST_S = 10.0, 60.0
+"""Width of the looks: less is a moment, and over more, good times and bad ones become one mean."""
+FARTHER = 1.3
+"""Each look goes so many times as far back as the one before. A pause that falls between two looks is passed
+over; to look back over a day, histories are asked some forty times."""
 FINE = 0.05
 """What is found is told to so small a part of how long ago it is."""
 MOST_LOOKS = 200
@@ -34,6 +34,7 @@ class Beginning:
 
 
 NO_HISTORY = "no history of the nodes is kept"
+_BEGINS = "histories begin then"
 
 
 def since_when(
@@ -43,34 +44,38 @@ def since_when(
     libraries: tuple[WatchedLibrary, ...],
     is_so: Callable[[Frame], bool | None],
 ) -> Beginning:
-    """The beginning of the spell that lasts at `at_s`, looked back in windows that leave no time out."""
+    """The beginning of the spell that lasts at `at_s`: looks go back ever farther, and then between two."""
     reach = histories.reach()
     if reach is None:
         return Beginning(at_s=None, why=NO_HISTORY)
-
-    def was_so(end: float, width: float) -> bool | None:
-        return is_so(histories.frame(end, width, libraries))
-
     shortest = max(SHORTEST_S, seconds)
-    end, width = at_s, shortest
+
+    def width(end: float) -> float:
+        return max(shortest, min(LONGEST_S, FINE * (at_s - end)))
+
+    def was_so(end: float) -> bool | None:
+        return is_so(histories.frame(end, width(end), libraries))
+
+    if not was_so(at_s):
+        return Beginning(at_s=None, why="histories do not show it yet")
+    earliest = reach[0] + width(reach[0])
+    high, low, found = at_s, at_s - shortest, None
     for _ in range(MOST_LOOKS):
-        if end - shortest < reach[0]:
-            return Beginning(at_s=end, at_least=True, why="histories begin then")
-        width = max(shortest, COARSER * (at_s - end))
-        found = was_so(end, width)
-        if found is None:
-            return Beginning(at_s=end, at_least=True, why="of the time before, it cannot be told")
+        if high <= earliest:
+            return Beginning(at_s=reach[0], at_least=True, why=_BEGINS)
+        low = max(low, earliest)
+        found = was_so(low)
         if not found:
             break
-        end -= width
+        high, low = low, at_s - FARTHER * max(shortest, at_s - low)
     else:
-        return Beginning(at_s=end, at_least=True, why="further back was not looked")
-    if end == at_s:
-        return Beginning(at_s=None, why="histories do not show it yet")
-    low = end - width
-    while end - low > max(shortest, FINE * (at_s - end)) and (middle := (low + end) / 2) < end:
-        if was_so(end, end - middle):
-            end = middle
+        return Beginning(at_s=high, at_least=True, why="further back was not looked")
+    while high - low > max(shortest, FINE * (at_s - high)):
+        middle = (low + high) / 2
+        if then := was_so(middle):
+            high = middle
         else:
-            low = middle
-    return Beginning(at_s=end, within_s=end - low)
+            low, found = middle, then
+    if found is None:
+        return Beginning(at_s=high, at_least=True, why="of the time before, it cannot be told")
+    return Beginning(at_s=high, within_s=high - low + width(high))

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
@@ -25,14 +26,20 @@ class RecordedHistories:
 
     @cached_property
     def _times(self) -> list[float]:
-        """Of each line; one in which nobody answered has the time of the line before."""
+        """Of each line, never falling; of one in which nobody answered, between those of its neighbours."""
+        lines = range(len(self._recording) + 1)
+        known = [(line, time) for line in lines if (time := self._recording.time_of(line)) is not None]
+        if not known:
+            return [-math.inf for _ in lines]
         found: list[float] = []
-        for line in range(len(self._recording) + 1):
-            time = self._recording.time_of(line)
-            last = found[-1] if found else -math.inf
+        for (line, time), (then, later) in pairwise([known[0], *known, known[-1]]):
             # A clock that was set back must not turn the order round.
-            found.append(max(last, time if time is not None else last))
-        return found
+            begin = max([time, *found[-1:]])
+            step = max(0.0, later - begin) / max(1, then - line)
+            found += [begin + step * number for number in range(then - line)]
+        last = max([known[-1][1], *found[-1:]])
+        found = [known[0][1]] * known[0][0] + found
+        return found + [last] * (len(lines) - len(found))
 
     def nodes(self) -> list[str]:
         """Names of all nodes that were recorded last."""
