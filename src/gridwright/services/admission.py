@@ -1,0 +1,124 @@
+"""Who may ask a web service, and how often (no network in here).
+
+Used by whatever server speaks HTTP: it hands over the peer's address and the headers, and answers with the
+`Refusal` where there is one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gridwright.services.listening import Listening
+
+_MOST_PEERS = 4096
+"""Addresses that are remembered: with more, those that were silent longest are forgotten."""
+_LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not answered: a status of HTTP (RFC 9110) and words for a person."""
+
+    status: int
+    words: str
+
+
+class PeerRate:
+    """A bucket of tokens for each address: so many at once, and so many more per second."""
+
+    def __init__(self, at_once: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._at_once = at_once
+        self._per_s = per_s
+        self._clock = clock
+        self._peers: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, peer: str) -> bool:
+        """Whether an address may do it once more, now; if so, it has."""
+        with self._lock:
+            left = self._left(peer)
+            self._peers[peer] = max(0.0, left - 1) if left >= 1 else left, self._clock()
+            self._peers.move_to_end(peer)
+            while len(self._peers) > _MOST_PEERS:
+                self._peers.popitem(last=False)
+            return left >= 1
+
+    def has(self, peer: str) -> bool:
+        """Whether it could; nothing is taken."""
+        with self._lock:
+            return self._left(peer) >= 1
+
+    def _left(self, peer: str) -> float:
+        left, at = self._peers.get(peer, (self._at_once, self._clock()))
+        return min(self._at_once, left + (self._clock() - at) * self._per_s)
+
+
+@dataclass(slots=True)
+class Gate:
+    """Lets requests in that have the token, of addresses that may connect, within their rate.
+
+    Where no token is asked for, only requests that were meant for this machine are let in: a page of the web
+    whose name was made to point to 127.0.0.1 has another name in its `Host` (DNS rebinding).
+    """
+
+    listening: Listening
+    requests: PeerRate = field(default_factory=lambda: PeerRate(at_once=60, per_s=20))
+    wrong_tokens: PeerRate = field(default_factory=lambda: PeerRate(at_once=10, per_s=0.1))
+    """Guesses: after ten wrong ones, six a minute."""
+
+    def connects(self, peer: str) -> bool:
+        """Whether an address may connect at all."""
+        allowed = self.listening.proxies
+        address = ipaddress.ip_address(peer.partition("%")[0])
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        return not allowed or any(mapped in network for network in allowed)
+
+    def refusal(self, peer: str, headers: Mapping[str, str]) -> Refusal | None:
+        """Why a request is refused, or None. `headers` has the names in lower case.
+
+        A token that comes otherwise, such as in a cookie, is compared by `is_token`.
+        """
+        if not self.connects(peer):
+            return Refusal(403, "only the site's proxy may connect")
+        if not self.requests.take(peer):
+            return Refusal(429, "too many requests; ask again in a second")
+        if self.listening.token is None:
+            return self._misdirected(headers)
+        return self._stranger(peer, headers)
+
+    def _misdirected(self, headers: Mapping[str, str]) -> Refusal | None:
+        if _host(headers.get("host", "")) in {*_LOCAL_NAMES, self.listening.address, ""}:
+            return None
+        return Refusal(421, "this service is asked as localhost or by its address")
+
+    def _stranger(self, peer: str, headers: Mapping[str, str]) -> Refusal | None:
+        if not self.wrong_tokens.has(peer):
+            return Refusal(429, "too many wrong tokens; wait ten seconds")
+        if self.is_token(self._offered(headers)):
+            return None
+        self.wrong_tokens.take(peer)
+        return Refusal(401, "the token is missing or wrong")
+
+    def is_token(self, offered: str) -> bool:
+        """Whether it is the token, in a time that tells nothing of how much of it was right."""
+        expected = (self.listening.token or "").encode()
+        return bool(expected) and hmac.compare_digest(offered.encode("utf-8", "replace"), expected)
+
+    def _offered(self, headers: Mapping[str, str]) -> str:
+        if self.listening.proxy_header is not None:
+            return headers.get(self.listening.proxy_header.lower(), "")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _host(header: str) -> str:
+    """The name or address that a `Host` has, without its port (RFC 9110, 7.2)."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].lower()

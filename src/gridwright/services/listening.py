@@ -1,0 +1,273 @@
+"""Where a web service listens, and what it needs to be reached from other machines.
+
+The rules, for every service of Gridwright that listens: an address of this machine alone (loopback) needs
+nothing. Any other one needs a certificate with its key and a token, or a proxy of the site: then the service
+speaks plain HTTP with that proxy alone, which has the token in a header of its own, and does TLS itself.
+Secrets are read from a file or from the environment, never from the command line, which `ps` shows.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+
+Network = IPv4Network | IPv6Network
+SHORTEST_TOKEN = 16
+"""Characters: what is shorter may be guessed within the life of a service, however slow guesses are."""
+_LONGEST_TOKEN = 1024
+_WAITING = 64
+"""Connections that the kernel keeps for a service that is busy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListeningChoice:
+    """What flags, files and the environment say of it."""
+
+    address: str = "127.0.0.1"
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    """From the environment; the file counts where both are."""
+    proxies: Sequence[str] = ()
+    """Addresses or networks of the site's proxies."""
+    proxy_header: str | None = None
+    """The header in which a proxy has the token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Where a service listens, checked."""
+
+    address: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    """What every request has to have; None where nothing is asked for."""
+    proxies: tuple[Network, ...] = ()
+    """Who alone may connect; empty for everybody."""
+    proxy_header: str | None = None
+    """Where requests have the token; None for `Authorization: Bearer TOKEN`."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return ipaddress.ip_address(self.address).is_loopback
+
+    @property
+    def scheme(self) -> str:
+        """Of its URL: https or http."""
+        return "http" if self.certificate is None else "https"
+
+    def url(self, port: int | None = None) -> str:
+        """Its URL without a path; `port` where the kernel has chosen one."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.scheme}://{host}:{port or self.port}"
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What TLS needs, read anew: certificates are renewed. None for plain HTTP.
+
+        Raises GridwrightError (status ENVIRONMENT) where the files have gone bad.
+        """
+        if self.certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=lambda: b"")
+        except (OSError, ValueError) as error:
+            raise environment_error(
+                f"cannot be used for TLS: {getattr(error, 'strerror', None) or error}",
+                where=str(self.certificate),
+                remedy="write the certificate and its key again",
+            ) from None
+        return context
+
+    def bind(self) -> socket.socket:
+        """A socket that listens there. Raises GridwrightError (status ENVIRONMENT) where it cannot."""
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((self.address, self.port))
+            made.listen(_WAITING)
+        except OSError as error:
+            made.close()
+            raise environment_error(
+                f"cannot be listened on: {error.strerror or error}",
+                where=f"{self.address}:{self.port}",
+                remedy="name another port, or end what has this one (`ss -ltnp`)",
+            ) from None
+        return made
+
+
+def listening_of(choice: ListeningChoice) -> Listening:
+    """What was chosen, checked. Raises GridwrightError (status INPUT) with all that is wrong with it."""
+    problems: list[Problem] = []
+    address = _address(choice.address, problems)
+    if not 0 <= choice.port <= 65535:
+        _add(
+            problems,
+            f"{choice.port} is no port",
+            "--port",
+            "write one from 1 to 65535; 0 for any that is free",
+        )
+    token = _token(choice, problems)
+    proxies = tuple(_proxies(choice, problems))
+    if choice.certificate is not None and choice.key is not None:
+        problems += _certificate_problems(choice.certificate, choice.key)
+    elif choice.certificate is not None or choice.key is not None:
+        _add(
+            problems,
+            "TLS needs both the certificate and its key",
+            "--certificate",
+            "add --key and --certificate",
+        )
+    if address is not None and not ipaddress.ip_address(address).is_loopback:
+        problems += _open_problems(choice, token is not None or choice.token_file is not None)
+    if choice.proxies and choice.token is None and choice.token_file is None:
+        _add(problems, "a proxy is known by its token", "--proxy", "add --token-file")
+    if problems or address is None:
+        raise GridwrightError(*problems, status=ExitStatus.INPUT)
+    return Listening(
+        address=address,
+        port=choice.port,
+        certificate=choice.certificate,
+        key=choice.key,
+        token=token,
+        proxies=proxies,
+        proxy_header=choice.proxy_header,
+    )
+
+
+def _address(text: str, problems: list[Problem]) -> str | None:
+    """The address, so that no name service decides who reaches a service."""
+    try:
+        return str(ipaddress.ip_address("127.0.0.1" if text == "localhost" else text.strip("[]")))
+    except ValueError:
+        _add(
+            problems,
+            f"{text!r} is no address",
+            "--listen",
+            "write an IP address of this machine, such as 10.0.0.7, or 0.0.0.0 for all of them",
+        )
+        return None
+
+
+def _open_problems(choice: ListeningChoice, has_token: bool) -> Iterator[Problem]:
+    """What an address that other machines reach lacks."""
+    if not has_token:
+        yield Problem(
+            what=f"other machines reach {choice.address}, and nothing would keep them out",
+            where="--listen",
+            remedy=f"add --token-file: a file of root's with a line of {SHORTEST_TOKEN} characters or more",
+        )
+    if choice.certificate is None and choice.key is None and not choice.proxies:
+        yield Problem(
+            what=f"other machines reach {choice.address}, and the token would cross the network unencrypted",
+            where="--listen",
+            remedy="add --certificate and --key; or --proxy and --proxy-header for a proxy that does TLS",
+        )
+
+
+def _token(choice: ListeningChoice, problems: list[Problem]) -> str | None:
+    if choice.token_file is None:
+        where, text = "the environment", choice.token
+    else:
+        where, text = str(choice.token_file), _secret(choice.token_file, problems)
+    if text is None:
+        return None
+    token = text.strip()
+    if not SHORTEST_TOKEN <= len(token) <= _LONGEST_TOKEN or not _is_word(token):
+        # What it is stays unsaid: messages end up in logs.
+        _add(
+            problems,
+            f"no token: it has {len(token)} characters, or others than a header takes",
+            where,
+            f"write one line of {SHORTEST_TOKEN} letters and digits or more, as `openssl rand -hex 32` does",
+        )
+        return None
+    return token
+
+
+def _is_word(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+def _secret(path: Path, problems: list[Problem]) -> str | None:
+    """The text of a file that only its owner, or its group, may read."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                _add(problems, "is no file", str(path), "name a file with the token")
+                return None
+            if mode & stat.S_IROTH:
+                _add(problems, "everybody on this machine may read it", str(path), f"chmod 600 {path}")
+                return None
+            return file.read(_LONGEST_TOKEN + 2).decode("ascii", errors="replace")
+    except OSError as error:
+        _add(problems, f"cannot be read: {error.strerror}", str(path), "name a file with the token")
+        return None
+
+
+def _proxies(choice: ListeningChoice, problems: list[Problem]) -> Iterator[Network]:
+    if bool(choice.proxies) != bool(choice.proxy_header):
+        _add(
+            problems,
+            "a proxy is known by its address and by the header in which it has the token",
+            "--proxy" if choice.proxies else "--proxy-header",
+            "name both: --proxy 10.0.0.5 --proxy-header X-Gridwright-Token",
+        )
+    name = choice.proxy_header
+    if name is not None and not (name.isascii() and name.replace("-", "").isalnum()):
+        _add(problems, f"{name!r} is no name of a header", "--proxy-header", "use letters, digits and -")
+    for text in choice.proxies:
+        try:
+            yield ipaddress.ip_network(text)
+        except ValueError:
+            _add(problems, f"{text!r} is no address", "--proxy", "write 10.0.0.5, or a network: 10.0.0.0/28")
+
+
+def _certificate_problems(certificate: Path, key: Path) -> Iterator[Problem]:
+    """What is wrong with a certificate and its key, as far as can be told without a client."""
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        if key.stat().st_mode & stat.S_IROTH:
+            yield Problem("everybody on this machine may read this key", str(key), remedy=f"chmod 600 {key}")
+        first = load_pem_x509_certificate(certificate.read_bytes())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key, password=lambda: b"")
+    except ssl.SSLError as error:
+        yield Problem(
+            f"this certificate and the key {key} do not work together: {error.reason or error}",
+            str(certificate),
+            remedy="name the certificate, with its chain after it, and its key: both as PEM, no password",
+        )
+    except OSError as error:
+        yield Problem(
+            f"cannot be read: {error.strerror}", error.filename or str(certificate), remedy="name the file"
+        )
+    except ValueError:
+        yield Problem("is no certificate in PEM", str(certificate), remedy="name a file of BEGIN CERTIFICATE")
+    else:
+        if datetime.now(UTC) > first.not_valid_after_utc:
+            ended = f"{first.not_valid_after_utc:%Y-%m-%d}"
+            yield Problem(f"this certificate ended on {ended}", str(certificate), remedy="renew it")
+
+
+def _add(problems: list[Problem], what: str, where: str, remedy: str) -> None:
+    problems.append(Problem(what=what, where=where, remedy=remedy))
