@@ -153,6 +153,7 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
     made = (
         "tests.support.ansible_releases",
         "tests.support.versitygw",
+        "tests.support.prometheus",
         "tests.machine.image",
         "tests.vm.images",
         "tests.vm.boot_image",

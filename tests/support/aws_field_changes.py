@@ -124,6 +124,40 @@ def _set(values: dict[str, Any], path: str, value: Any) -> None:
 _NODES = {"instance": "m5n.24xlarge", "count": 6}
 _IMAGES = {"storage": "ami-0123456789abcdef0", "compute": "ami-0fedcba9876543210"}
 _META = {"instance": "m6i.large"}
+_WATCH = {
+    "every": "1 min",
+    "all_every": "1h",
+    "open_after": 2,
+    "close_after": 3,
+    "flapping_after": 6,
+    "level": "warning",
+    "command": ["/usr/local/bin/page"],
+    "webhook": {"url": "https://a.example.org/", "secret_file": "/etc/a"},
+    "mail": {
+        "to": ["a@example.org"],
+        "sender": "a@example.org",
+        "server": "a.example.org:587",
+        "user": "a",
+        "password_file": "/etc/a",
+    },
+}
+_WATCHED_OTHERWISE = {
+    "every": "2 min",
+    "all_every": "2h",
+    "open_after": 3,
+    "close_after": 4,
+    "flapping_after": 8,
+    "level": "error",
+    "command": ["/usr/local/bin/call"],
+    "webhook": {"url": "https://b.example.org/", "secret_file": "/etc/b"},
+    "mail": {
+        "to": ["b@example.org"],
+        "sender": "b@example.org",
+        "server": "b.example.org:587",
+        "user": "b",
+        "password_file": "/etc/b",
+    },
+}
 _LDAP = {"servers": ["ldaps://ldap1"], "base": "dc=a", "bind": {"dn": "cn=grid", "secret": SECRET}}
 _LIBRARY = {"filesystem": "shared", "path": "work", "capacity": "1 TB"}
 _OF_ANY: tuple[tuple[Any, ...], ...] = (
@@ -148,6 +182,8 @@ _OF_ANY: tuple[tuple[Any, ...], ...] = (
     ("machines.meta", {**_META, "disk": "200 GiB"}, _META),
     ("machines.meta", {**_META, "replace": True}, _META),
     ("machines.meta", {**_META, "address": "10.20.200.10"}, _META),
+    # Nothing of it is of a machine, so that all fields change at once.
+    ("monitoring.watch", _WATCHED_OTHERWISE, _WATCH),
     ("users", {"ldap": _LDAP}),
     ("users", {"ldap": {**_LDAP, "base": "dc=b"}}, {"ldap": _LDAP}),
     ("aws.depots", ["s3://our-depots/sas"]),

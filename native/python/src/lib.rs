@@ -2,6 +2,7 @@
 //! long calls release the interpreter.
 
 mod changes;
+mod counters;
 mod flow;
 mod launcher;
 mod layout;
@@ -143,6 +144,8 @@ mod _native {
     use super::Phase;
     #[pymodule_export]
     use super::changes::{TreeWalk, WalkedFile};
+    #[pymodule_export]
+    use super::counters::{JobProcesses, JobTally, file_texts, lustre_stats};
     #[pymodule_export]
     use super::flow::solve_flows;
     #[pymodule_export]

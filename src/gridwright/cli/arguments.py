@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -137,6 +137,14 @@ class Reader:
     def add(self, problems: Sequence[Problem]) -> None:
         """Note what a check of the values together found."""
         self._problems += problems
+
+    def attempt(self, read: Callable[[], Value]) -> Value | None:
+        """What a function returns; None where it raises GridwrightError, whose problems are noted."""
+        try:
+            return read()
+        except GridwrightError as error:
+            self.add(error.problems)
+            return None
 
     def finish(self, value: Value | None) -> Value:
         """Hand on what was read, if nothing was wrong; else raise GridwrightError with all problems."""

@@ -51,6 +51,7 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     },
     "watch": {
         "top": "Show what nodes, libraries and jobs of a grid do now, and what binds.",
+        "exporter": "Serve what this node does now as OpenMetrics, for Prometheus and VictoriaMetrics.",
     },
     "data": {
         "repo": "Move a library's files to object storage and back, compare both, and free space.",

@@ -39,13 +39,15 @@ class NodeAccess:
     """What the scheduler is set to, held against what is recommended."""
     run_on: RunOn | None = None
     """On a machine that has mounted a file system; None: on the head node."""
+    names: Sequence[str] = ()
+    """All that are asked."""
 
 
-def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
+def access_to(grid: Grid, chosen: str | None = None, *, by_jobs: bool = True) -> NodeAccess | None:
     """How to look at every node of a grid, or at those of a set such as `compute[1-4]`.
 
-    None where this machine is looked at. Raises GridwrightError: where the grid is not up (ENVIRONMENT), and
-    for nodes that it does not have (INPUT).
+    None where this machine is looked at. Without `by_jobs` no job is started where ssh reaches no node.
+    Raises GridwrightError: where the grid is not up (ENVIRONMENT), and for nodes it does not have (INPUT).
     """
     if grid.is_this_machine:
         return None
@@ -55,7 +57,7 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
     asleep = [name for name in names if name in set(known.asleep)]
     names = [name for name in names if name not in asleep]
     return NodeAccess(
-        partial(_reach, grid, names),
+        partial(_reach, grid, names, by_jobs),
         grid.head.run,
         {name: known.down[name] for name in names if name in known.down},
         grid.attach,
@@ -64,10 +66,11 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
         asleep,
         () if known.scheduler_silent else grid.compared_settings(),
         MountingNodes(grid).run_on,
+        names,
     )
 
 
 def _reach(
-    grid: Grid, names: Sequence[str], command: Sequence[str], stdin: bytes, timeout_s: float
+    grid: Grid, names: Sequence[str], by_jobs: bool, command: Sequence[str], stdin: bytes, timeout_s: float
 ) -> Mapping[str, CommandOutput | None]:
-    return grid.ask(names, command, stdin=stdin, timeout_s=timeout_s)
+    return grid.ask(names, command, stdin=stdin, timeout_s=timeout_s, by_jobs=by_jobs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
@@ -43,6 +43,8 @@ class Judgement:
     applies: bool = True
     remedy: str | None = None
     """Where one is known that fits better than that of the check."""
+    answered: bool = True
+    """False where something kept it from being looked at, so that it may be right or wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class NodeJudgement:
 
     nodes: tuple[str, ...]
     judgement: Judgement
+    target: str = ""
+    """What on these nodes it is of, such as a library; empty where that is the node as a whole."""
 
 
 def judged(ok: bool, found: str, expected: str, remedy: str | None = None) -> Judgement:
@@ -61,6 +65,11 @@ def judged(ok: bool, found: str, expected: str, remedy: str | None = None) -> Ju
 def idle(found: str, expected: str = "") -> Judgement:
     """There is nothing to judge; `found` says why."""
     return Judgement(True, found, expected, applies=False)
+
+
+def unanswered(found: str, expected: str = "") -> Judgement:
+    """It could not be looked at; `found` says why. What was wrong there before may still be."""
+    return Judgement(True, found, expected, applies=False, answered=False)
 
 
 Answers = Callable[[Observation], Iterable[NodeJudgement]]
@@ -79,6 +88,17 @@ class Check:
     source: str
     remedy: str
     answers: Answers
+    reads: frozenset[str] | None = None
+    """Sections of a node's facts that it reads, where it is so cheap that a watch has it each minute.
+
+    A node reads such a section within 10 ms of CPU time and starts no program for it; only `health` may ask a
+    file system by a few commands (`bench/doctor_cost.py` measures both). None: each hour, with all others.
+    """
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether it may be looked at each minute."""
+        return self.reads is not None
 
 
 @dataclass(slots=True)
@@ -89,12 +109,21 @@ class Topic:
     checks: list[Check] = field(default_factory=list)
 
     def check(
-        self, name: str, level: Level, fault: str, *, reason: str, source: str, remedy: str
+        self,
+        name: str,
+        level: Level,
+        fault: str,
+        *,
+        reason: str,
+        source: str,
+        remedy: str,
+        reads: Collection[str] | None = None,
     ) -> Callable[[Answers], Answers]:
-        """Declare a check of all that was seen."""
+        """Declare a check of all that was seen; `reads` of one that is cheap."""
+        read = None if reads is None else frozenset(reads)
 
         def declare(answers: Answers) -> Answers:
-            self.checks.append(Check(name, level, self.name, fault, reason, source, remedy, answers))
+            self.checks.append(Check(name, level, self.name, fault, reason, source, remedy, answers, read))
             return answers
 
         return declare
@@ -109,6 +138,7 @@ class Topic:
         reason: str,
         source: str,
         remedy: str,
+        reads: Collection[str] | None = None,
     ) -> Callable[[Callable[[NodeFacts], Judgement]], Callable[[NodeFacts], Judgement]]:
         """Declare a check of each node by itself; one that could not tell of `section` is not judged."""
 
@@ -118,13 +148,21 @@ class Topic:
                     known = section is None or getattr(facts, section) is not None
                     yield NodeJudgement((node,), judgement(facts) if known else unknown(facts, section or ""))
 
-            self.check(name, level, fault, reason=reason, source=source, remedy=remedy)(answers)
+            self.check(name, level, fault, reason=reason, source=source, remedy=remedy, reads=reads)(answers)
             return judgement
 
         return declare
 
     def library_check(
-        self, name: str, level: Level, fault: str, *, reason: str, source: str, remedy: str
+        self,
+        name: str,
+        level: Level,
+        fault: str,
+        *,
+        reason: str,
+        source: str,
+        remedy: str,
+        reads: Collection[str] | None = None,
     ) -> Callable[[Callable[[LibraryFacts], Judgement]], Callable[[LibraryFacts], Judgement]]:
         """Declare a check of each library on each node."""
 
@@ -132,9 +170,9 @@ class Topic:
             def answers(observation: Observation) -> Iterator[NodeJudgement]:
                 for node, facts in observation.facts.items():
                     for library, each in facts.libraries.items():
-                        yield NodeJudgement((node,), _placed(library, each, judgement(each)))
+                        yield NodeJudgement((node,), _placed(library, each, judgement(each)), library)
 
-            self.check(name, level, fault, reason=reason, source=source, remedy=remedy)(answers)
+            self.check(name, level, fault, reason=reason, source=source, remedy=remedy, reads=reads)(answers)
             return judgement
 
         return declare
@@ -142,9 +180,9 @@ class Topic:
 
 def unknown(facts: NodeFacts, section: str) -> Judgement:
     """The node could not tell."""
-    return idle(f"not known: {facts.unknown.get(section, 'the node does not tell')}")
+    return unanswered(f"not known: {facts.unknown.get(section, 'the node does not tell')}")
 
 
 def _placed(name: str, library: LibraryFacts, judgement: Judgement) -> Judgement:
     found = f"library {name} ({library.path}): {judgement.found}"
-    return Judgement(judgement.ok, found, judgement.expected, judgement.applies, judgement.remedy)
+    return replace(judgement, found=found)

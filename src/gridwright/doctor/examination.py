@@ -12,17 +12,23 @@ from dataclasses import replace
 
 from gridwright.commands import CommandOutput, run_here
 from gridwright.doctor.access import NodeAccess
-from gridwright.doctor.check import CheckResult
+from gridwright.doctor.check import Check, CheckResult
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.checks.tuning import commands_asked, settings_asked, tuning_topic
 from gridwright.doctor.facts.gather import LOOK_S, gather
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.file_system_health import asked_of_nodes, health_of_filesystems
+from gridwright.doctor.file_system_health import (
+    asked_of_nodes,
+    health_of_filesystems,
+    search_of_filesystems,
+)
 from gridwright.doctor.messages import FactsRequest
+from gridwright.doctor.mounting_nodes import RunOn
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
+from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.messages import MessageError, decode, encode
 from gridwright.setup.tuning import refuse_broken_tables
@@ -49,24 +55,20 @@ def see(
     *,
     pairs: bool,
     wishes: Mapping[str, LayoutWish] | None = None,
+    only: Collection[Check] | None = None,
 ) -> Observation:
     """Look at all that the checks judge; `wishes` has the layouts that libraries are to have, by name.
 
+    With `only` no more is looked at than these cheap checks read: no settings, and no files of libraries.
     Raises GridwrightError (status ENVIRONMENT) where an extension's tuning table cannot be used.
     """
     if spec is not None:
         refuse_broken_tables(spec)
-    libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
-    filesystems = asked_of_nodes(spec) if spec else {}
-    request = FactsRequest(libraries, settings_asked(), commands_asked(), filesystems)
+    request = _request(spec, only)
     if access is None:
         facts = gather(request)
         observation = Observation(spec, {socket.gethostname(): facts}, {}, {}, wishes=wishes or {})
-        return (
-            replace(observation, filesystems=health_of_filesystems(observation, run_here))
-            if spec
-            else observation
-        )
+        return _with_health(observation, run_here, None, only)
     if spec is None:
         raise ValueError("nodes are those of a spec")
     before = time.time()
@@ -76,17 +78,46 @@ def see(
     with _timed("trials of pairs"):
         tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
     with _timed("health of file systems"):
-        health = health_of_filesystems(observation, access.run, access.run_on)
+        seen = _with_health(observation, access.run, access.run_on, only)
     return replace(
-        observation,
+        seen,
         down=access.down,
         asleep=tuple(access.asleep),
+        known=frozenset(access.names) | frozenset(access.asleep),
         promised=access.promised,
         scheduler_silent=access.scheduler_silent,
         scheduler_settings=access.scheduler_settings,
         pairs=tried,
         clock_offsets_s=_clocks(observation.clock_offsets_s, tried),
-        filesystems=health,
+    )
+
+
+def _request(spec: GridSpec | None, only: Collection[Check] | None) -> FactsRequest:
+    """What nodes are asked for: all, or the sections that cheap checks read."""
+    libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
+    filesystems = asked_of_nodes(spec) if spec else {}
+    if only is None:
+        return FactsRequest(libraries, settings_asked(), commands_asked(), filesystems)
+    reads = frozenset().union(*(check.reads or () for check in only))
+    return FactsRequest(
+        libraries if "libraries" in reads else {},
+        filesystems=filesystems if "health" in reads else {},
+        sections=sorted(reads - {"libraries", "health"}),
+    )
+
+
+def _with_health(
+    observation: Observation, run: Run, run_on: RunOn | None, only: Collection[Check] | None
+) -> Observation:
+    """The same with what servers tell, and what is wrong with files where all is looked at."""
+    if observation.spec is None or (
+        only is not None and not any("health" in (each.reads or ()) for each in only)
+    ):
+        return observation
+    return replace(
+        observation,
+        filesystems=health_of_filesystems(observation, run),
+        searched=search_of_filesystems(observation, run, run_on) if only is None else {},
     )
 
 

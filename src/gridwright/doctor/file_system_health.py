@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from gridwright.doctor.mounting_nodes import RunOn
-from gridwright.doctor.observation import Observation
+from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.directory_layout import directory_findings, stated_wish
@@ -42,7 +43,7 @@ def health_of_filesystems(
 ) -> dict[str, Sequence[Finding] | str]:
     """Of each file system whose servers can be asked: what is wrong, or why they do not answer.
 
-    `run` is that of the head node, `run_on` that of a machine which has mounted a file system.
+    `run` is that of the head node.
     """
     found: dict[str, Sequence[Finding] | str] = {}
     for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items():
@@ -54,12 +55,24 @@ def health_of_filesystems(
                 found[name] = str(error)
             else:
                 found[name] = health.findings if health is not None else ()
-        elif findings := _of_libraries(observation, name, run, run_on):
-            found[name] = findings
     return found
 
 
-def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: RunOn | None) -> list[Finding]:
+def search_of_filesystems(
+    observation: Observation, run: Run, run_on: RunOn | None = None
+) -> dict[str, SearchedFiles]:
+    """Of each file system whose servers cannot be asked: what is wrong with files of its libraries.
+
+    `run` is that of the head node, `run_on` that of a machine which has mounted a file system.
+    """
+    return {
+        name: _of_libraries(observation, name, run, run_on)
+        for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items()
+        if not kind_of(filesystem).asks_servers
+    }
+
+
+def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: RunOn | None) -> SearchedFiles:
     """What is wrong with files of the libraries on a file system, where it answers.
 
     Asked on one machine only, as it searches for some seconds: the head node, or, where files have layouts
@@ -67,9 +80,13 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: R
     """
     spec = observation.spec
     found: list[Finding] = []
+    complete = bool(observation.facts)
     for role, library in (spec.libraries if spec else {}).items():
         looks = [facts.libraries[role] for facts in observation.facts.values() if role in facts.libraries]
-        if spec is None or library.filesystem != filesystem or any(look.hangs for look in looks):
+        if spec is None or library.filesystem != filesystem:
+            continue
+        if any(look.hangs for look in looks):
+            complete = False
             continue
         # A search would wait for a target that is away, which has been told already.
         if any(
@@ -77,6 +94,7 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: R
             for facts in observation.facts.values()
             for each in facts.health.get(filesystem, ())
         ):
+            complete = False
             continue
         described = spec.filesystems[filesystem]
         kind, directory = kind_of(described), str(spec.library_directory(role))
@@ -84,11 +102,12 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: R
             with suppress(GridwrightError):
                 run = run_on(described)
         wish = observation.wishes.get(str(role)) or stated_wish(kind, described, str(role), library)
-        with suppress(GridwrightError):
-            found += directory_findings(kind, described, run, directory, wish)
-        with suppress(GridwrightError):
-            found += kind.library_findings(described, run, directory, wish)
-    return found
+        for search in (partial(directory_findings, kind), kind.library_findings):
+            try:
+                found += search(described, run, directory, wish)
+            except GridwrightError:
+                complete = False
+    return SearchedFiles(found, complete)
 
 
 def _server(observation: Observation, filesystem: str) -> str | None:

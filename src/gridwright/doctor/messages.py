@@ -17,13 +17,15 @@ class FactsRequest:
     """Look at libraries (directories by name), settings (keys by kind) and file systems (fields of the spec).
 
     Kinds of settings are those of the tuning table. `commands` has, by kind and key, what prints the settings
-    that kinds of file systems bring.
+    that kinds of file systems bring. What `sections` leaves out is not known afterwards.
     """
 
     libraries: dict[str, str]
     settings: dict[str, list[str]] = field(default_factory=dict)
     commands: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     filesystems: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sections: list[str] | None = None
+    """Names of sections of the facts, where only these are wanted."""
 
 
 # Trials of two nodes on a file system that they share.

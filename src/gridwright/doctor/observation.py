@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.doctor.facts.node_facts import NodeFacts
@@ -13,6 +13,15 @@ from gridwright.grid.nodes import Promised
 from gridwright.schedulers.policies import SettingComparison
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.model import GridSpec, NodeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedFiles:
+    """What a search of the libraries on a file system found."""
+
+    findings: Sequence[Finding]
+    complete: bool
+    """Whether it came to its end in every library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,8 @@ class Observation:
     """How far the clock of a node is from that of the machine which asked, as far as is certain."""
     down: Mapping[str, str] = field(default_factory=dict)
     """Nodes that the scheduler gives no jobs, and its word for why."""
+    known: Collection[str] = ()
+    """All nodes that were to be asked, whether they answered or not; empty for this machine alone."""
     asleep: Sequence[str] = ()
     """Nodes that are off until a job waits for them."""
     promised: Mapping[str, Promised] = field(default_factory=dict)
@@ -36,7 +47,9 @@ class Observation:
     pairs: PairFindings | None = None
     """What pairs of nodes found of file systems that they share; None where they were not asked."""
     filesystems: Mapping[str, Sequence[Finding] | str] = field(default_factory=dict)
-    """Of each file system that was asked: what is wrong with it, or why it does not answer."""
+    """Of each file system whose servers were asked: what is wrong with it, or why they do not answer."""
+    searched: Mapping[str, SearchedFiles] = field(default_factory=dict)
+    """Of each file system whose libraries were searched: what is wrong with files there."""
     wishes: Mapping[str, LayoutWish] = field(default_factory=dict)
     """The layouts that libraries are to have, by name; of others the spec is asked."""
 

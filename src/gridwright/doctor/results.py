@@ -109,6 +109,11 @@ def _told(observation: Observation) -> list[CheckResult]:
         if not isinstance(said, str)
         for finding in said
     ]
+    found += [
+        _from_servers(name, finding, ())
+        for name, searched in observation.searched.items()
+        for finding in searched.findings
+    ]
     by_nodes: dict[tuple[str, Finding], list[str]] = {}
     for node, facts in observation.facts.items():
         for name, findings in facts.health.items():

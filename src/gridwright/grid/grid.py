@@ -201,13 +201,20 @@ class Grid:
         return NodePythons(self.head, extensions_of(self.spec))
 
     def ask(
-        self, nodes: Collection[str], command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 20.0
+        self,
+        nodes: Collection[str],
+        command: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 20.0,
+        by_jobs: bool = True,
     ) -> Mapping[str, CommandOutput | None]:
         """Run a command on nodes at once, and have each one's answer; None from one that is silent.
 
         A command that begins with this Python is run by the Python of each node that has this Gridwright; a
         node that has none, and cannot be given it, answers with status LOST and the reason. `timeout_s` holds
-        for each node. Raises GridwrightError where the head node is not there.
+        for each node. Without `by_jobs` nodes have no answer where only a job on each would have it.
+        Raises GridwrightError where the head node is not there.
         """
         from gridwright.grid.fanout import on_nodes
         from gridwright.grid.node_python import with_python
@@ -216,7 +223,7 @@ class Grid:
             return on_nodes(self.head, nodes, command, stdin=stdin, timeout_s=timeout_s)
         pythons, losses = self._pythons.of(nodes)
         if losses and not pythons and self._asks_by_jobs:
-            return self._by_jobs(nodes, command, stdin, timeout_s)
+            return self._by_jobs(nodes, command, stdin, timeout_s) if by_jobs else {}
         found: dict[str, CommandOutput | None] = {}
         for python in dict.fromkeys(pythons.values()):
             alike = [node for node in nodes if pythons.get(node) == python]

@@ -13,6 +13,7 @@ from gridwright.monitor.rows import (
     JobLoad,
     MountRow,
     NodeRow,
+    SeenNode,
     TargetLoad,
     disk_rows,
     job_rows,
@@ -58,8 +59,14 @@ class Frame:
 
 def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary] = ()) -> Frame:
     """The picture that these samples give; `libraries` are those of the spec."""
-    nodes = seen(samples)
-    rows, disks = node_rows(samples, nodes), disk_rows(nodes)
+    return frame_of_seen(samples, seen(samples), libraries)
+
+
+def frame_of_seen(
+    asked: Sequence[NodeSamples], nodes: Sequence[SeenNode], libraries: Sequence[WatchedLibrary] = ()
+) -> Frame:
+    """The picture that these nodes give; `asked` names all in their order, and why some are away."""
+    rows, disks = node_rows(asked, nodes), disk_rows(nodes)
     return Frame(
         time=max((each.last.time for each in nodes), default=0.0),
         seconds=max((each.seconds for each in nodes), default=0.0),

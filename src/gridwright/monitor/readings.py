@@ -39,6 +39,7 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "gridwright_job_written_bytes_total": ("job",),
     "gridwright_job_resident_bytes": ("job",),
     "gridwright_job_processes": ("job",),
+    "gridwright_sampler_cpu_seconds_total": (),
 }
 """Metrics, and the names of their labels. Those of node-exporter mean what they mean there, but that
 `node_cpu_seconds_total` is the sum over all CPUs."""

@@ -1,7 +1,7 @@
 """Who may ask a web service, and how often (no network in here).
 
 Used by whatever server speaks HTTP: it hands over the peer's address and the headers, and answers with the
-`Refusal` where there is one.
+`NotAdmitted` where there is one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"}
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NotAdmitted:
     """Why a request is not answered: a status of HTTP (RFC 9110) and words for a person."""
 
     status: int
@@ -79,31 +79,31 @@ class Gate:
         mapped = getattr(address, "ipv4_mapped", None) or address
         return not allowed or any(mapped in network for network in allowed)
 
-    def refusal(self, peer: str, headers: Mapping[str, str]) -> Refusal | None:
+    def refusal(self, peer: str, headers: Mapping[str, str]) -> NotAdmitted | None:
         """Why a request is refused, or None. `headers` has the names in lower case.
 
         A token that comes otherwise, such as in a cookie, is compared by `is_token`.
         """
         if not self.connects(peer):
-            return Refusal(403, "only the site's proxy may connect")
+            return NotAdmitted(403, "only the site's proxy may connect")
         if not self.requests.take(peer):
-            return Refusal(429, "too many requests; ask again in a second")
+            return NotAdmitted(429, "too many requests; ask again in a second")
         if self.listening.token is None:
             return self._misdirected(headers)
         return self._stranger(peer, headers)
 
-    def _misdirected(self, headers: Mapping[str, str]) -> Refusal | None:
+    def _misdirected(self, headers: Mapping[str, str]) -> NotAdmitted | None:
         if _host(headers.get("host", "")) in {*_LOCAL_NAMES, self.listening.address, ""}:
             return None
-        return Refusal(421, "this service is asked as localhost or by its address")
+        return NotAdmitted(421, "this service is asked as localhost or by its address")
 
-    def _stranger(self, peer: str, headers: Mapping[str, str]) -> Refusal | None:
+    def _stranger(self, peer: str, headers: Mapping[str, str]) -> NotAdmitted | None:
         if not self.wrong_tokens.has(peer):
-            return Refusal(429, "too many wrong tokens; wait ten seconds")
+            return NotAdmitted(429, "too many wrong tokens; wait ten seconds")
         if self.is_token(self._offered(headers)):
             return None
         self.wrong_tokens.take(peer)
-        return Refusal(401, "the token is missing or wrong")
+        return NotAdmitted(401, "the token is missing or wrong")
 
     def is_token(self, offered: str) -> bool:
         """Whether it is the token, in a time that tells nothing of how much of it was right."""

@@ -32,6 +32,7 @@ from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.library import Library
 from gridwright.spec.machines import MachineGroup
+from gridwright.spec.monitoring import MonitoringField
 from gridwright.spec.power import IDLE_S, POWERED
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.report_heading import ReportHeading
@@ -231,6 +232,7 @@ class GridSpec(SpecModel):
         description="People of the grid: accounts with fixed numbers, a directory of users, and where their "
         "homes are. By default accounts are the site's.",
     )
+    monitoring: MonitoringField
     scheduler: Annotated[AnyScheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
         default_factory=default_scheduler, description="What starts jobs on nodes."
     )

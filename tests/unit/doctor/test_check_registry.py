@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import pytest
 
 from gridwright.doctor.check import Check
 from gridwright.doctor.checks import all_checks
+from gridwright.doctor.facts.gather import gather
 from gridwright.doctor.facts.node_facts import NodeFacts
+from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import PairFindings, Trial, Tried
 from gridwright.doctor.reference import findings, refreshed
@@ -294,3 +296,37 @@ def test_every_check_can_be_silenced() -> None:
     path = ROOT / "src" / "gridwright" / "spec" / "data" / "findings.csv"
     text = path.read_text()
     assert text == findings(text), f"run python -m gridwright.doctor.reference {path.relative_to(ROOT)}"
+
+
+CHEAP = [check for check in all_checks() if check.is_cheap]
+_ALWAYS_TOLD = {"hostname", "version", "time", "cpus", "memory_bytes", "health", "unknown", "more"}
+
+
+def no_more_than(facts: NodeFacts, sections: Collection[str]) -> NodeFacts:
+    """What a node tells that is asked for these sections only."""
+    left_out = {each.name for each in fields(facts)} - _ALWAYS_TOLD - set(sections)
+    empty: dict[str, Any] = {"libraries": {}, "settings": {}}
+    changes: dict[str, Any] = {name: empty.get(name) for name in left_out}
+    return replace(facts, **changes)
+
+
+def test_some_checks_are_cheap() -> None:
+    assert {"library-hangs", "node-silent", "mount-hangs"} <= {check.name for check in CHEAP}
+    known = {each.name for each in fields(NodeFacts)}
+    assert all(check.reads <= known for check in CHEAP if check.reads is not None)
+
+
+@pytest.mark.parametrize("check", CHEAP, ids=named)
+def test_a_cheap_check_reads_no_more_than_it_says(check: Check) -> None:
+    for seen in (FAILING[check.name](), passing(check.name)):
+        facts = {node: no_more_than(each, check.reads or ()) for node, each in seen.facts.items()}
+        assert results_of(replace(seen, facts=facts), [check]) == results_of(seen, [check])
+
+
+def test_a_node_tells_the_sections_that_it_is_asked_for(tmp_path: Path) -> None:
+    asked = FactsRequest({"data": str(tmp_path)}, sections=["memory", "mounts"])
+    facts = gather(asked)
+    assert facts.memory is not None and facts.mounts and facts.libraries["data"].locks is not None
+    told = {"libraries", "memory", "mounts"}
+    assert no_more_than(facts, told) == facts
+    assert gather(FactsRequest({}, sections=[])).mounts is None

@@ -16,9 +16,9 @@ from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults
 from gridwright.doctor.facts.gather import gather
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.file_system_health import health_of_filesystems
+from gridwright.doctor.file_system_health import search_of_filesystems
 from gridwright.doctor.messages import FactsRequest
-from gridwright.doctor.observation import Observation
+from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.errors import environment_error
 from gridwright.filesystems.health import Run
 from gridwright.messages import decode, encode
@@ -135,8 +135,9 @@ def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
 def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers() -> None:
     path = "/mnt/grid/data/a"
     on_one = Lfs(layouts={path: printed("205-getstripe-default")}, files={path: 2**35})
-    found = health_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), on_one)
-    assert [getattr(each, "name", each) for each in found["shared"]] == ["single-target-files"]
+    found = search_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), on_one)
+    assert [each.name for each in found["shared"].findings] == ["single-target-files"]
+    assert found["shared"].complete
 
     asked: list[str] = []
 
@@ -145,12 +146,13 @@ def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers(
         return on_one
 
     nothing = Lfs(refuses=CommandOutput(127, b"", b"lfs: not found"))
-    elsewhere = health_of_filesystems(
+    elsewhere = search_of_filesystems(
         Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing, run_on
     )
-    assert [getattr(each, "name", each) for each in elsewhere["shared"]] == ["single-target-files"]
+    assert [each.name for each in elsewhere["shared"].findings] == ["single-target-files"]
     assert set(asked) == {"/mnt/grid"}, "a node that has mounted it, not the head node"
 
     hanging = Observation(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
-    assert health_of_filesystems(hanging, on_one) == {}
-    assert health_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing) == {}
+    assert search_of_filesystems(hanging, on_one)["shared"] == SearchedFiles([], complete=False)
+    unable = search_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing)
+    assert unable["shared"] == SearchedFiles([], complete=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unknown
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered, unknown
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.units import format_bytes
@@ -30,11 +30,16 @@ def _mounts(
             continue
         libraries = {library.mount_point for library in facts.libraries.values()}
         others = [mount for mount in facts.mounts if mount.mount_point not in libraries]
-        wrong = [text for mount in others if (text := fault(node, mount))]
-        for text in wrong:
-            yield NodeJudgement((node,), judged(False, text, sound))
+        wrong = {mount.mount_point: text for mount in others if (text := fault(node, mount))}
+        for point, text in wrong.items():
+            yield NodeJudgement((node,), judged(False, text, sound), point)
         if not wrong:
             yield NodeJudgement((node,), judged(True, sound, sound))
+        for mount in others:
+            # What fills a mount, or breaks it, is not known of one that hangs.
+            if mount.hangs and mount.mount_point not in wrong:
+                text = f"{mount.mount_point} does not answer"
+                yield NodeJudgement((node,), unanswered(text, sound), mount.mount_point)
 
 
 @DISKS.check(
@@ -44,6 +49,7 @@ def _mounts(
     reason="Every process that touches it hangs, df and backups first.",
     source="Linux Documentation/filesystems/fuse.rst; nfs(5), hard",
     remedy="see whether its server is up; to give it up: umount -l MOUNTPOINT",
+    reads=("libraries", "mounts"),
 )
 def _hang(observation: Observation) -> Iterator[NodeJudgement]:
     roots = _hanging_libraries(observation)
@@ -75,6 +81,7 @@ def _hanging_libraries(observation: Observation) -> dict[str, set[str]]:
     reason="What it held cannot be read: its server or its device is gone.",
     source="statvfs(3), ERRORS",
     remedy="see dmesg; then unmount and mount it again",
+    reads=("libraries", "mounts"),
 )
 def _broken(observation: Observation) -> Iterator[NodeJudgement]:
     def fault(_node: str, mount: MountFacts) -> str | None:
@@ -90,6 +97,7 @@ def _broken(observation: Observation) -> Iterator[NodeJudgement]:
     reason="A full root, /var or /tmp stops logs, job scripts and services; Slurm drains the node.",
     source="slurm.conf(5), TmpFS; journald.conf(5), SystemKeepFree",
     remedy="see what takes the room: du -xh --max-depth=2 MOUNTPOINT",
+    reads=("libraries", "mounts"),
 )
 def _full(observation: Observation) -> Iterator[NodeJudgement]:
     def fault(_node: str, mount: MountFacts) -> str | None:
@@ -112,6 +120,7 @@ def _full(observation: Observation) -> Iterator[NodeJudgement]:
     reason="No file can be made when they are used up, whatever space is free.",
     source="ext4(5); mke2fs(8), -i",
     remedy="see where the small files are: du --inodes -x --max-depth=2 MOUNTPOINT",
+    reads=("libraries", "mounts"),
 )
 def _inodes(observation: Observation) -> Iterator[NodeJudgement]:
     def fault(_node: str, mount: MountFacts) -> str | None:
@@ -132,6 +141,7 @@ def _inodes(observation: Observation) -> Iterator[NodeJudgement]:
     reason="ext4 and XFS stop writes by themselves after an error of the disk: data may be at risk.",
     source="ext4(5), errors=remount-ro; proc(5), mountinfo",
     remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
+    reads=("libraries", "mounts"),
 )
 def _read_only(observation: Observation) -> Iterator[NodeJudgement]:
     def fault(_node: str, mount: MountFacts) -> str | None:
@@ -166,6 +176,7 @@ def _tmp(facts: NodeFacts) -> Judgement:
     reason="An array without spare disks loses all data with the next disk; one of RAID 0 has lost them.",
     source="Linux Documentation/admin-guide/md.rst, degraded, array_state",
     remedy="see mdadm --detail /dev/ARRAY; replace the disk, or have gridwright-scratch build it anew",
+    reads=("arrays",),
 )
 def _degraded(facts: NodeFacts) -> Judgement:
     arrays = facts.arrays or []
@@ -214,6 +225,7 @@ def _rebuilding(facts: NodeFacts) -> Judgement:
     "the array is built again.",
     source="gridwright help scratch; EC2 User Guide, Instance store data persistence",
     remedy="see why: systemctl status gridwright-scratch; then: gridwright node scratch --dry-run",
+    reads=("scratch",),
 )
 def _scratch(facts: NodeFacts) -> Judgement:
     mounted = facts.scratch.mounted if facts.scratch else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unknown
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered, unknown
 from gridwright.doctor.facts.node_facts import KernelFacts, KernelsFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 
@@ -93,7 +93,7 @@ def _free(kernels: KernelsFacts, running: str, used: list[str]) -> Judgement:
     if not made:
         return idle(f"{', '.join(used)} of this kernel itself, or built for each kernel")
     if kernels.free is None:
-        return idle("not known: neither dpkg nor dnf has anything to say of packages here")
+        return unanswered("not known: neither dpkg nor dnf has anything to say of packages here")
     found = f"{', '.join(kernels.free)} may bring another one" if kernels.free else "held"
     return judged(not kernels.free, f"kernel {running} with {', '.join(made)}: {found}", "held")
 

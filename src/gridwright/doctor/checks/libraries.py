@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.filesystems.mounts import MEMORY_BACKED
@@ -31,6 +31,7 @@ FILE_TIMES_S = 5.0
     reason="Every job that touches it hangs, and cannot be killed.",
     source="Linux Documentation/filesystems/fuse.rst; nfs(5), hard",
     remedy="see whether its servers are up and the network reaches them; dmesg names them",
+    reads=("libraries",),
 )
 def _hangs(library: LibraryFacts) -> Judgement:
     return judged(not library.hangs, "does not answer" if library.hangs else "answers", "an answer at once")
@@ -43,6 +44,7 @@ def _hangs(library: LibraryFacts) -> Judgement:
     reason="Jobs that use the library fail.",
     source="gridwright help grid-spec, libraries",
     remedy="mount its file system, then make the directory: mkdir -p DIRECTORY",
+    reads=("libraries", "mounts"),
 )
 def _missing(observation: Observation) -> Iterator[NodeJudgement]:
     for node, facts in observation.facts.items():
@@ -50,16 +52,16 @@ def _missing(observation: Observation) -> Iterator[NodeJudgement]:
         for name, library in facts.libraries.items():
             if library.hangs:
                 text = f"library {name} ({library.path}): it does not answer"
-                yield NodeJudgement((node,), idle(text, "a directory"))
+                yield NodeJudgement((node,), unanswered(text, "a directory"), name)
             elif library.missing is None:
                 text = f"library {name} ({library.path}): it is there"
-                yield NodeJudgement((node,), judged(True, text, "a directory"))
+                yield NodeJudgement((node,), judged(True, text, "a directory"), name)
             else:
                 why = _unmounted(observation, facts, name) or library.missing
                 by_place.setdefault((_filesystem(observation, name), why), []).append(name)
         for (_, why), names in by_place.items():
             paths = [facts.libraries[name].path for name in names]
-            yield NodeJudgement((node,), _none_there(names, paths, why))
+            yield NodeJudgement((node,), _none_there(names, paths, why), " ".join(names))
 
 
 def _unmounted(observation: Observation, facts: NodeFacts, library: str) -> str | None:
@@ -101,10 +103,11 @@ def _none_there(names: list[str], paths: list[str], why: str) -> Judgement:
     "the disk: data may be at risk.",
     source="mount(8), ro; ext4(5), errors=remount-ro",
     remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
+    reads=("libraries",),
 )
 def _read_only(library: LibraryFacts) -> Judgement:
     if library.read_only is None:
-        return idle("not known", "it can be written to")
+        return unanswered("not known", "it can be written to")
     found = "it can be written to"
     if library.read_only:
         found = f"{library.mount_point} is mounted read-only"
@@ -119,11 +122,12 @@ def _read_only(library: LibraryFacts) -> Judgement:
     reason="Jobs that use the library fail.",
     source="open(2), ERRORS",
     remedy="see its permissions, its quotas, and whether it is full",
+    reads=("libraries",),
 )
 def _refuses(library: LibraryFacts) -> Judgement:
     expected = "a file can be made in it"
     if library.hangs or library.missing is not None or library.read_only:
-        return idle("not tried: it is not there to be written to", expected)
+        return unanswered("not tried: it is not there to be written to", expected)
     return judged(library.refused is None, library.refused or expected, expected)
 
 
@@ -134,12 +138,13 @@ def _refuses(library: LibraryFacts) -> Judgement:
     reason="File systems slow down when they fill up, and jobs fail when they are full.",
     source="write(2), ENOSPC; Lustre Operations Manual, handling full OSTs",
     remedy="remove what is not needed, or add capacity",
+    reads=("libraries",),
 )
 def _full(library: LibraryFacts) -> Judgement:
     total, free = library.total_bytes, library.available_bytes
     expected = f"{100 * FULL:.0f} % at most"
     if not total or free is None:
-        return idle("its room is not known", expected)
+        return unanswered("its room is not known", expected)
     found = f"{100 * (1 - free / total):.0f} % in use, {format_bytes(free)} left"
     return judged(free >= (1 - FULL) * total, found, expected)
 
@@ -151,9 +156,12 @@ def _full(library: LibraryFacts) -> Judgement:
     reason="No file can be made when they are used up, whatever space is free.",
     source="ext4(5); mke2fs(8), -i",
     remedy="remove small files that are not needed",
+    reads=("libraries",),
 )
 def _inodes(library: LibraryFacts) -> Judgement:
     expected = f"{100 * FULL:.0f} % at most"
+    if library.total_bytes is None:
+        return unanswered("not known", expected)
     if not library.inodes or library.inodes_free is None:
         return idle("it counts no inodes", expected)
     used = 1 - library.inodes_free / library.inodes
@@ -167,6 +175,7 @@ def _inodes(library: LibraryFacts) -> Judgement:
     reason="Jobs fail with ENOSPC, and so does the proof of the grid.",
     source="write(2), ENOSPC; gridwright help iotest, space",
     remedy="remove what is not needed, or add capacity",
+    reads=("libraries", "processors"),
 )
 def _short(observation: Observation) -> Iterator[NodeJudgement]:
     for node, facts in observation.facts.items():
@@ -174,12 +183,13 @@ def _short(observation: Observation) -> Iterator[NodeJudgement]:
         for name, library in facts.libraries.items():
             where = f"library {name} ({library.path})"
             if library.available_bytes is None or not library.total_bytes:
-                yield NodeJudgement((node,), idle(f"{where}: its room is not known"))
+                yield NodeJudgement((node,), unanswered(f"{where}: its room is not known"), name)
                 continue
             needs = int(RUN_NEEDS_BYTES * cores + RESERVE_PART * library.total_bytes)
             enough = library.available_bytes >= needs
             found = f"{where}: {format_bytes(library.available_bytes)} left"
-            yield NodeJudgement((node,), judged(enough, found, f"{format_bytes(needs)} for the least run"))
+            right = judged(enough, found, f"{format_bytes(needs)} for the least run")
+            yield NodeJudgement((node,), right, name)
 
 
 @LIBRARIES.check(
@@ -195,14 +205,15 @@ def _small(observation: Observation) -> Iterator[NodeJudgement]:
         for name, library in facts.libraries.items():
             spec = observation.spec.libraries.get(name) if observation.spec else None  # type: ignore[call-overload]
             where = f"library {name} ({library.path})"
-            if spec is None or spec.capacity is None or not library.total_bytes:
-                yield NodeJudgement(
-                    (node,), idle(f"{where}: the spec names no capacity, or its room is not known")
-                )
+            if spec is None or spec.capacity is None:
+                yield NodeJudgement((node,), idle(f"{where}: the spec names no capacity"), name)
+                continue
+            if not library.total_bytes:
+                yield NodeJudgement((node,), unanswered(f"{where}: its room is not known"), name)
                 continue
             found = f"{where}: its file system has {format_bytes(library.total_bytes)}"
             right = library.total_bytes >= spec.capacity
-            yield NodeJudgement((node,), judged(right, found, f"{spec.capacity} at least"))
+            yield NodeJudgement((node,), judged(right, found, f"{spec.capacity} at least"), name)
 
 
 @LIBRARIES.library_check(
@@ -215,7 +226,7 @@ def _small(observation: Observation) -> Iterator[NodeJudgement]:
 )
 def _in_memory(library: LibraryFacts) -> Judgement:
     if library.filesystem_type is None:
-        return idle("not known", "a disk")
+        return unanswered("not known", "a disk")
     in_memory = library.filesystem_type in MEMORY_BACKED
     return judged(not in_memory, f"on {library.filesystem_type}", "a disk")
 
@@ -223,7 +234,7 @@ def _in_memory(library: LibraryFacts) -> Judgement:
 def _lock_verdict(library: LibraryFacts, kind: str) -> Judgement:
     expected = f"{kind} locks keep others out"
     if library.locks is None:
-        return idle("not tried: it cannot be written to", expected)
+        return unanswered("not tried: it cannot be written to", expected)
     wrong = library.locks.get(kind)
     return judged(wrong is None, wrong or expected, expected)
 
@@ -236,6 +247,7 @@ def _lock_verdict(library: LibraryFacts, kind: str) -> Judgement:
     "jobs write one table. Tested by locking: mount options show flock where it does not work.",
     source="002.rec.flock; 000.tun.flock; flock(2); mount.lustre(8), flock",
     remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
+    reads=("libraries",),
 )
 def _flock(library: LibraryFacts) -> Judgement:
     return _lock_verdict(library, "flock")
@@ -248,6 +260,7 @@ def _flock(library: LibraryFacts) -> Judgement:
     reason="Programs that lock parts of files fail with ENOLCK or ENOSYS, or do not see each other.",
     source="fcntl(2), Advisory record locking; mount.lustre(8), flock; nfs(5), lock",
     remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
+    reads=("libraries",),
 )
 def _fcntl(library: LibraryFacts) -> Judgement:
     return _lock_verdict(library, "fcntl")
@@ -264,6 +277,6 @@ def _fcntl(library: LibraryFacts) -> Judgement:
 def _file_times(library: LibraryFacts) -> Judgement:
     off, expected = library.file_times_off_s, f"within {FILE_TIMES_S:.0f} s"
     if off is None:
-        return idle("not tried: it cannot be written to", expected)
+        return unanswered("not tried: it cannot be written to", expected)
     found = f"{abs(off):.0f} s {'ahead' if off > 0 else 'behind'}" if abs(off) > FILE_TIMES_S else expected
     return judged(abs(off) <= FILE_TIMES_S, found, expected)

@@ -59,6 +59,7 @@ def _memory_per_core(observation: Observation) -> Iterator[NodeJudgement]:
     reason="They were taken away by hand, by a power limit or after errors: the node is slower than others.",
     source="Linux Documentation/admin-guide/cputopology.rst, offline",
     remedy="see dmesg for why; to switch one on: echo 1 > /sys/devices/system/cpu/cpuN/online",
+    reads=("processors",),
 )
 def _off(facts: NodeFacts) -> Judgement:
     offline = facts.processors.offline if facts.processors else None
@@ -91,6 +92,7 @@ def _threads(facts: NodeFacts) -> Judgement:
     reason="Jobs need more memory than there is: each page that comes back waits for a disk.",
     source="Linux Documentation/admin-guide/sysctl/vm.rst, swappiness",
     remedy="give jobs what memory they need (sbatch --mem), and have the scheduler keep to it",
+    reads=("memory",),
 )
 def _swap(facts: NodeFacts) -> Judgement:
     memory = facts.memory

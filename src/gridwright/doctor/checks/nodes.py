@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from gridwright import __version__
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.instances import instance_of
 from gridwright.doctor.observation import Observation
@@ -25,6 +25,7 @@ USABLE_PART = 0.9
     reason="Nothing can be started there, and jobs that ran there are lost.",
     source="ssh(1), EXIT STATUS",
     remedy="see whether it is up and takes ssh without a password: ssh NODE true",
+    reads=(),
 )
 def _silent(observation: Observation) -> Iterator[NodeJudgement]:
     for node, reason in observation.silent.items():
@@ -43,6 +44,7 @@ def _silent(observation: Observation) -> Iterator[NodeJudgement]:
     reason="No job starts there; jobs wait longer for the nodes that are left.",
     source="sinfo(1), NODE STATE CODES",
     remedy="see what the scheduler says of it (scontrol show node NODE), mend that, and resume it",
+    reads=(),
 )
 def _down(observation: Observation) -> Iterator[NodeJudgement]:
     expected = "idle or at work"
@@ -50,12 +52,12 @@ def _down(observation: Observation) -> Iterator[NodeJudgement]:
         yield NodeJudgement(tuple(observation.facts), idle("no scheduler is asked", expected))
         return
     if observation.scheduler_silent is not None:
-        yield NodeJudgement(tuple(observation.facts), idle("the scheduler does not answer", expected))
+        yield NodeJudgement(tuple(observation.facts), unanswered("the scheduler does not answer", expected))
         return
     for node, word in observation.down.items():
         yield NodeJudgement((node,), judged(False, f"its scheduler says {word}", expected))
     for node in observation.asleep:
-        yield NodeJudgement((node,), idle("it is off until a job waits for it", expected))
+        yield NodeJudgement((node,), unanswered("it is off until a job waits for it", expected))
     beside = tuple(node for node in observation.facts if observation.machine_group_of(node))
     if beside:
         yield NodeJudgement(beside, idle("a machine beside the nodes runs no jobs", expected))
@@ -70,6 +72,7 @@ def _down(observation: Observation) -> Iterator[NodeJudgement]:
     reason="No job can be handed in, and none that waits is started.",
     source="scontrol(1), ping; slurmctld(8)",
     remedy="see whether slurmctld runs on the controller, and what its log says: systemctl status slurmctld",
+    reads=(),
 )
 def _scheduler(observation: Observation) -> Iterator[NodeJudgement]:
     if observation.spec is None or not observation.spec.scheduler.has_queue:
@@ -87,6 +90,7 @@ def _scheduler(observation: Observation) -> Iterator[NodeJudgement]:
     reason="Nodes of different releases may not understand each other.",
     source="gridwright help doctor, How nodes are asked",
     remedy="install the same release everywhere",
+    reads=(),
 )
 def _version(facts: NodeFacts) -> Judgement:
     return judged(facts.version == __version__, f"gridwright {facts.version}", f"gridwright {__version__}")
@@ -127,7 +131,7 @@ def odd_ones(observation: Observation, value: Callable[[NodeFacts], str | None])
         if (found := value(facts)) is not None:
             groups.setdefault(id(group), {})[node] = found
         else:
-            yield NodeJudgement((node,), idle("the node does not tell"))
+            yield NodeJudgement((node,), unanswered("the node does not tell"))
     for members in groups.values():
         usual = Counter(members.values()).most_common(1)[0][0]
         for node, each in members.items():

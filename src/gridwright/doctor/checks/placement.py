@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import LibraryFacts
 from gridwright.doctor.observation import Observation
 from gridwright.filesystems import kind_of
@@ -101,10 +101,12 @@ def _not_mounted(observation: Observation) -> Iterator[NodeJudgement]:
         if not own or (
             observation.spec is not None and observation.spec.is_cloud and not observation.several
         ):
-            yield NodeJudgement((node,), idle(f"library {name}: a directory of the node will do", expected))
+            yield NodeJudgement(
+                (node,), idle(f"library {name}: a directory of the node will do", expected), name
+            )
             continue
         text = f"library {name} ({library.path}) is below the mount {library.mount_point}"
-        yield NodeJudgement((node,), judged(library.mount_point != "/", text, expected))
+        yield NodeJudgement((node,), judged(library.mount_point != "/", text, expected), name)
 
 
 @PLACEMENT.library_check(
@@ -117,7 +119,7 @@ def _not_mounted(observation: Observation) -> Iterator[NodeJudgement]:
 )
 def _on_root(library: LibraryFacts) -> Judgement:
     if library.mount_point is None:
-        return idle("not known", "a disk of its own")
+        return unanswered("not known", "a disk of its own")
     found = f"mounted at {library.mount_point}"
     return judged(library.mount_point != "/", found, "a disk of its own")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, judged, unanswered
 from gridwright.doctor.facts.health import CANNOT_LOOK
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import Trial
@@ -18,15 +18,16 @@ def _tried(observation: Observation, trial: Trial, expected: str) -> Iterator[No
     pairs = observation.pairs
     if pairs is None:
         yield NodeJudgement(
-            tuple(observation.facts), idle("not tried: no file system is shared by several nodes", expected)
+            tuple(observation.facts),
+            unanswered("not tried: no file system is shared by several nodes", expected),
         )
         return
     for each in pairs.tried:
         if each.trial == trial:
             text = f"file system {each.filesystem}: {each.wrong or expected}"
-            yield NodeJudgement(each.nodes, judged(each.wrong is None, text, expected))
+            yield NodeJudgement(each.nodes, judged(each.wrong is None, text, expected), each.filesystem)
     for nodes, why in pairs.untried.items():
-        yield NodeJudgement(nodes, idle(f"not tried to the end: {why}", expected))
+        yield NodeJudgement(nodes, unanswered(f"not tried to the end: {why}", expected))
 
 
 @SHARED.check(
@@ -41,7 +42,8 @@ def _untried(observation: Observation) -> Iterator[NodeJudgement]:
     expected = "all trials end"
     if observation.pairs is None:
         yield NodeJudgement(
-            tuple(observation.facts), idle("not tried: no file system is shared by several nodes", expected)
+            tuple(observation.facts),
+            unanswered("not tried: no file system is shared by several nodes", expected),
         )
         return
     for nodes, why in observation.pairs.untried.items():
@@ -115,20 +117,21 @@ SHARED.check(
     reason="What every node reads and writes depends on it.",
     source="gridwright help filesystems",
     remedy="see whether its servers run",
+    reads=("health", "libraries"),
 )
 def _servers(observation: Observation) -> Iterator[NodeJudgement]:
     expected = "all of it serves"
     yield from _clients(observation, expected)
     for name, said in observation.filesystems.items():
         if isinstance(said, str):
-            yield NodeJudgement((), judged(False, f"file system {name}: {said}", expected))
+            yield NodeJudgement((), judged(False, f"file system {name}: {said}", expected), name)
         else:
             words = (
                 f"its servers found {len(said)} things wrong"
                 if said
                 else "its servers answer, and find nothing"
             )
-            yield NodeJudgement((), Judgement(True, f"file system {name}: {words}", expected))
+            yield NodeJudgement((), Judgement(True, f"file system {name}: {words}", expected), name)
 
 
 def _clients(observation: Observation, expected: str) -> Iterator[NodeJudgement]:
@@ -140,14 +143,15 @@ def _clients(observation: Observation, expected: str) -> Iterator[NodeJudgement]
                 if facts.health[name]
                 else "nothing wrong"
             )
-            yield NodeJudgement((node,), Judgement(True, f"file system {name}: {words}", expected))
+            yield NodeJudgement((node,), Judgement(True, f"file system {name}: {words}", expected), name)
         for section, why in facts.unknown.items():
             name = section.removeprefix("health:")
             if name == section or observation.spec is None or name not in observation.spec.filesystems:
                 continue
             text = f"file system {name}: {why}"
             looked_at = _can_be_looked_at(observation, node, name) and not why.startswith(CANNOT_LOOK)
-            yield NodeJudgement((node,), judged(False, text, expected) if looked_at else idle(text, expected))
+            verdict = judged(False, text, expected) if looked_at else unanswered(text, expected)
+            yield NodeJudgement((node,), verdict, name)
 
 
 def _can_be_looked_at(observation: Observation, node: str, filesystem: str) -> bool:

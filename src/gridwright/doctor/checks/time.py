@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.observation import Observation
 
@@ -36,7 +36,7 @@ def _apart(observation: Observation) -> Iterator[NodeJudgement]:
     for node in observation.facts:
         offset = _offset(observation, node)
         if offset is None:
-            yield NodeJudgement((node,), idle("there is no other clock to compare with", expected))
+            yield NodeJudgement((node,), unanswered("there is no other clock to compare with", expected))
         elif abs(offset) > WRONG_S:
             yield NodeJudgement((node,), idle(f"{_words(offset)}: see clock-wrong", expected))
         else:
@@ -58,7 +58,7 @@ def _wrong(observation: Observation) -> Iterator[NodeJudgement]:
     for node in observation.facts:
         offset = _offset(observation, node)
         if offset is None:
-            yield NodeJudgement((node,), idle("there is no other clock to compare with", expected))
+            yield NodeJudgement((node,), unanswered("there is no other clock to compare with", expected))
         else:
             right = abs(offset) <= WRONG_S
             yield NodeJudgement((node,), judged(right, expected if right else _words(offset), expected))

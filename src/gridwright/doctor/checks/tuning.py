@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import DiskFacts, MountFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.errors import Level
@@ -167,7 +167,7 @@ def _asked(row: TuningRow, value: Value, facts: NodeFacts, observation: Observat
     """A setting that the node looked up by its key."""
     settings = facts.settings.get(row.kind)
     if settings is None:
-        yield idle(f"not known: {facts.unknown.get(f'settings:{row.kind}', 'the node does not tell')}")
+        yield unanswered(f"not known: {facts.unknown.get(f'settings:{row.kind}', 'the node does not tell')}")
         return
     found = settings.get(row.key)
     brought, bound = brought_kinds().get(row.kind), None
@@ -177,7 +177,7 @@ def _asked(row: TuningRow, value: Value, facts: NodeFacts, observation: Observat
     if found is None:
         yield idle(f"there is no {_setting(row)} here. {row.absent or ''}".strip())
     elif found.startswith("?"):
-        yield idle(f"not known: {found[1:]}")
+        yield unanswered(f"not known: {found[1:]}")
     else:
         yield judged(is_right(found, value, row.compare, bound), f"{_setting(row)} = {found}", "")
 
@@ -252,7 +252,7 @@ def _service(row: TuningRow, value: Value, facts: NodeFacts, observation: Observ
 
 def _time_sync(facts: NodeFacts) -> Judgement:
     if facts.clock is None:
-        return idle("not known")
+        return unanswered("not known")
     if facts.system and facts.system.container and not facts.clock.keepers:
         return idle("in a container: its clock is that of the machine below it")
     keepers = ", ".join(facts.clock.keepers)
@@ -262,7 +262,7 @@ def _time_sync(facts: NodeFacts) -> Judgement:
 
 def _host_name(facts: NodeFacts, observation: Observation) -> Judgement:
     if facts.names is None:
-        return idle(f"not known: {facts.unknown.get('names', '')}")
+        return unanswered(f"not known: {facts.unknown.get('names', '')}")
     found = (
         f"{facts.names.host}: {', '.join(facts.names.addresses) or facts.names.unresolved or 'no address'}"
     )

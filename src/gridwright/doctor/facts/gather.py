@@ -89,8 +89,10 @@ def gather(request: FactsRequest) -> NodeFacts:
         cpus=os.cpu_count() or 1,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         libraries={name: _library(path, name, seen) for name, path in request.libraries.items()},
-        mounts=[_mount(mount, seen[_MOUNT + mount.mount_point]) for mount in mounts],
-        tuned=settings.tuned(),
+        mounts=[_mount(mount, seen[_MOUNT + mount.mount_point]) for mount in mounts]
+        if _is_wanted(request, "mounts")
+        else None,
+        tuned=settings.tuned() if _is_wanted(request, "tuned") else None,
         settings=_of_kind(seen, _SETTING),
         health=_of_kind(seen, _HEALTH),
         unknown={
@@ -98,18 +100,22 @@ def gather(request: FactsRequest) -> NodeFacts:
             for name, each in seen.items()
             if isinstance(each, Exception) and not name.startswith(_LEFT)
         },
-        **{name: seen[name] for name in _SECTIONS if not isinstance(seen[name], Exception)},
+        **{name: seen[name] for name in _SECTIONS if name in seen and not isinstance(seen[name], Exception)},
     )
+
+
+def _is_wanted(request: FactsRequest, section: str) -> bool:
+    return request.sections is None or section in request.sections
 
 
 def _lookers(request: FactsRequest, mounts: Iterable[MountFacts]) -> dict[str, Looker]:
     """What to look at, each with its name."""
-    lookers: dict[str, Looker] = dict(_SECTIONS)
+    lookers = {name: each for name, each in _SECTIONS.items() if _is_wanted(request, name)}
     for name, path in request.libraries.items():
         lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
         lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
         lookers[_LEFT + name] = partial(libraries.remove_left, Path(path))
-    for mount in mounts:
+    for mount in mounts if _is_wanted(request, "mounts") else ():
         lookers[_MOUNT + mount.mount_point] = partial(mounted.with_usage, mount)
     for kind, keys in request.settings.items():
         if kind in _SETTINGS:

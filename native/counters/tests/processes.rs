@@ -1,0 +1,131 @@
+//! What processes used stays with their job, whoever ends, and whoever waits for them.
+
+use gridwright_counters::processes::{Job, Processes};
+use std::fs;
+use std::path::Path;
+
+/// Writes the files of a process as /proc has them, in place: what is open reads them, too.
+fn put(
+    proc: &Path,
+    pid: u32,
+    parent: u32,
+    started: u64,
+    environment: &str,
+    ticks: u64,
+    bytes: u64,
+) {
+    let directory = proc.join(pid.to_string());
+    fs::create_dir_all(&directory).expect("there is room");
+    let stat = format!(
+        "{pid} (a) b)) S {parent} 1 1 0 -1 4194304 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {started} 0 10 \
+         0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 3 0 0\n"
+    );
+    let io = format!(
+        "rchar: 1\nwchar: 1\nsyscr: 1\nsyscw: 1\nread_bytes: {bytes}\nwrite_bytes: {bytes}\n"
+    );
+    for (name, text) in [
+        ("stat", stat),
+        ("io", io),
+        ("environ", environment.to_owned()),
+    ] {
+        fs::write(directory.join(name), text).expect("there is room");
+    }
+}
+
+fn end(proc: &Path, pid: u32) {
+    fs::remove_dir_all(proc.join(pid.to_string())).expect("it is there");
+}
+
+fn only(jobs: &[Job]) -> &Job {
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
+    &jobs[0]
+}
+
+#[test]
+fn a_process_is_of_the_job_of_its_environment_or_of_its_nearest_ancestor() {
+    let proc = tempfile::tempdir().expect("there is room");
+    let proc = proc.path();
+    put(proc, 1, 0, 1, "HOME=/\0", 5, 5);
+    put(proc, 10, 1, 2, "A=1\0SLURM_JOB_ID=7\0", 1, 100);
+    put(proc, 11, 10, 3, "", 2, 20);
+    put(
+        proc,
+        12,
+        11,
+        4,
+        "SLURM_JOB_ID=7\0GRIDWRIGHT_JOB_ID=8_1\0",
+        4,
+        3,
+    );
+    let mut processes = Processes::new(proc);
+    let jobs = processes.look().expect("it can be read");
+    let told: Vec<_> = jobs
+        .iter()
+        .map(|job| (job.name.as_str(), job.used.ticks, job.used.read))
+        .collect();
+    assert_eq!(told, [("7", 3, 120), ("8_1", 4, 3)]);
+    assert_eq!((jobs[0].pages, jobs[0].pids.clone()), (20, vec![10, 11]));
+    // Whoever adopts it: a daemon of a job stays with it.
+    end(proc, 10);
+    put(proc, 11, 1, 3, "", 2, 21);
+    let jobs = processes.look().expect("it can be read");
+    assert_eq!((jobs[0].name.as_str(), jobs[0].used.read), ("7", 121));
+}
+
+#[test]
+fn what_was_used_stays_when_processes_end() {
+    let proc = tempfile::tempdir().expect("there is room");
+    let proc = proc.path();
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 1, 100);
+    put(proc, 11, 10, 3, "", 2, 50);
+    put(proc, 12, 99, 3, "SLURM_JOB_ID=7\0", 2, 30);
+    let mut processes = Processes::new(proc);
+    assert_eq!(
+        only(&processes.look().expect("it can be read")).used.read,
+        180
+    );
+    // Its parent waited for it, and has all of it: also what it did after the last look.
+    end(proc, 11);
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 4, 155);
+    let jobs = processes.look().expect("it can be read");
+    assert_eq!((only(&jobs).used.read, only(&jobs).used.ticks), (185, 6));
+    // Somebody else waited for it.
+    end(proc, 12);
+    let jobs = processes.look().expect("it can be read");
+    assert_eq!((only(&jobs).used.read, only(&jobs).since_look), (185, 1));
+    // A parent that ignores how its children end gets nothing: the counter begins anew, and does not fall.
+    put(proc, 13, 10, 9, "", 2, 40);
+    assert_eq!(
+        only(&processes.look().expect("it can be read")).used.read,
+        225
+    );
+    end(proc, 13);
+    let jobs = processes.look().expect("it can be read");
+    assert_eq!((only(&jobs).used.read, only(&jobs).since_look), (225, 5));
+    end(proc, 10);
+    assert_eq!(processes.look().expect("it can be read"), []);
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_process() {
+    let proc = tempfile::tempdir().expect("there is room");
+    let proc = proc.path();
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 1, 100);
+    put(proc, 20, 1, 2, "", 1, 1000);
+    let mut processes = Processes::new(proc);
+    assert_eq!(
+        only(&processes.look().expect("it can be read")).used.read,
+        100
+    );
+    put(proc, 20, 10, 900, "", 1, 7);
+    let read: Vec<u64> = (0..6)
+        .map(|_| only(&processes.look().expect("it can be read")).used.read)
+        .collect();
+    assert_eq!((read[0], read[5]), (100, 107));
+    fs::write(proc.join("10/stat"), "nonsense").expect("it is there");
+    put(proc, 20, 10, 900, "", 1, 8);
+    assert_eq!(
+        only(&processes.look().expect("it can be read")).used.read,
+        108
+    );
+}

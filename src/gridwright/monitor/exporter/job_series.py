@@ -1,0 +1,82 @@
+"""Which jobs have series of their own: those that moved most, and one series has the sums of all others.
+
+What keeps series pays for each job for hours, so their number is bounded. The sum over all series rises as
+the sum over all jobs does: a job that gets a series, or loses it, takes nothing with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gridwright.monitor.readings import Reading
+
+MOST_JOBS = 100
+OTHER = "other"
+_JOB = "gridwright_job_"
+_MOVED = ("gridwright_job_read_bytes_total", "gridwright_job_written_bytes_total")
+_MUCH_MORE = 2.0
+"""How much more a job has to have moved than the least of those with a series, to take its place."""
+
+
+@dataclass(slots=True)
+class JobSeries:
+    """Remembers which jobs have a series, and what the others have done so far."""
+
+    most: int = MOST_JOBS
+    _own: set[str] = field(default_factory=set)
+    _before: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Counters of all jobs in the sample before."""
+    _others: dict[str, float] = field(default_factory=dict)
+    """What counters of jobs without a series have risen by."""
+    _began: bool = False
+
+    def told(self, readings: Iterable[Reading]) -> list[Reading]:
+        """The same readings, with jobs that have no series of their own put together."""
+        jobs: dict[str, list[Reading]] = {}
+        found = []
+        for each in readings:
+            if each.metric.startswith(_JOB):
+                jobs.setdefault(each.labels[0], []).append(each)
+            else:
+                found.append(each)
+        self._choose(jobs)
+        return [*found, *self._told_of(jobs)]
+
+    def _choose(self, jobs: dict[str, list[Reading]]) -> None:
+        self._own &= jobs.keys()
+        moved = {
+            job: sum(each.value for each in those if each.metric in _MOVED) for job, those in jobs.items()
+        }
+        # A user may call a job as the sum is called.
+        waiting = sorted(jobs.keys() - self._own - {OTHER}, key=lambda job: (-moved[job], job))
+        for job in waiting:
+            if len(self._own) >= self.most:
+                least = min(self._own, key=lambda own: (moved[own], own))
+                if moved[job] <= _MUCH_MORE * moved[least]:
+                    break
+                self._own.remove(least)
+            self._own.add(job)
+
+    def _told_of(self, jobs: dict[str, list[Reading]]) -> Iterator[Reading]:
+        before, self._before = self._before, {}
+        sums: dict[str, float] = {}
+        at = 0.0
+        for job, those in jobs.items():
+            for each in those:
+                if each.is_counter:
+                    self._before[each.metric, job] = each.value
+                if job in self._own:
+                    yield each
+                    continue
+                at = max(at, each.at_s)
+                if each.is_counter:
+                    # What a job did before it was first seen here is not known to be new.
+                    last = before.get((each.metric, job), 0.0 if self._began else each.value)
+                    risen = max(0.0, each.value - last)
+                    self._others[each.metric] = self._others.get(each.metric, 0.0) + risen
+                else:
+                    sums[each.metric] = sums.get(each.metric, 0.0) + each.value
+        self._began = True
+        for metric, value in {**self._others, **sums}.items():
+            yield Reading(metric, (OTHER,), value, at)

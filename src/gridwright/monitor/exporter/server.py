@@ -1,0 +1,267 @@
+"""Answers scrapes over HTTP: one page, read only, however slow or many those are who ask.
+
+The standard library's server, and no web framework, which would be half of the memory that a node gives for
+this. A connection has one request, a thread, and a limit of time for all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from gridwright.errors import GridwrightError
+from gridwright.monitor.exporter.exposition import TextFormat
+from gridwright.monitor.exporter.negotiation import text_format, wants_gzip
+from gridwright.monitor.exporter.pages import NoPage, Pages
+from gridwright.services.admission import Gate
+from gridwright.services.listening import Listening
+
+AT_ONCE = 16
+"""Connections that are answered at the same time; more are closed at once, and may come again."""
+OF_ONE_PEER = 4
+"""Of these, of one address, where it is no proxy's: one that is slow on purpose leaves room for others."""
+CONNECTION_S = 10.0
+"""From its beginning to its end."""
+_CERTIFICATE_S = 60.0
+"""How often certificates are read again."""
+_LOOK_S = 0.2
+"""How often it is looked whether to stop."""
+_INDEX = b"The metrics of this node are at /metrics. Nothing can be written here.\n"
+
+
+class Deadlines:
+    """Shuts connections whose time is up; what waits for them gets an error, in whatever thread it is."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, socket.socket]] = []
+        self._count = 0
+        self._wake = threading.Condition()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @contextmanager
+    def within(self, seconds: float, connection: socket.socket) -> Iterator[None]:
+        """Shut a connection when the time is up, unless this has ended before."""
+        # A copy, so that no other connection can have its number by then.
+        copy = connection.dup()
+        with self._wake:
+            self._count += 1
+            entry = (time.monotonic() + seconds, self._count, copy)
+            heapq.heappush(self._heap, entry)
+            self._wake.notify()
+        try:
+            yield
+        finally:
+            with self._wake:
+                if entry in self._heap:
+                    self._heap.remove(entry)
+                    heapq.heapify(self._heap)
+            copy.close()
+
+    def _watch(self) -> None:
+        with self._wake:
+            while True:
+                now = time.monotonic()
+                while self._heap and self._heap[0][0] <= now:
+                    with contextlib.suppress(OSError):
+                        heapq.heappop(self._heap)[2].shutdown(socket.SHUT_RDWR)
+                self._wake.wait(self._heap[0][0] - now if self._heap else None)
+
+
+@dataclass(slots=True)
+class _Places:
+    """How many connections there are, in all and of each address."""
+
+    of_one_peer: int
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    taken: dict[str, int] = field(default_factory=dict)
+
+    def take(self, peer: str) -> bool:
+        with self.lock:
+            held = self.taken.get(peer, 0)
+            if held >= self.of_one_peer or sum(self.taken.values()) >= AT_ONCE:
+                return False
+            self.taken[peer] = held + 1
+            return True
+
+    def leave(self, peer: str) -> None:
+        with self.lock:
+            self.taken[peer] -= 1
+            if not self.taken[peer]:
+                del self.taken[peer]
+
+
+class MetricsServer:
+    """Listens from its making on. `serve` answers until it is told to stop."""
+
+    def __init__(self, listening: Listening, pages: Pages, *, connection_s: float = CONNECTION_S) -> None:
+        """Raises GridwrightError (status ENVIRONMENT) where it cannot listen there."""
+        self._listening = listening
+        self._pages = pages
+        self._gate = Gate(listening)
+        self._places = _Places(AT_ONCE if listening.proxies else OF_ONE_PEER)
+        self._deadlines = Deadlines()
+        self._connection_s = connection_s
+        self._tls, self._tls_at = listening.tls(), time.monotonic()
+        self._socket = listening.bind()
+        self._socket.settimeout(_LOOK_S)
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return self._listening.url(self._socket.getsockname()[1])
+
+    def serve(self, stopped: Callable[[], bool]) -> None:
+        """Answer, and look some times a second whether to stop; what is open then ends with the process."""
+        with self._socket:
+            while not stopped():
+                try:
+                    connection, address = self._socket.accept()
+                except TimeoutError:
+                    continue
+                except OSError:
+                    # Out of descriptors, or the peer has gone: it goes on with the next one.
+                    time.sleep(_LOOK_S)
+                    continue
+                self._begin(connection, str(address[0]))
+
+    def _begin(self, connection: socket.socket, peer: str) -> None:
+        if not self._gate.connects(peer) or not self._places.take(peer):
+            connection.close()
+            return
+        try:
+            threading.Thread(target=self._answer, args=(connection, peer), daemon=True).start()
+        except RuntimeError:
+            self._places.leave(peer)
+            connection.close()
+
+    def _answer(self, connection: socket.socket, peer: str) -> None:
+        """In a thread: one request, whatever comes of it."""
+        try:
+            # Of what goes wrong with a peer nobody is to be told: it is the peer's own affair.
+            with contextlib.suppress(OSError, ValueError), connection:
+                connection.settimeout(self._connection_s)
+                with self._deadlines.within(self._connection_s, connection):
+                    context = self._context()
+                    if context is None:
+                        _Request(connection, peer, self)
+                    else:
+                        with context.wrap_socket(connection, server_side=True) as secure:
+                            _Request(secure, peer, self)
+        finally:
+            self._places.leave(peer)
+
+    def _context(self) -> ssl.SSLContext | None:
+        """What TLS needs, with a renewed certificate; with the last good one where the new one is not."""
+        if self._tls is not None and time.monotonic() - self._tls_at >= _CERTIFICATE_S:
+            self._tls_at = time.monotonic()
+            with contextlib.suppress(GridwrightError):
+                self._tls = self._listening.tls()
+        return self._tls
+
+    def refusal(self, peer: str, headers: dict[str, str]) -> tuple[int, str] | None:
+        """Why a request is refused, or None."""
+        found = self._gate.refusal(peer, headers)
+        return None if found is None else (found.status, found.words)
+
+    def page(self, format_: TextFormat, *, packed: bool) -> bytes:
+        """The page. Raises NoPage."""
+        return self._pages.get(format_, packed=packed)
+
+
+class _Request(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "gridwright"
+    sys_version = ""
+    error_message_format = "%(code)d %(message)s\n"
+    error_content_type = "text/plain; charset=utf-8"
+
+    def __init__(self, connection: socket.socket, peer: str, server: MetricsServer) -> None:
+        self._server = server
+        super().__init__(connection, (peer, 0), server)  # type: ignore[arg-type]
+
+    def handle(self) -> None:
+        """One request for each connection: no idle one holds a thread."""
+        self.close_connection = True
+        self.handle_one_request()
+
+    def do_GET(self) -> None:
+        """Answer, after who asks was looked at."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        refusal = self._server.refusal(str(self.client_address[0]), headers)
+        path = self.path.partition("?")[0]
+        if refusal is not None:
+            self._refuse(*refusal)
+        elif path == "/metrics":
+            self._metrics(headers)
+        elif path == "/":
+            self._send(_INDEX, {"Content-Type": "text/plain; charset=utf-8"})
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is /metrics alone")
+
+    do_HEAD = do_GET
+
+    def _metrics(self, headers: dict[str, str]) -> None:
+        format_ = text_format(headers.get("accept", ""))
+        packed = wants_gzip(headers.get("accept-encoding", ""))
+        try:
+            body = self._server.page(format_, packed=packed)
+        except NoPage as error:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return
+        encoding = {"Content-Encoding": "gzip"} if packed else {}
+        varies = {"Vary": "Accept, Accept-Encoding"}
+        self._send(body, {"Content-Type": format_.content_type, **encoding, **varies})
+
+    def _send(self, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(HTTPStatus.OK)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def end_headers(self) -> None:
+        """With what keeps browsers from doing anything with it but showing it."""
+        for name, value in (
+            ("Connection", "close"),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+        ):
+            self.send_header(name, value)
+        super().end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Say why there is no answer, for the base; what a peer has written is not repeated to it."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            # A method that there is none of is one that is not allowed.
+            self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be written here: GET and HEAD alone")
+        else:
+            self._refuse(code, None)
+
+    def _refuse(self, code: int, words: str | None) -> None:
+        super().send_error(code, words)
+
+    def send_response(self, code: int, message: str | None = None) -> None:
+        """The status by its own name; words go into the body."""
+        super().send_response(code, HTTPStatus(code).phrase)
+        if code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        if code == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", 'Bearer realm="gridwright"')
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: ANN401 - as the base has them
+        """Say nothing: scrapes are no news, and strangers would fill a log."""

@@ -1,0 +1,101 @@
+"""What a snapshot adds to what was known: a value of each series, and for which seconds it stands (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gridwright.monitor.history.busiest import BusiestJobs
+from gridwright.monitor.history.open_minute import MINUTE
+from gridwright.monitor.rates import Key, rate_between
+from gridwright.monitor.readings import Reading, Snapshot
+
+SAMPLER = "gridwright_sampler_cpu_seconds_total"
+"""Kept for each second in which the node was sampled: where it has a value, the node was seen."""
+CLOCK_S = 0.5
+"""A clock that went on by so much more or less than the one that is never set was set meanwhile."""
+MOST_BACK = MINUTE - 1
+"""A sample that is later than this leaves a gap."""
+_FORGOTTEN_S = 2 * MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSecond:
+    """One second of a node."""
+
+    slot: int
+    """In seconds since 1970, by the node's clock."""
+    values: tuple[tuple[Key, float, int], ...]
+    """Of each series its rate or its gauge, and for how many seconds before this one that stands, too."""
+    clock_was_set: bool
+
+
+@dataclass(slots=True)
+class _Counted:
+    reading: Reading
+    slot: int
+
+
+@dataclass(slots=True)
+class Measurements:
+    """Turns one snapshot after the other into seconds."""
+
+    busiest: BusiestJobs = field(default_factory=BusiestJobs)
+    _last: Snapshot | None = None
+    _slot: int = 0
+    _counted: dict[Key, _Counted] = field(default_factory=dict)
+
+    def add(self, snapshot: Snapshot) -> MeasuredSecond | None:
+        """The second of this snapshot; None for a second one in the same second, and for the first of all."""
+        last, slot = self._last, math.floor(snapshot.time)
+        if last is not None and (last.machine != snapshot.machine or snapshot.at_s <= last.at_s):
+            # Another boot: its counters and its clock began anew.
+            last = None
+            self._counted.clear()
+        clock_was_set = last is not None and _set_by(last, snapshot) > CLOCK_S
+        if last is not None and not clock_was_set and slot <= self._slot:
+            return None
+        back = 0 if last is None or clock_was_set else min(MOST_BACK, slot - self._slot - 1)
+        values = list(self._values(snapshot, slot, back, clock_was_set=clock_was_set))
+        if last is not None:
+            part = snapshot.cost_s / (snapshot.at_s - last.at_s)
+            values.append(((SAMPLER,), part, back))
+        if slot // MINUTE != self._slot // MINUTE:
+            self._forget(slot)
+        self._last, self._slot = snapshot, slot
+        if last is None:
+            return None
+        return MeasuredSecond(slot, tuple(self.busiest.fold(values, slot // MINUTE)), clock_was_set)
+
+    def _values(
+        self, snapshot: Snapshot, slot: int, back: int, *, clock_was_set: bool
+    ) -> Iterator[tuple[Key, float, int]]:
+        counted = self._counted
+        for new in snapshot.readings:
+            key = new.key
+            if not new.is_counter:
+                yield key, new.value, back
+                continue
+            old = counted.get(key)
+            if old is None:
+                counted[key] = _Counted(new, slot)
+                continue
+            if new.at_s == old.reading.at_s and new.since_s == old.reading.since_s:
+                # Its source told nothing new; the next time its rate is over both spans.
+                continue
+            rate = rate_between(old.reading, new)
+            since = slot - old.slot - 1
+            old.reading, old.slot = new, slot
+            if rate is not None:
+                yield key, rate, 0 if clock_was_set else max(0, min(MOST_BACK, since))
+
+    def _forget(self, slot: int) -> None:
+        """Series that were not read for minutes: jobs end."""
+        self._counted = {
+            key: each for key, each in self._counted.items() if abs(slot - each.slot) < _FORGOTTEN_S
+        }
+
+
+def _set_by(last: Snapshot, new: Snapshot) -> float:
+    return abs((new.time - last.time) - (new.at_s - last.at_s))

@@ -1,0 +1,59 @@
+"""The minute that is not full yet, in memory as it is in the file."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
+
+from gridwright.monitor.history.columns import UNKNOWN, KeptColumn, Labels
+from gridwright.monitor.history.levels import FINEST, LEVELS
+from gridwright.monitor.history.store import OpenSecond
+from gridwright.monitor.rates import Key
+
+MINUTE = LEVELS[FINEST].steps
+_NOTHING = array("f", [UNKNOWN]) * MINUTE
+
+
+class OpenMinute:
+    """Values of each series by second. A value may stand for seconds before it, too."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.columns: dict[Key, array[float]] = {}
+
+    @classmethod
+    def of(cls, seconds: Sequence[OpenSecond]) -> OpenMinute | None:
+        """The minute that a file has; None where it has none."""
+        if not seconds:
+            return None
+        minute = cls(seconds[-1].slot // MINUTE * MINUTE)
+        for each in seconds:
+            minute.put(each.slot, zip(each.keys, each.values, each.back, strict=True))
+        return minute
+
+    def put(self, slot: int, values: Iterable[tuple[Key, float, int]]) -> None:
+        """Note what was measured in a second, and for how many seconds before it that stands, too.
+
+        Seconds outside this minute are left out, so that the first of the next one can fill it up.
+        """
+        at = slot - self.start
+        for key, value, back in values:
+            column = self.columns.get(key)
+            if column is None:
+                column = self.columns[key] = _NOTHING[:]
+            if back == 0:
+                if 0 <= at < MINUTE:
+                    column[at] = value
+                continue
+            for each in range(max(0, at - back), min(MINUTE, at + 1)):
+                if isnan(column[each]):
+                    column[each] = value
+
+    def by_metric(self) -> Mapping[str, Mapping[Labels, KeptColumn]]:
+        """All series that have a value, as columns."""
+        found: dict[str, dict[Labels, KeptColumn]] = {}
+        for key, values in self.columns.items():
+            if not all(map(isnan, values)):
+                found.setdefault(key[0], {})[key[1:]] = KeptColumn(values, values, None)
+        return found

@@ -1,0 +1,247 @@
+"""Reads the history of one node: courses over time, and what was between two times."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gridwright.messages import MessageError, typed
+from gridwright.monitor.history.busiest import family_of
+from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode
+from gridwright.monitor.history.levels import FINEST, LEVELS
+from gridwright.monitor.history.measured import SAMPLER
+from gridwright.monitor.history.open_minute import OpenMinute
+from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
+from gridwright.monitor.history.rolling import StepSums
+from gridwright.monitor.history.store import HistoryStore, StoredBlock
+from gridwright.monitor.rates import Figures, Key
+from gridwright.monitor.readings import MountedPlace, Snapshot
+from gridwright.monitor.rows import SeenNode
+
+MOST_STEPS = 4000
+"""Of one answer: more than a screen has columns."""
+
+
+class StoredHistory:
+    """The history in one file, by one connection. Its questions raise sqlite3.Error where the file fails."""
+
+    def __init__(self, path: Path, node: str) -> None:
+        """Open it. Raises NoHistory."""
+        self._store = HistoryStore(path, write=False)
+        self._node = node
+
+    def __enter__(self) -> StoredHistory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def reach(self) -> tuple[float, float] | None:
+        """The first and the last second that is known; None where nothing is."""
+        with self._store.one_state():
+            ends = [
+                (each.start, each.end) for level in range(len(LEVELS)) for each in self._store.blocks(level)
+            ]
+            seconds = self._store.seconds()
+        ends += [(each.slot, each.slot + 1) for each in seconds]
+        return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None
+
+    def course(self, question: RangeQuestion) -> NodeCourse:
+        """The series that were asked for, step by step."""
+        with self._store.one_state():
+            layers = _Layers(self._store)
+            level, step = layers.level_for(question)
+            start = math.floor(question.start_s / step) * step
+            steps = max(1, math.ceil((question.end_s - start) / step))
+            # A level whose steps are finer than these is read in whole steps of these.
+            parts = list(layers.parts(level, start, start + steps * step))
+            seen = _sums(parts, SAMPLER, start, step, steps).get(())
+            series = []
+            for metric in question.metrics:
+                sums = _sums(parts, metric, start, step, steps)
+                over = seen if seen is not None and family_of(metric) else None
+                series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
+        return NodeCourse(self._node, float(start), float(step), tuple(series))
+
+    def seen(self, at_s: float, seconds: float) -> SeenNode | None:
+        """The node as it was in the seconds that ended then; None where nothing is known of them."""
+        with self._store.one_state():
+            layers = _Layers(self._store)
+            level = layers.level_at(at_s - seconds)
+            step = LEVELS[level].step_s
+            start = math.floor((at_s - seconds) / step) * step
+            end = max(start + step, math.floor(at_s / step) * step)
+            parts = list(layers.parts(level, start, end))
+            span = end - start
+            last = _Window(layers.metrics(), parts, start, span)
+            context = self._store.context(end)
+        if context is None or last.covered == 0:
+            return None
+        return SeenNode(
+            self._node, _snapshot(self._node, context, last, float(end)), last.covered, last.figures()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some steps of one level, and how their figures are read."""
+
+    level: int
+    start: int
+    columns: Mapping[str, Mapping[Labels, KeptColumn]] | None
+    store: HistoryStore
+    block: int = 0
+
+    def of(self, metric: str) -> Mapping[Labels, KeptColumn]:
+        """The series of a metric; none where the disk gave back something else than was written."""
+        if self.columns is not None:
+            return self.columns.get(metric, {})
+        try:
+            piece = self.store.piece(self.block, metric)
+            return {} if piece is None else decode(piece)
+        except (SpoiltPiece, sqlite3.DatabaseError):
+            return {}
+
+
+class _Layers:
+    """The blocks of all levels, each second once: what a level lacks yet is in the finer ones."""
+
+    def __init__(self, store: HistoryStore) -> None:
+        self._store = store
+        self._blocks: list[list[StoredBlock]] = [store.blocks(level) for level in range(len(LEVELS))]
+        seconds = store.seconds()
+        self._open = OpenMinute.of(seconds)
+
+    def level_for(self, question: RangeQuestion) -> tuple[int, int]:
+        """The level that answers a question, and the width of the steps of the answer."""
+        asked = max(question.step_s, (question.end_s - question.start_s) / MOST_STEPS, 1.0)
+        level = max(number for number, each in enumerate(LEVELS) if each.step_s <= asked)
+        level = max(level, self.level_at(question.start_s))
+        step = LEVELS[level].step_s
+        return level, math.ceil(asked / step) * step
+
+    def level_at(self, time_s: float) -> int:
+        """The finest level that reaches back to a time, or as far as any."""
+        oldest = [self._oldest(level) for level in range(len(LEVELS))]
+        for level, found in enumerate(oldest):
+            if found <= time_s or all(each >= found for each in oldest[level:]):
+                return level
+        return FINEST
+
+    def _oldest(self, level: int) -> float:
+        return min((each.start for each in self._blocks[level]), default=math.inf)
+
+    def metrics(self) -> list[str]:
+        """Names of all metrics, those of the open minute included."""
+        now = [] if self._open is None else [key[0] for key in self._open.columns]
+        return list(dict.fromkeys([*self._store.metrics(), *now]))
+
+    def parts(self, level: int, start: float, end: float) -> Iterator[_Part]:
+        """All that is known between two times, at this level and, where it has nothing yet, at finer ones."""
+        used = 0
+        for each in range(level, FINEST - 1, -1):
+            for block in self._blocks[each]:
+                if block.id > used and block.start < end and block.end > start:
+                    yield _Part(each, block.start, None, self._store, block.id)
+            used = max((block.until for block in self._blocks[each]), default=0)
+        if self._open is not None and self._open.start < end and self._open.start + 60 > start:
+            yield _Part(FINEST, self._open.start, self._open.by_metric(), self._store)
+
+
+def _sums(parts: Sequence[_Part], metric: str, start: int, step: int, steps: int) -> dict[Labels, StepSums]:
+    found: dict[Labels, StepSums] = {}
+    for part in parts:
+        width = LEVELS[part.level].step_s
+        for labels, column in part.of(metric).items():
+            if labels not in found:
+                found[labels] = StepSums.empty(steps)
+            found[labels].add(column, width, (part.start - start) // width, step // width)
+    return found
+
+
+def _course(metric: str, labels: Labels, sums: StepSums, seen: StepSums | None) -> SeriesCourse:
+    means, highs = [], []
+    for number, (total, covered) in enumerate(zip(sums.total, sums.covered, strict=True)):
+        known = covered > 0
+        over = max(covered, seen.covered[number]) if known and seen is not None else covered
+        means.append(total / over if known else None)
+        highs.append(sums.high[number] if known else None)
+    return SeriesCourse(metric, labels, tuple(means), tuple(highs))
+
+
+@dataclass(slots=True)
+class _Window:
+    """All series of a node over one span of time."""
+
+    metrics: Sequence[str]
+    parts: Sequence[_Part]
+    start: int
+    span: int
+    covered: float = 0.0
+    sampler: float = 0.0
+    """CPU time of the sampler."""
+    rates: dict[Key, float] = field(default_factory=dict)
+    gauges: dict[Key, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        seen = _sums(self.parts, SAMPLER, self.start, self.span, 1).get(())
+        if seen is not None:
+            self.covered, self.sampler = seen.covered[0], seen.total[0]
+        for metric in self.metrics:
+            if not metric.endswith("_total"):
+                self._read_gauges(metric)
+                continue
+            for labels, sums in _sums(self.parts, metric, self.start, self.span, 1).items():
+                if sums.covered[0] > 0:
+                    over = max(self.covered, sums.covered[0]) if family_of(metric) else sums.covered[0]
+                    self.rates[metric, *labels] = sums.total[0] / over
+
+    def _read_gauges(self, metric: str) -> None:
+        """The last that is known of each within the span."""
+        for part in sorted(self.parts, key=lambda each: each.start):
+            width = LEVELS[part.level].step_s
+            first = (self.start - part.start) // width
+            for labels, column in part.of(metric).items():
+                steps = column.mean[max(0, first) : max(0, first + self.span // width)]
+                known = [value for value in steps if not math.isnan(value)]
+                if known:
+                    self.gauges[metric, *labels] = known[-1]
+
+    def figures(self) -> Figures:
+        """As two snapshots would have told them."""
+        return Figures(self.rates, self.gauges, frozenset({*self.rates, *self.gauges}))
+
+
+def _snapshot(node: str, context: tuple[float, str], window: _Window, end: float) -> Snapshot:
+    since, body = context
+    try:
+        told = json.loads(body)
+        silent = typed(told["silent"], dict[str, str])
+        places = typed(told["places"], dict[str, MountedPlace])
+        machine, cpus, cores = str(told["machine"]), int(told["cpus"]), int(told["cores"])
+    except (ValueError, KeyError, TypeError, MessageError):
+        silent, places, machine, cpus, cores = {}, {}, "", 1, 1
+    return Snapshot(
+        node=node,
+        machine=machine,
+        time=end,
+        at_s=end,
+        cpus=cpus,
+        cores=cores,
+        readings=(),
+        silent={name: _since(why, since) for name, why in silent.items()},
+        places=places,
+        cost_s=window.sampler,
+    )
+
+
+def _since(why: str, since: float) -> str:
+    """What hangs was noted when it began to."""
+    clock = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return re.sub(r"for \d+ s$", f"since {clock}", why)

@@ -1,0 +1,190 @@
+"""Makes the blocks of each level out of those of the finer one, a piece at a time between two samples."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.monitor.history.busiest import FAMILIES, MOVED, OTHERS, busiest, family_of
+from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode, encode
+from gridwright.monitor.history.levels import FINEST, LEVELS
+from gridwright.monitor.history.measured import SAMPLER
+from gridwright.monitor.history.store import HistoryStore, StoredBlock
+from gridwright.monitor.rows import MOST_JOBS
+
+
+def roll_up(store: HistoryStore) -> Iterator[None]:
+    """Make all blocks that are due; rests after each finer block. Raises sqlite3.Error."""
+    for level in range(FINEST + 1, len(LEVELS)):
+        finer = store.blocks(level - 1, store.used_until(level))
+        while (group := due(level, finer)) is not None:
+            yield from _make(store, level, group)
+            finer = finer[len(group) :]
+
+
+def due(level: int, finer: Sequence[StoredBlock]) -> list[StoredBlock] | None:
+    """The first finer blocks that make up one block; None where more of these may still come."""
+    if not finer:
+        return None
+    length = LEVELS[level].block_s
+    group = [finer[0]]
+    for each in finer[1:]:
+        if each.start // length != group[0].start // length or each.start < group[-1].end:
+            return group
+        group.append(each)
+    return group if group[-1].end % length == 0 else None
+
+
+def _make(store: HistoryStore, level: int, group: Sequence[StoredBlock]) -> Iterator[None]:
+    here = LEVELS[level]
+    start = group[0].start // here.block_s * here.block_s
+    sums = BlockSums(level, start)
+    for block in group:
+        for metric in (SAMPLER, *(each for each in store.metrics() if each != SAMPLER)):
+            if (piece := store.piece(block.id, metric)) is not None:
+                try:
+                    sums.add(block, metric, decode(piece))
+                except SpoiltPiece:
+                    continue
+        yield
+    pieces = {
+        metric: encode(columns, here.steps, rounded=metric.endswith("_total"))
+        for metric, columns in sums.by_metric().items()
+    }
+    with store.transaction():
+        store.put_block(level, start, here.steps, group[-1].id, pieces)
+        store.forget_old_blocks(level - 1)
+        store.forget_old_blocks(level)
+    yield
+
+
+@dataclass(slots=True)
+class StepSums:
+    """One series over steps: what it came to, over how many seconds, and the highest."""
+
+    total: array[float]
+    covered: array[float]
+    high: array[float]
+
+    @classmethod
+    def empty(cls, steps: int) -> StepSums:
+        """Nothing is known of any step."""
+        return cls(
+            array("d", bytes(8 * steps)), array("d", bytes(8 * steps)), array("d", [-math.inf]) * steps
+        )
+
+    def add(self, column: KeptColumn, step_s: int, at: int, part: int) -> None:
+        """Add a column of steps of `step_s`, so many of which make up a step here; the first belongs to `at`.
+
+        `at` counts steps of the column.
+        """
+        mean, high, covered = column.mean, column.high, column.covered
+        number, end = 0, len(mean)
+        while number < end:
+            step, offset = divmod(at + number, part)
+            upto = min(end, number + part - offset)
+            if 0 <= step < len(self.total):
+                self._add_step(
+                    step, mean[number:upto], high[number:upto], covered and covered[number:upto], step_s
+                )
+            number = upto
+
+    def _add_step(
+        self,
+        step: int,
+        mean: array[float],
+        high: array[float],
+        covered: array[int] | None,
+        step_s: int,
+    ) -> None:
+        whole = sum(mean)
+        if covered is None and not math.isnan(whole):
+            self.total[step] += whole * step_s
+            self.covered[step] += len(mean) * step_s
+            self.high[step] = max(self.high[step], *high) if len(high) > 1 else max(self.high[step], high[0])
+            return
+        for number, value in enumerate(mean):
+            if not math.isnan(value):
+                seconds = step_s if covered is None else covered[number]
+                self.total[step] += value * seconds
+                self.covered[step] += seconds
+                self.high[step] = max(self.high[step], high[number])
+
+    def plus(self, other: StepSums) -> StepSums:
+        """Both as one series, each 0 where it is not known."""
+        return StepSums(
+            array("d", map(float.__add__, self.total, other.total)),
+            array("d", map(max, self.covered, other.covered)),
+            array("d", (_sum_of_highs(a, b) for a, b in zip(self.high, other.high, strict=True))),
+        )
+
+    def column(self, step_s: int, seen: array[float] | None = None) -> KeptColumn:
+        """The means; over the seconds in which the node was seen, where those are given."""
+        nan, mean, high, seconds = math.nan, array("f"), array("f"), array("H")
+        for number, (total, covered) in enumerate(zip(self.total, self.covered, strict=True)):
+            over = max(covered, seen[number]) if seen is not None and covered > 0 else covered
+            mean.append(total / over if covered > 0 else nan)
+            high.append(self.high[number] if covered > 0 else nan)
+            seconds.append(min(int(over), 0xFFFE))
+        whole = all(each in (0, step_s) for each in seconds)
+        return KeptColumn(mean, high, None if whole else seconds)
+
+
+def _sum_of_highs(one: float, other: float) -> float:
+    known = [each for each in (one, other) if each > -math.inf]
+    return sum(known) if known else -math.inf
+
+
+@dataclass(slots=True)
+class BlockSums:
+    """A block of one level as it is made."""
+
+    level: int
+    start: int
+    most: int = MOST_JOBS
+    _sums: dict[str, dict[Labels, StepSums]] = field(default_factory=dict)
+
+    def add(self, block: StoredBlock, metric: str, columns: Mapping[Labels, KeptColumn]) -> None:
+        """Add what a finer block has of a metric."""
+        finer, here = LEVELS[block.level], LEVELS[self.level]
+        at, part = (block.start - self.start) // finer.step_s, here.step_s // finer.step_s
+        series = self._sums.setdefault(metric, {})
+        for labels, column in columns.items():
+            if labels not in series:
+                series[labels] = StepSums.empty(here.steps)
+            series[labels].add(column, finer.step_s, at, part)
+
+    def by_metric(self) -> Mapping[str, Mapping[Labels, KeptColumn]]:
+        """All series as columns; of those that come and go, the busiest and the sum of the others."""
+        self._bound()
+        step_s = LEVELS[self.level].step_s
+        seen = self._sums.get(SAMPLER, {}).get(())
+        return {
+            metric: {
+                labels: sums.column(step_s, seen.covered if seen and family_of(metric) else None)
+                for labels, sums in series.items()
+            }
+            for metric, series in self._sums.items()
+        }
+
+    def _bound(self) -> None:
+        for family in FAMILIES:
+            moved: dict[str, float] = {}
+            for metric, series in self._sums.items():
+                if metric.startswith(family):
+                    for (name, *_), sums in series.items():
+                        gain = sum(sums.total) if metric.endswith(MOVED) else 0.0
+                        moved[name] = moved.get(name, 0.0) + gain
+            if len(moved) > self.most + 1:
+                self._fold(family, busiest(moved, self.most))
+
+    def _fold(self, family: str, kept: set[str]) -> None:
+        for metric, series in self._sums.items():
+            if not metric.startswith(family):
+                continue
+            for labels in [each for each in series if each[0] not in kept]:
+                gone = series.pop(labels)
+                other = (OTHERS, *labels[1:])
+                series[other] = series[other].plus(gone) if other in series else gone

@@ -1,0 +1,269 @@
+"""The file of one node's history: an SQLite database of packed pieces, a ring for each level.
+
+A second is one transaction, so a process that is killed loses no more than the second it was at; and one that
+reads sees whole transactions while another one writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from gridwright.monitor.history.levels import LEVELS
+from gridwright.monitor.rates import Key
+
+FORMAT = 1
+BUSY_S = 5.0
+"""How long one waits for another process that writes."""
+_METRICS = 4096
+"""More metrics than there will be: a piece has the number of its block times this, and that of its metric."""
+_MOST_CONTEXTS = 5000
+_PAGE = 4096
+_TABLES = """
+CREATE TABLE metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE blocks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, level INTEGER NOT NULL, start INTEGER NOT NULL,
+    steps INTEGER NOT NULL, until INTEGER NOT NULL
+);
+CREATE INDEX blocks_of_level ON blocks (level, id);
+CREATE TABLE pieces (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE orders (id INTEGER PRIMARY KEY, keys BLOB NOT NULL);
+CREATE TABLE seconds (slot INTEGER PRIMARY KEY, keys INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE contexts (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, body TEXT NOT NULL);
+"""
+
+
+class NoHistory(Exception):
+    """There is no history in that place, or none that can be read; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlock:
+    """Steps of one level that follow one another."""
+
+    id: int
+    level: int
+    start: int
+    """In seconds since 1970."""
+    steps: int
+    until: int
+    """The last block of the finer level that is in it."""
+
+    @property
+    def end(self) -> int:
+        """Where its last step ends."""
+        return self.start + self.steps * LEVELS[self.level].step_s
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSecond:
+    """What was written of one second of the minute that is not full yet."""
+
+    slot: int
+    keys: Sequence[Key]
+    values: array[float]
+    back: bytes
+    """For how many seconds before it each value stands, too."""
+
+
+class HistoryStore:
+    """The database. All but the constructor raises sqlite3.Error where the disk or the file fails."""
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        """Open it, and make it where it is to be written. Raises NoHistory where that cannot be."""
+        self.path = path
+        try:
+            self._base = _opened(path, write=write)
+            self._numbers: dict[str, int] = dict(self._base.execute("SELECT name, id FROM metrics"))
+        except (sqlite3.Error, OSError) as error:
+            raise NoHistory(f"{path}: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        with contextlib.suppress(sqlite3.Error):
+            self._base.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing of what is written within."""
+        self._base.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._base.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._base.execute("ROLLBACK")
+            self._numbers = {}
+            raise
+
+    @contextlib.contextmanager
+    def one_state(self) -> Iterator[None]:
+        """All that is read within is of one time."""
+        self._base.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._base.execute("ROLLBACK")
+
+    # What is written.
+
+    def put_second(self, second: OpenSecond, order: int, *, new_order: bool) -> None:
+        """Keep a second of the open minute; `order` is the number of its list of keys."""
+        with self.transaction():
+            if new_order:
+                keys = json.dumps(second.keys, separators=(",", ":"), ensure_ascii=False).encode()
+                self._base.execute(
+                    "INSERT OR REPLACE INTO orders VALUES (?, ?)", (order, zlib.compress(keys, 1))
+                )
+            body = zlib.compress(second.values.tobytes() + second.back, 1)
+            self._base.execute("INSERT OR REPLACE INTO seconds VALUES (?, ?, ?)", (second.slot, order, body))
+
+    def put_block(self, level: int, start: int, steps: int, until: int, pieces: Mapping[str, bytes]) -> None:
+        """Keep a block, and let the oldest ones of its level go. Within a transaction."""
+        found = self._base.execute(
+            "INSERT INTO blocks (level, start, steps, until) VALUES (?, ?, ?, ?)",
+            (level, start, steps, until),
+        )
+        block = found.lastrowid or 0
+        self._base.executemany(
+            "INSERT INTO pieces VALUES (?, ?)",
+            ((block * _METRICS + self._number_of(name), body) for name, body in pieces.items()),
+        )
+
+    def forget_seconds(self) -> None:
+        """The open minute is kept as a block now. Within a transaction."""
+        self._base.execute("DELETE FROM seconds")
+        self._base.execute("DELETE FROM orders")
+
+    def put_context(self, at: float, body: str) -> None:
+        """Keep what stays the same for long, from a time on."""
+        with self.transaction():
+            found = self._base.execute("INSERT INTO contexts (at, body) VALUES (?, ?)", (at, body))
+            oldest = (found.lastrowid or 0) - _MOST_CONTEXTS
+            self._base.execute("DELETE FROM contexts WHERE id <= ?", (oldest,))
+
+    def forget_old_blocks(self, level: int) -> None:
+        """Let blocks go that are older than what is kept, if the next level has them.
+
+        Within a transaction.
+        """
+        left = LEVELS[level].kept_s
+        used = self.used_until(level + 1) if level + 1 < len(LEVELS) else None
+        for block, steps in self._base.execute(
+            "SELECT id, steps FROM blocks WHERE level = ? ORDER BY id DESC", (level,)
+        ).fetchall():
+            if left <= 0 and (used is None or block <= used):
+                self._base.execute("DELETE FROM blocks WHERE id = ?", (block,))
+                between = (block * _METRICS, (block + 1) * _METRICS)
+                self._base.execute("DELETE FROM pieces WHERE id >= ? AND id < ?", between)
+            left -= steps * LEVELS[level].step_s
+
+    def limit(self, most_bytes: int) -> None:
+        """Never let the file grow beyond this: SQLite refuses what would, as on a full disk."""
+        self._base.execute(f"PRAGMA max_page_count = {max(64, most_bytes // _PAGE)}")
+
+    # What is read.
+
+    def blocks(self, level: int, after: int = 0) -> list[StoredBlock]:
+        """Blocks of a level that were kept after that one, in the order in which they were."""
+        rows = self._base.execute(
+            "SELECT id, level, start, steps, until FROM blocks WHERE level = ? AND id > ? ORDER BY id",
+            (level, after),
+        )
+        return [StoredBlock(*row) for row in rows]
+
+    def used_until(self, level: int) -> int:
+        """The last block of the finer level that this level has in it; 0 where there is none."""
+        (found,) = self._base.execute("SELECT max(until) FROM blocks WHERE level = ?", (level,)).fetchone()
+        return found or 0
+
+    def piece(self, block: int, metric: str) -> bytes | None:
+        """The bytes of one metric in a block; None where it has none."""
+        number = self._numbers.get(metric)
+        if number is None:
+            return None
+        row = self._base.execute("SELECT body FROM pieces WHERE id = ?", (block * _METRICS + number,))
+        found = row.fetchone()
+        return None if found is None else bytes(found[0])
+
+    def metrics(self) -> list[str]:
+        """Names of all metrics that were ever kept."""
+        return [name for (name,) in self._base.execute("SELECT name FROM metrics ORDER BY id")]
+
+    def seconds(self) -> list[OpenSecond]:
+        """The open minute."""
+        orders = {
+            number: [tuple(key) for key in json.loads(zlib.decompress(keys))]
+            for number, keys in self._base.execute("SELECT id, keys FROM orders")
+        }
+        found = []
+        for slot, order, packed in self._base.execute("SELECT slot, keys, body FROM seconds ORDER BY slot"):
+            keys, body = orders.get(order, []), zlib.decompress(packed)
+            if len(body) == 5 * len(keys):
+                found.append(OpenSecond(slot, keys, array("f", body[: 4 * len(keys)]), body[4 * len(keys) :]))
+        return found
+
+    def context(self, at: float) -> tuple[float, str] | None:
+        """What was the same for long at a time, and since when; the first known, where it is before that."""
+        for question, values in (
+            ("SELECT at, body FROM contexts WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1", (at,)),
+            ("SELECT at, body FROM contexts ORDER BY at, id LIMIT 1", ()),
+        ):
+            if found := self._base.execute(question, values).fetchone():
+                return float(found[0]), str(found[1])
+        return None
+
+    def _number_of(self, metric: str) -> int:
+        if not self._numbers:
+            self._numbers = dict(self._base.execute("SELECT name, id FROM metrics"))
+        if metric not in self._numbers:
+            number = len(self._numbers) + 1
+            self._base.execute("INSERT INTO metrics VALUES (?, ?)", (number, metric))
+            self._numbers[metric] = number
+        return self._numbers[metric]
+
+
+def _opened(path: Path, *, write: bool) -> sqlite3.Connection:
+    if not write:
+        return _checked(_for_reading(path))
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    base = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    base.execute(f"PRAGMA page_size = {_PAGE}")
+    base.execute("PRAGMA journal_mode = WAL")
+    # A kill loses nothing, and a machine that loses its power what came after the last checkpoint.
+    base.execute("PRAGMA synchronous = NORMAL")
+    base.execute("PRAGMA cache_size = -2048")
+    if base.execute("PRAGMA user_version").fetchone()[0] == 0:
+        base.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
+    return _checked(base)
+
+
+def _for_reading(path: Path) -> sqlite3.Connection:
+    """Also for users who may not write there: SQLite needs the files of a writer then, or that none are."""
+    path.stat()
+    more = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro{more}", uri=True, timeout=BUSY_S, isolation_level=None
+    )
+
+
+def _checked(base: sqlite3.Connection) -> sqlite3.Connection:
+    (version,) = base.execute("PRAGMA user_version").fetchone()
+    if version != FORMAT:
+        base.close()
+        raise sqlite3.DatabaseError(f"it has format {version}, and this release knows {FORMAT}")
+    return base

@@ -1,0 +1,177 @@
+"""What keeps an eye on a grid by itself: the section `monitoring` of the grid spec."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+
+from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.yamltext.fields import Duration, FieldError, matching
+from gridwright.yamltext.source import show
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+SHORTEST_S, LONGEST_S = 10.0, 86_400.0
+"""Of the time between two rounds."""
+_SERVED = Update(Change.LIVE, "the service starts anew and goes on with what it knows")
+_FILE_PATTERN = r"^/[^\x00-\x1f\x7f]{1,1023}$"
+_ADDRESS_PATTERN = r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$"
+"""As HTML has it for e-mail addresses: of RFC 5322 what people write, without quotes and comments."""
+_SERVER_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9a-fA-F:]{2,39}\]):[0-9]{1,5}$"
+
+
+def _web_address(value: object) -> str:
+    """A URL that notices are posted to. Raises FieldError."""
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[!-~]{1,2000}", value, re.ASCII):
+        raise FieldError(f"{show(value)} is no URL", "write one, such as https://alerts.example.org/grid")
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if not host:
+        raise FieldError(
+            f"{show(value)} names no host", "write a URL such as https://alerts.example.org/grid"
+        )
+    if parts.username is not None:
+        raise FieldError(
+            f"{show(value)} holds a name or a password, and those never stand in a grid spec",
+            "leave them out: the receiver knows a notice by its signature (secret_file)",
+        )
+    if parts.scheme == "http" and host not in LOOPBACK:
+        raise FieldError(
+            f"{show(value)} sends notices through the network unencrypted",
+            f"write https://{value.removeprefix('http://')}; http is for receivers on this machine",
+        )
+    return value
+
+
+def _own_file(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(_FILE_PATTERN, value):
+        return value
+    raise FieldError(f"{show(value)} is no path from / on", "write one, such as /etc/gridwright/watch-secret")
+
+
+def _period(value: float) -> float:
+    if SHORTEST_S <= value <= LONGEST_S:
+        return value
+    raise FieldError(
+        f"{value:.12g} s is too short or too long between two rounds",
+        f"write a time from {SHORTEST_S:.0f}s to {LONGEST_S / 3600:.0f}h",
+    )
+
+
+WebAddress = Annotated[
+    str, PlainValidator(_web_address), WithJsonSchema({"type": "string", "pattern": "^https?://"})
+]
+"""A URL: https, or http on this machine."""
+OwnFile = Annotated[
+    str, PlainValidator(_own_file), WithJsonSchema({"type": "string", "pattern": _FILE_PATTERN})
+]
+"""The absolute path of a file on the machine that watches."""
+Address = Annotated[str, matching(_ADDRESS_PATTERN, "an address of mail", "one, such as ops@example.org")]
+MailServer = Annotated[
+    str, matching(_SERVER_PATTERN, "a mail server with its port", "one, such as smtp.example.org:587")
+]
+Period = Annotated[Duration, AfterValidator(_period)]
+"""Seconds between two rounds."""
+
+
+class WebHook(SpecModel):
+    """A URL that notices are posted to."""
+
+    url: Annotated[WebAddress, _SERVED] = Field(
+        description="Where notices are posted as JSON: https, or http on the machine that watches."
+    )
+    secret_file: Annotated[OwnFile | None, _SERVED] = Field(
+        default=None,
+        description="The file on the machine that watches whose first line signs notices, such as "
+        "/etc/gridwright/watch-secret. By default the environment has it (GRIDWRIGHT_WATCH_SECRET).",
+    )
+
+
+class Mail(SpecModel):
+    """People who get notices by mail."""
+
+    to: Annotated[list[Address], _SERVED] = Field(
+        min_length=1, max_length=50, description="Who gets notices, such as [ops@example.org]."
+    )
+    sender: Annotated[Address | None, _SERVED] = Field(
+        default=None, description="Whom they come from. By default the user at the machine that watches."
+    )
+    server: Annotated[MailServer | None, _SERVED] = Field(
+        default=None,
+        description="The mail server with its port, such as smtp.example.org:587; port 465 speaks TLS from "
+        "the start, others where they offer it. By default sendmail of the machine that watches.",
+    )
+    user: Annotated[str | None, _SERVED] = Field(
+        default=None, min_length=1, max_length=255, description="Who logs in at the mail server, if anybody."
+    )
+    password_file: Annotated[OwnFile | None, _SERVED] = Field(
+        default=None,
+        description="The file on the machine that watches whose first line is the password of user. It goes "
+        "over TLS only.",
+    )
+
+
+class WatchSection(SpecModel):
+    """Findings over time: how often is looked, when a finding counts, and who learns of it."""
+
+    every: Annotated[Period, _SERVED] = Field(
+        default=60.0, description="How often the cheap checks of the doctor are done: 1 min by default."
+    )
+    all_every: Annotated[Period, _SERVED] = Field(
+        default=3600.0, description="How often all its checks are done: 1 h by default."
+    )
+    open_after: Annotated[int, _SERVED] = Field(
+        default=2, ge=1, le=60, description="After how many rounds in a row a cheap check's finding opens."
+    )
+    close_after: Annotated[int, _SERVED] = Field(
+        default=3, ge=1, le=60, description="After how many rounds in a row without it it closes."
+    )
+    flapping_after: Annotated[int, _SERVED] = Field(
+        default=6,
+        ge=3,
+        le=60,
+        description="After how many changes within 60 rounds a finding is told once as flapping. For checks "
+        "of each hour, within 24 rounds.",
+    )
+    level: Annotated[Literal["error", "warning"], _SERVED] = Field(
+        default="warning", description="The least level of findings that are watched: warning, or error."
+    )
+    command: Annotated[list[str] | None, _SERVED] = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="A program and its arguments that gets each notice as JSON on its input, such as "
+        "[/usr/local/bin/page, grid]. No shell reads them.",
+    )
+    webhook: Annotated[WebHook | None, _SERVED] = Field(
+        default=None,
+        description="A URL that each notice is posted to, signed, such as {url: https://alerts.example.org/g}.",
+    )
+    mail: Annotated[Mail | None, _SERVED] = Field(
+        default=None, description="Who gets each notice by mail, such as {to: [ops@example.org]}."
+    )
+
+
+class Monitoring(SpecModel):
+    """What keeps an eye on a grid by itself."""
+
+    watch: Annotated[
+        WatchSection | None, Update(Change.LIVE, "setup starts or removes the service; jobs go on")
+    ] = Field(
+        default=None,
+        description="The service on the head node that looks at the grid each minute and tells what changed, "
+        "such as {mail: {to: [ops@example.org]}}; {} keeps findings and tells nobody. By default none.",
+    )
+
+
+MonitoringField = Annotated[
+    Monitoring,
+    Update(Change.LIVE, "only services that watch read it"),
+    Field(default_factory=Monitoring, description="Services that watch the grid, such as {watch: {}}."),
+]
+"""The field of the grid spec."""

@@ -1,0 +1,152 @@
+"""Says what of an observation is wrong, and which known findings were looked for and not found; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from gridwright.doctor.check import Check, NodeJudgement
+from gridwright.doctor.checks import all_checks
+from gridwright.doctor.observation import Observation
+from gridwright.errors import GRAVEST_FIRST, Finding, Level
+from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, Sighting
+
+NODE_SILENT, NODE_DOWN = "node-silent", "node-down"
+MOST_TEXT = 500
+"""Characters of a text that is kept."""
+
+
+def judge(
+    observation: Observation,
+    checks: Collection[Check],
+    known: Iterable[FindingKey],
+    *,
+    everything: bool,
+    level: Level = "warning",
+) -> RoundReport:
+    """Judge what was seen by these checks; `everything` says whether they are all.
+
+    A known finding is clear only where its place was looked at and is right. What was not answered is in
+    neither list. Of a node that is silent nothing is told but that.
+    """
+    answers = {check.name: list(check.answers(observation)) for check in checks}
+    wrong = [*_wrong(checks, answers), *_told(observation)]
+    silenced = observation.spec.silence if observation.spec else {}
+    found: dict[FindingKey, Sighting] = {}
+    for each in wrong:
+        is_told_by_silence = each.key.name == NODE_DOWN and set(each.key.nodes) <= set(observation.silent)
+        if (
+            each.key.name in silenced
+            or is_told_by_silence
+            or GRAVEST_FIRST[each.level] > GRAVEST_FIRST[level]
+        ):
+            continue
+        before = found.get(each.key)
+        found[each.key] = each if before is None else _joined(before, each)
+    left = [key for key in known if key not in found]
+    gone = [key for key in left if _is_gone(observation, key)]
+    clear = [
+        key
+        for key in left
+        if key not in gone and (key.name in silenced or _was_seen(observation, answers, key))
+    ]
+    return RoundReport(
+        list(found.values()),
+        clear,
+        gone,
+        sorted(observation.down),
+        len(observation.facts),
+        len(observation.silent),
+        everything,
+    )
+
+
+def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]) -> Iterator[Sighting]:
+    for check in checks:
+        pace: Pace = "each" if check.is_cheap else "all"
+        for answer in answers[check.name]:
+            verdict = answer.judgement
+            if verdict.ok:
+                continue
+            yield Sighting(
+                FindingKey(check.name, answer.nodes, answer.target),
+                check.level,
+                pace,
+                verdict.found[:MOST_TEXT],
+                verdict.expected[:MOST_TEXT],
+                check.reason,
+                verdict.remedy or check.remedy,
+            )
+
+
+def _told(observation: Observation) -> Iterator[Sighting]:
+    """What servers and clients of file systems found themselves, and searches of their files."""
+    for name, said in observation.filesystems.items():
+        for finding in () if isinstance(said, str) else said:
+            yield _of_filesystem(name, finding, (), "each")
+    for node, facts in observation.facts.items():
+        for name, findings in facts.health.items():
+            for finding in findings:
+                yield _of_filesystem(name, finding, (node,), "each")
+    for name, searched in observation.searched.items():
+        for finding in searched.findings:
+            yield _of_filesystem(name, finding, (), "all")
+
+
+def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pace) -> Sighting:
+    return Sighting(
+        FindingKey(finding.name, nodes, name),
+        finding.level,
+        pace,
+        finding.text[:MOST_TEXT],
+        remedy=finding.remedy[:MOST_TEXT],
+    )
+
+
+def _joined(one: Sighting, other: Sighting) -> Sighting:
+    """Two faults of one place are one finding that tells both."""
+    if other.found in one.found:
+        return one
+    return replace(one, found=f"{one.found}; {other.found}"[:MOST_TEXT])
+
+
+def _is_gone(observation: Observation, key: FindingKey) -> bool:
+    """Whether a node of it is none of the grid any more."""
+    there = {*observation.facts, *observation.silent, *observation.asleep, *observation.known}
+    return bool(key.nodes) and bool(observation.known) and not set(key.nodes) <= there
+
+
+def _was_seen(observation: Observation, answers: Mapping[str, list[NodeJudgement]], key: FindingKey) -> bool:
+    """Whether the place of a finding that was not found was looked at."""
+    nodes = set(key.nodes)
+    if key.name == NODE_SILENT:
+        return nodes <= set(observation.facts)
+    if nodes & set(observation.silent) or (key.name != NODE_DOWN and not nodes <= set(observation.facts)):
+        return False
+    if key.name in answers:
+        return _answered(answers[key.name], key)
+    return key.name not in {check.name for check in all_checks()} and _told_of(observation, key)
+
+
+def _answered(answers: Iterable[NodeJudgement], key: FindingKey) -> bool:
+    """Whether every node of it answered the check, and nothing kept its target from being looked at."""
+    nodes, told, has_answer = set(key.nodes), set[str](), False
+    for answer in answers:
+        if not (nodes & set(answer.nodes) if nodes else not answer.nodes):
+            continue
+        if not answer.judgement.answered and answer.target in ("", key.target):
+            return False
+        has_answer = True
+        told.update(answer.nodes)
+    return has_answer and nodes <= told
+
+
+def _told_of(observation: Observation, key: FindingKey) -> bool:
+    """Whether who would have told a finding of a file system was asked, and answered."""
+    if observation.spec is not None and key.target not in observation.spec.filesystems:
+        return True
+    if key.nodes:
+        return all(key.target in observation.facts[node].health for node in key.nodes)
+    if key.target in observation.searched:
+        return observation.searched[key.target].complete
+    return not isinstance(observation.filesystems.get(key.target, ""), str)

@@ -1,0 +1,85 @@
+"""The number of jobs with series is bounded, and no byte is lost or counted twice by that."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridwright.monitor.exporter.job_series import OTHER, JobSeries
+from gridwright.monitor.readings import Reading
+
+READ, PROCESSES = "gridwright_job_read_bytes_total", "gridwright_job_processes"
+
+
+def sample(jobs: dict[str, int]) -> list[Reading]:
+    return [
+        reading
+        for job, value in jobs.items()
+        for reading in (Reading(READ, (job,), value, 1.0), Reading(PROCESSES, (job,), 1, 1.0))
+    ]
+
+
+def told(series: JobSeries, jobs: dict[str, int], metric: str = READ) -> dict[str, float]:
+    return {each.labels[0]: each.value for each in series.told(sample(jobs)) if each.metric == metric}
+
+
+def test_few_jobs_are_told_as_they_are_and_others_of_the_node_too() -> None:
+    load = Reading("node_load1", (), 1.0, 1.0)
+    assert JobSeries().told([load, *sample({"1": 5})]) == [load, *sample({"1": 5})]
+
+
+def test_the_jobs_that_moved_most_have_series_of_their_own() -> None:
+    series = JobSeries(most=2)
+    assert told(series, {"1": 10, "2": 30, "3": 20}) == {"2": 30, "3": 20, OTHER: 0}
+    # Job 1 has moved 90 more since then, and is far ahead of job 3 by now.
+    assert told(series, {"1": 100, "2": 30, "3": 20}) == {"1": 100, "2": 30, OTHER: 0}
+    assert told(series, {"1": 100, "2": 30, "3": 25}) == {"1": 100, "2": 30, OTHER: 5}
+
+
+def test_gauges_of_the_others_are_summed_up_now() -> None:
+    assert told(JobSeries(most=1), {"1": 10, "2": 30, "3": 20}, PROCESSES) == {"2": 1, OTHER: 2}
+
+
+def test_a_job_that_is_called_like_the_sum_is_in_the_sum() -> None:
+    series = JobSeries(most=5)
+    told(series, {OTHER: 7, "1": 1})
+    assert told(series, {OTHER: 9, "1": 1}) == {"1": 1, OTHER: 2}
+
+
+def test_a_new_job_among_the_others_counts_from_its_beginning() -> None:
+    series = JobSeries(most=1)
+    told(series, {"1": 100})
+    assert told(series, {"1": 100, "2": 40}) == {"1": 100, OTHER: 40}
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), min_size=1),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_what_all_series_rise_by_is_what_all_jobs_rise_by(steps: list[dict[str, int]]) -> None:
+    """As Prometheus counts: what a series rises by between two scrapes that both have it."""
+    series = JobSeries(most=2)
+    totals: dict[str, int] = {}
+    before: dict[str, float] = {}
+    own = told_rise = real_rise = 0.0
+    for number, step in enumerate(steps):
+        new = {job for job in step if job not in totals}
+        for job, risen in step.items():
+            totals[job] = totals.get(job, 0) + risen
+        now = told(series, totals)
+        assert len(now) <= 3
+        if number:
+            real_rise += sum(step.values())
+            told_rise += sum(value - before[job] for job, value in now.items() if job in before)
+            # A series that begins has done before what its first value says, if its job is new, too.
+            own += sum(now[job] for job in now if job not in before and job in new)
+            # One that begins with an old job had done the last of it in no series.
+            own += sum(
+                step.get(job, 0) for job in now if job not in before and job not in new and job != OTHER
+            )
+            own += now[OTHER] if OTHER in now and OTHER not in before else 0
+        before = now
+    assert told_rise + own == real_rise

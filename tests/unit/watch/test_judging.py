@@ -1,0 +1,138 @@
+"""What a round tells: what is wrong, what was looked for and not found, and what nobody could look at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gridwright.doctor.checks import all_checks
+from gridwright.doctor.facts.node_facts import NodeFacts
+from gridwright.doctor.observation import Observation, SearchedFiles
+from gridwright.doctor.probes.findings import PairFindings, Tried
+from gridwright.errors import Finding
+from gridwright.watch.judging import judge
+from gridwright.watch.round_messages import FindingKey, RoundReport
+from tests.support.doctor_grid import MACHINES, grid, machine, mount, sound
+
+CHEAP = [check for check in all_checks() if check.is_cheap]
+AWAY = Finding("error", "target-away", "not connected: scratch-OST0001", "see its server")
+HANGS = FindingKey("library-hangs", ("compute2",), "data")
+
+
+def two(**changes: Any) -> Observation:
+    seen = grid(machine("compute1"), machine("compute2", **changes), spec=MACHINES)
+    return replace(seen, known=("compute1", "compute2"))
+
+
+def round_of(seen: Observation, *known: FindingKey, everything: bool = False) -> RoundReport:
+    return judge(seen, all_checks() if everything else CHEAP, known, everything=everything)
+
+
+def keys(report: RoundReport) -> set[FindingKey]:
+    return {each.key for each in report.found}
+
+
+def test_a_sound_grid_has_no_findings_and_clears_what_was_known() -> None:
+    known = (HANGS, FindingKey("mount-hangs", ("compute2",), "/backup"), FindingKey("scheduler-silent"))
+    report = round_of(two(), *known)
+    assert report.found == []
+    assert set(report.clear) == set(known)
+    assert (report.nodes, report.silent) == (2, 0)
+
+
+def test_two_mounts_that_hang_are_two_findings_and_one_closes_alone() -> None:
+    first, second = (FindingKey("mount-hangs", ("compute2",), point) for point in ("/a", "/b"))
+    both = round_of(two(mounts=[mount("/a", hangs=True), mount("/b", hangs=True)]))
+    assert {first, second} <= keys(both)
+    one = round_of(two(mounts=[mount("/a", hangs=True), mount("/b")]), first, second)
+    assert first in keys(one)
+    assert one.clear == [second]
+
+
+def test_a_full_disk_that_hangs_is_not_said_to_be_mended() -> None:
+    full = FindingKey("disk-full", ("compute2",), "/a")
+    report = round_of(two(mounts=[mount("/a", hangs=True)]), full)
+    assert full not in report.clear and full not in keys(report)
+
+
+def test_a_library_that_hangs_answers_nothing_of_what_else_was_wrong_with_it() -> None:
+    known = [
+        FindingKey(name, ("compute2",), "data")
+        for name in ("library-full", "library-refuses", "flock-missing")
+    ]
+    report = round_of(
+        two(libraries={"data": replace(sound(), hangs=True, total_bytes=None, locks=None)}), *known
+    )
+    assert HANGS in keys(report)
+    assert report.clear == []
+
+
+def test_a_silent_node_is_one_finding_and_closes_none() -> None:
+    seen = two()
+    facts: dict[str, NodeFacts] = {"compute1": seen.facts["compute1"]}
+    silent = replace(seen, facts=facts, silent={"compute2": "no answer in time"}, down={"compute2": "DOWN"})
+    known = (HANGS, FindingKey("node-down", ("compute2",)), FindingKey("library-full", ("compute1",), "data"))
+    report = round_of(silent, *known)
+    assert keys(report) == {FindingKey("node-silent", ("compute2",))}
+    assert report.clear == [known[2]]
+    back = round_of(seen, FindingKey("node-silent", ("compute2",)))
+    assert back.clear == [FindingKey("node-silent", ("compute2",))]
+
+
+def test_a_cheap_round_closes_nothing_that_only_all_checks_look_at() -> None:
+    kernel = FindingKey("kernel-differs", ("compute2",))
+    pair = FindingKey("flock-alone", ("compute1", "compute2"), "shared")
+    healthy = two(health={"shared": []})
+    assert round_of(healthy, kernel, pair).clear == []
+    tried = PairFindings((Tried("shared", ("compute1", "compute2"), "flock", None),))
+    whole = round_of(replace(healthy, pairs=tried), kernel, pair, everything=True)
+    assert set(whole.clear) == {kernel, pair}
+    untried = PairFindings((), {("compute1", "compute2"): "compute2 has not answered"})
+    assert pair not in round_of(replace(healthy, pairs=untried), pair, everything=True).clear
+
+
+def test_what_a_client_told_of_a_file_system_closes_when_it_is_asked_again() -> None:
+    told = two(health={"shared": [AWAY]})
+    (sighting,) = round_of(told).found
+    assert sighting.key == FindingKey("target-away", ("compute2",), "shared")
+    assert round_of(two(), sighting.key).clear == [], "it was not asked"
+    assert round_of(two(health={"shared": []}), sighting.key).clear == [sighting.key]
+
+
+def test_files_that_were_searched_in_part_may_still_lie_badly() -> None:
+    wide = Finding("warning", "single-target-files", "large files on one target", "move them")
+    searched = replace(two(), searched={"shared": SearchedFiles([wide], complete=True)})
+    key = FindingKey("single-target-files", (), "shared")
+    assert key in keys(round_of(searched, everything=True))
+    assert round_of(two(), key).clear == []
+    for complete in (False, True):
+        again = replace(two(), searched={"shared": SearchedFiles([], complete=complete)})
+        assert (key in round_of(again, key, everything=True).clear) is complete
+
+
+def test_a_node_that_left_the_grid_takes_its_findings_along() -> None:
+    left = FindingKey("library-hangs", ("compute9",), "data")
+    report = round_of(two(), left)
+    assert (report.gone, report.clear) == ([left], [])
+    asleep = replace(two(), asleep=("compute9",))
+    assert round_of(asleep, left).gone == []
+
+
+def test_what_the_spec_silences_closes_and_information_is_not_told() -> None:
+    spec = MACHINES.model_copy(update={"silence": {"library-hangs": "known"}})
+    seen = replace(two(libraries={"data": replace(sound(), hangs=True)}), spec=spec)
+    report = round_of(seen, HANGS)
+    assert HANGS not in keys(report) and HANGS in report.clear
+    resync = two(
+        arrays=[{"name": "md0", "level": "raid1", "state": "clean", "wanted": 2, "action": "resync"}]
+    )
+    assert not [each for each in round_of(resync, everything=True).found if each.level == "info"]
+    only_errors = judge(two(mounts=[mount("/a", hangs=True)]), CHEAP, (), everything=False, level="error")
+    assert only_errors.found == []
+
+
+def test_a_scheduler_that_is_silent_says_nothing_of_its_nodes() -> None:
+    down = FindingKey("node-down", ("compute2",))
+    report = round_of(replace(two(), scheduler_silent="scontrol has not answered"), down)
+    assert keys(report) == {FindingKey("scheduler-silent")}
+    assert report.clear == []
