@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from gridwright.monitor.libraries import LibraryRow, WatchedLibrary, library_rows
+from gridwright.monitor.other_rows import OtherLoad, other_rows
 from gridwright.monitor.readings import NodeSamples
 from gridwright.monitor.rows import (
     DiskRow,
@@ -38,6 +39,7 @@ class Frame:
     mounts: tuple[MountRow, ...]
     targets: tuple[TargetLoad, ...]
     jobs: tuple[JobLoad, ...]
+    others: tuple[OtherLoad, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -76,4 +78,5 @@ def frame_of_seen(
         mounts=tuple(mount_rows(nodes)),
         targets=tuple(target_rows(nodes)),
         jobs=tuple(job_rows(nodes)),
+        others=tuple(other_rows(nodes)),
     )

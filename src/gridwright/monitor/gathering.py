@@ -78,13 +78,17 @@ def directories_of(grid: Grid) -> tuple[str, ...]:
 
 
 def watched_libraries(grid: Grid) -> list[WatchedLibrary]:
-    """The libraries of a grid with what each core needs of them."""
+    """The libraries of a grid with what each core needs of them, and what the model says of their way."""
+    from gridwright.monitor.causes.model_limits import stated_limits
+
+    limits = stated_limits(grid.spec)
     return [
         WatchedLibrary(
             str(name),
             library.filesystem,
             str(grid.spec.library_directory(name)),
             None if library.requires is None else float(library.requires.bytes_per_s),
+            limits.get(library.filesystem, ()),
         )
         for name, library in grid.spec.libraries.items()
     ]

@@ -6,15 +6,24 @@ against the largest of their requirements, for each busy core.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gridwright.monitor.causes.measured import (
+    card_use,
+    cpu_group_uses,
+    cpu_uses,
+    disk_use,
+    disks_to_judge,
+    group_uses,
+)
+from gridwright.monitor.causes.served import server_use, target_uses, waits_of
+from gridwright.monitor.causes.stated import Flows, stated_uses
+from gridwright.monitor.causes.use import STORAGE, ResourceUse, StatedLimit
 from gridwright.monitor.readings import MountedPlace
 from gridwright.monitor.rows import DiskRow, NodeRow, SeenNode, moved_by_mount
 
-FULL = 0.9
-"""From this part of its limit on a resource binds: queues are long from there on."""
 WAITING = 0.05
 """From this part of the time or of the CPUs on somebody waits for storage."""
 _IDLE_CORES, _IDLE_BYTES_PER_S = 0.1, 1e6
@@ -42,6 +51,8 @@ class WatchedLibrary:
     filesystem: str
     directory: str
     required: float | None
+    limits: tuple[StatedLimit, ...] = ()
+    """Those of the model for its file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +72,16 @@ class LibraryRow:
     """What is at its limit, storage first, in words; empty where nothing is, as far as measured."""
     note: str = ""
     """What a figure does not have in it."""
+    waiting: float | None = None
+    """The part of the time in which a task waited for I/O, on the node where that was most."""
+    waiting_cores: float | None = None
+    """CPUs that waited for I/O, of all nodes."""
+    under_way: float | None = None
+    """Requests to its disks or servers, on average; None where they are not counted."""
+    disks: tuple[str, ...] = ()
+    """Those that it lies on, as `node device`; none where servers are behind it."""
+    uses: tuple[ResourceUse, ...] = ()
+    """All resources of which anything is known: what binds first, then the fullest."""
 
 
 def library_rows(
@@ -70,50 +91,195 @@ def library_rows(
     disks: Sequence[DiskRow],
 ) -> list[LibraryRow]:
     """One row for each file system that has libraries."""
-    names = dict.fromkeys(each.filesystem for each in libraries)
-    return [
-        _row(name, [each for each in libraries if each.filesystem == name], seen, nodes, disks)
-        for name in names
-    ]
+    names = list(dict.fromkeys(each.filesystem for each in libraries))
+    of = {name: [each for each in libraries if each.filesystem == name] for name in names}
+    told = {name: _delivered(of[name], seen) for name in names}
+    picture = _Picture(
+        seen,
+        nodes,
+        disks,
+        _busy_cores(seen, nodes),
+        {name: each.limits for name in names for each in of[name][:1]},
+        {name: each.by_node for name, each in told.items()},
+        _fed_cores(of, told),
+    )
+    under_way = {name: _under_way(of[name], picture) for name in names}
+    return [_row(name, of[name], told[name], under_way, picture) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """What all rows are made of."""
+
+    seen: Sequence[SeenNode]
+    nodes: Sequence[NodeRow]
+    disks: Sequence[DiskRow]
+    busy: float | None
+    limits: dict[str, Sequence[StatedLimit]]
+    flows: Flows
+    fed: dict[str, float]
+    """Cores that have what is required, by file system."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivered:
+    """What was read and written, and what that has in it or lacks."""
+
+    read: float | None
+    written: float | None
+    note: str
+    by_node: dict[str, tuple[float, float]]
 
 
 def _row(
     name: str,
     libraries: Sequence[WatchedLibrary],
-    seen: Sequence[SeenNode],
-    nodes: Sequence[NodeRow],
-    disks: Sequence[DiskRow],
+    told: _Delivered,
+    under_way: dict[str, float | None],
+    picture: _Picture,
 ) -> LibraryRow:
     required = max((each.required for each in libraries if each.required is not None), default=None)
-    read, written, note = _delivered(libraries, seen)
-    moved = None if read is None or written is None else read + written
-    busy = _busy_cores(seen, nodes)
-    storage = tuple(_full_storage(libraries, seen, nodes, disks))
-    away = [row.node for row in nodes if row.absent]
+    moved = None if told.read is None or told.written is None else told.read + told.written
+    busy = picture.busy
+    uses = _uses(name, libraries, picture)
+    storage = [each for each in uses if each.binds and each.sort in STORAGE]
+    cpus = [each for each in uses if each.binds and each.sort not in STORAGE]
+    away = [row.node for row in picture.nodes if row.absent]
+    pressures = [row.io_pressure for row in picture.nodes if row.io_pressure is not None]
     return LibraryRow(
         filesystem=name,
         libraries=tuple(each.name for each in libraries),
         required_per_core=required,
-        read_bytes_per_s=read,
-        written_bytes_per_s=written,
+        read_bytes_per_s=told.read,
+        written_bytes_per_s=told.written,
         busy_cores=busy,
         per_core=moved / busy if moved is not None and busy is not None and busy >= _IDLE_CORES else None,
-        standing=_standing(required, moved, busy, wanted=bool(storage) or _somebody_waits(nodes)),
-        binds=(*storage, *_full_cpus(nodes)),
-        note="; ".join([*([note] if note else []), *([f"without {', '.join(away)}"] if away else [])]),
+        standing=_standing(
+            required,
+            moved,
+            busy,
+            wanted=bool(storage) or _is_waited_for(name, under_way, picture.nodes),
+            fed=not storage and _is_fed(name, under_way, picture),
+        ),
+        binds=tuple(each.text for each in (*storage, *cpus)),
+        note="; ".join(
+            [*([told.note] if told.note else []), *([f"without {', '.join(away)}"] if away else [])]
+        ),
+        waiting=max(pressures, default=None),
+        waiting_cores=_of_machines(picture.nodes, [row.iowait for row in picture.nodes]),
+        under_way=under_way[name],
+        disks=tuple(dict.fromkeys(f"{row.node} {row.device}" for row in _own_disks(libraries, picture))),
+        uses=tuple(sorted(uses, key=lambda each: (not each.binds, -(each.part or 0.0)))),
     )
 
 
-def _standing(required: float | None, moved: float | None, busy: float | None, *, wanted: bool) -> Standing:
+def _uses(name: str, libraries: Sequence[WatchedLibrary], picture: _Picture) -> list[ResourceUse]:
+    """All resources on the way to a file system, and CPUs."""
+    found = [disk_use(each) for each in _own_disks(libraries, picture)]
+    by_name = {row.node: row for row in picture.nodes}
+    points: dict[str, list[str]] = {}
+    for node in picture.seen:
+        places = _places(libraries, node)
+        devices = {device for place in places for device in (place.device, *place.disks) if device}
+        found += group_uses(node, sorted(devices))
+        points[node.name] = [place.mount_point for place in places if place.mount_point and not place.device]
+        card = card_use(by_name[node.name]) if points[node.name] else None
+        found += [card] if card else []
+    found += stated_uses(name, picture.limits, picture.flows, picture.busy)
+    waits = waits_of(picture.seen, points)
+    found += target_uses(waits)
+    if not any(each.binds for each in found) and (server := server_use(name, waits)):
+        # Whatever binds on the client explains why requests wait as well.
+        found.append(server)
+    # Nodes of one machine show the same groups.
+    groups = {(node.last.machine, use.name.partition(" of ")[0], use.capacity): use
+              for node in reversed(picture.seen) for use in cpu_group_uses(node)}  # fmt: skip
+    return [*{each.name: each for each in found}.values(), *cpu_uses(picture.nodes), *groups.values()]
+
+
+def _own_disks(libraries: Sequence[WatchedLibrary], picture: _Picture) -> list[DiskRow]:
+    """The disks below the libraries."""
+    below = {
+        (node.last.machine or node.name, device)
+        for node in picture.seen
+        for place in _places(libraries, node)
+        for device in disks_to_judge(place)
+    }
+    machines = {node.name: node.last.machine or node.name for node in picture.seen}
+    return [disk for disk in picture.disks if (machines.get(disk.node, disk.node), disk.device) in below]
+
+
+def _under_way(libraries: Sequence[WatchedLibrary], picture: _Picture) -> float | None:
+    """Requests to disks or servers of these libraries; None where any of them is not counted."""
+    found: dict[tuple[str, str], float | None] = {}
+    for node in picture.seen:
+        for place in _places(libraries, node):
+            told = node.figures
+            if place.device:
+                key = node.last.machine or node.name, place.device
+                found.setdefault(key, told.rate("node_disk_io_time_weighted_seconds_total", place.device))
+                continue
+            rates = [
+                told.rate("gridwright_mount_waited_seconds_total", *labels)
+                for labels in told.labels("gridwright_mount_waited_seconds_total")
+                if labels[0] == place.mount_point
+            ]
+            known = [each for each in rates if each is not None]
+            found[(node.name, place.mount_point)] = sum(known) if known and len(known) == len(rates) else None
+    known = [each for each in found.values() if each is not None]
+    return sum(known) if found and len(known) == len(found) else None
+
+
+def _is_waited_for(name: str, under_way: dict[str, float | None], nodes: Sequence[NodeRow]) -> bool:
+    """Whether it is this file system that somebody waits for.
+
+    One without a request under way is not, where another one has some; where no other has any, whatever
+    holds requests back does it before they are counted.
+    """
+    if not _somebody_waits(nodes):
+        return False
+    own = under_way[name]
+    others = [each for other, each in under_way.items() if other != name]
+    return own is None or own >= WAITING or not any((each or 0.0) >= WAITING for each in others)
+
+
+def _standing(
+    required: float | None, moved: float | None, busy: float | None, *, wanted: bool, fed: bool
+) -> Standing:
+    """`wanted`: somebody waits for it. `fed`: what all file systems move is enough for the busy cores."""
     if moved is None or busy is None:
         return Standing.UNKNOWN
     if busy < _IDLE_CORES and moved < _IDLE_BYTES_PER_S and not wanted:
         return Standing.IDLE
     if required is None:
         return Standing.NOT_REQUIRED
-    if moved >= required * busy:
+    if moved >= required * busy or fed:
         return Standing.MET
     return Standing.BELOW if wanted else Standing.NOT_ASKED
+
+
+def _fed_cores(of: dict[str, list[WatchedLibrary]], told: dict[str, _Delivered]) -> dict[str, float]:
+    """How many cores each file system gives what is required of it."""
+    found = {}
+    for name, libraries in of.items():
+        required = max((each.required for each in libraries if each.required is not None), default=None)
+        read, written = told[name].read, told[name].written
+        if required and read is not None and written is not None:
+            found[name] = (read + written) / required
+    return found
+
+
+def _is_fed(name: str, under_way: dict[str, float | None], picture: _Picture) -> bool:
+    """Whether the busy cores have what is required, those included that work with other file systems.
+
+    A core works in one library at a time. The part of the cores that works with this one is told by the
+    requests that are under way: without them, all busy cores count.
+    """
+    busy, own, total = picture.busy, under_way[name], sum(each or 0.0 for each in under_way.values())
+    if busy is None or own is None or None in under_way.values() or total <= 0:
+        return False
+    others = sum(cores for other, cores in picture.fed.items() if other != name)
+    return picture.fed.get(name, 0.0) + min(others, busy * (1 - own / total)) >= busy > 0
 
 
 def _somebody_waits(nodes: Sequence[NodeRow]) -> bool:
@@ -125,24 +291,30 @@ def _somebody_waits(nodes: Sequence[NodeRow]) -> bool:
 
 
 def _busy_cores(seen: Sequence[SeenNode], nodes: Sequence[NodeRow]) -> float | None:
-    """Of all nodes; those of one machine see the same cores, and the first one's figure counts."""
-    machines = {row.machine or row.node: row.busy_cores for row in reversed(nodes) if not row.absent}
+    return _of_machines(nodes, [row.busy_cores for row in nodes]) if seen else None
+
+
+def _of_machines(nodes: Sequence[NodeRow], values: Sequence[float | None]) -> float | None:
+    """The sum over nodes; those of one machine see the same cores, and the first one's figure counts."""
+    machines = {
+        row.machine or row.node: value
+        for row, value in reversed(list(zip(nodes, values, strict=True)))
+        if not row.absent
+    }
     known = [each for each in machines.values() if each is not None]
-    return sum(known) if seen and len(known) == len(machines) else None
+    return sum(known) if known and len(known) == len(machines) else None
 
 
-def _delivered(
-    libraries: Sequence[WatchedLibrary], seen: Sequence[SeenNode]
-) -> tuple[float | None, float | None, str]:
-    """What was read and written, and what that has in it or lacks."""
-    read: dict[tuple[str, ...], float | None] = {}
-    written: dict[tuple[str, ...], float | None] = {}
+def _delivered(libraries: Sequence[WatchedLibrary], seen: Sequence[SeenNode]) -> _Delivered:
+    read: dict[tuple[str, str], float | None] = {}
+    written: dict[tuple[str, str], float | None] = {}
+    first: dict[tuple[str, str], str] = {}
     notes = set()
     for node in seen:
+        moved = moved_by_mount(node)
         for place in _places(libraries, node):
-            moved = moved_by_mount(node)
             if place.mount_point in moved:
-                key: tuple[str, ...] = (node.name, place.mount_point)
+                key = (node.name, place.mount_point)
                 read[key], written[key], _ = moved[place.mount_point]
             elif place.device:
                 key = (node.last.machine or node.name, place.device)
@@ -152,8 +324,14 @@ def _delivered(
                 written[key] = node.figures.rate("node_disk_written_bytes_total", place.device)
                 notes.add(f"all that disk {place.device} moves")
             else:
-                return None, None, _why_untold(node, place)
-    return _total(read), _total(written), ", ".join(sorted(notes))
+                return _Delivered(None, None, _why_untold(node, place), {})
+            first[key] = node.name
+    by_node: dict[str, tuple[float, float]] = {}
+    for key, name in first.items():
+        if (one := read[key]) is not None and (other := written[key]) is not None:
+            before = by_node.get(name, (0.0, 0.0))
+            by_node[name] = before[0] + one, before[1] + other
+    return _Delivered(_total(read), _total(written), ", ".join(sorted(notes)), by_node)
 
 
 def _why_untold(node: SeenNode, place: MountedPlace) -> str:
@@ -162,7 +340,7 @@ def _why_untold(node: SeenNode, place: MountedPlace) -> str:
     return f"clients of {place.kernel_type or 'what is mounted there'} count nothing"
 
 
-def _total(moved: dict[tuple[str, ...], float | None]) -> float | None:
+def _total(moved: dict[tuple[str, str], float | None]) -> float | None:
     known = [each for each in moved.values() if each is not None]
     return sum(known) if moved and len(known) == len(moved) else None
 
@@ -170,36 +348,3 @@ def _total(moved: dict[tuple[str, ...], float | None]) -> float | None:
 def _places(libraries: Sequence[WatchedLibrary], node: SeenNode) -> list[MountedPlace]:
     found = [node.last.places.get(each.directory, MountedPlace()) for each in libraries]
     return list({(each.mount_point, each.device): each for each in found}.values())
-
-
-def _full_storage(
-    libraries: Sequence[WatchedLibrary],
-    seen: Sequence[SeenNode],
-    nodes: Sequence[NodeRow],
-    disks: Sequence[DiskRow],
-) -> Iterator[str]:
-    """Disks below the libraries, and cards where servers are behind them: what is at its limit."""
-    machines = {node.name: node.last.machine for node in seen}
-    for disk in disks:
-        below = any(
-            disk.device in place.disks and machines.get(disk.node) == node.last.machine
-            for node in seen
-            for place in _places(libraries, node)
-        )
-        if below and disk.utilisation is not None and disk.utilisation >= FULL:
-            yield f"disk {disk.device} of {disk.node} is busy {disk.utilisation:.0%} of the time"
-    by_name = {row.node: row for row in nodes}
-    for node in seen:
-        row = by_name[node.name]
-        served = any(place.mount_point and not place.device for place in _places(libraries, node))
-        if served and row.network_part is not None and row.network_part >= FULL:
-            yield f"card {row.network_card} of {node.name} moves {row.network_part:.0%} of its rate"
-
-
-def _full_cpus(nodes: Sequence[NodeRow]) -> Iterator[str]:
-    """Machines whose CPUs run all the time, each once."""
-    machines = {row.machine: row for row in reversed(nodes) if not row.absent}
-    for row in reversed(machines.values()):
-        used = None if row.user is None or row.system is None else (row.user + row.system) / max(1, row.cpus)
-        if used is not None and used >= FULL:
-            yield f"CPUs of {row.node} run {min(1.0, used):.0%} of the time"

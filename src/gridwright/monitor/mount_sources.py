@@ -64,7 +64,10 @@ def _readings(point: str, counts: Counts) -> Iterator[Reading]:
             ("written_bytes", count.written_bytes),
             ("reads", count.reads),
             ("writes", count.writes),
+            ("waited_seconds", count.waited_s),
         ):
+            if value is None:
+                continue
             labels = (point, count.target)
             yield Reading(f"gridwright_mount_{name}_total", labels, value, count.at_s, count.since_s)
 

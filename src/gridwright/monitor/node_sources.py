@@ -42,6 +42,10 @@ def _cpu(root: Path) -> Iterator[Reading]:
     if head == "cpu" and len(fields) >= len(_MODES) and all(map(str.isdigit, fields)):
         for mode, ticks in zip(_MODES, fields, strict=False):
             yield Reading("node_cpu_seconds_total", (mode,), int(ticks) * TICK_S, at)
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if name == "btime" and value.isdigit():
+            yield Reading("node_boot_time_seconds", (), int(value), at)
     load = (text_of(root / "proc/loadavg") or "").split()
     if load and load[0].replace(".", "", 1).isdigit():
         yield Reading("node_load1", (), float(load[0]), at)
@@ -94,6 +98,9 @@ def _disks(root: Path) -> Iterator[Reading]:
         ):
             if value is not None:
                 yield Reading(f"node_disk_{metric}_total", (name,), value, at)
+        turns = number_of(root / "sys/class/block" / name / "queue/rotational")
+        if turns is not None:
+            yield Reading("gridwright_disk_rotational", (name,), turns, at)
 
 
 def _is_partition(root: Path, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gridwright.monitor.readings import Reading, Snapshot
 
@@ -26,6 +26,8 @@ class Figures:
     """As they were read last."""
     known: frozenset[Key]
     """All that was read last, with a rate or without."""
+    earlier: Mapping[Key, float] = field(default_factory=dict)
+    """Gauges as they were read before that, where that is known."""
 
     def rate(self, metric: str, *labels: str) -> float | None:
         """The rate of a counter; None where there is none."""
@@ -47,19 +49,33 @@ def figures(before: Snapshot, after: Snapshot) -> Figures:
         rates=rates(before.readings, after.readings) if same else {},
         gauges={each.key: each.value for each in after.readings if not each.is_counter},
         known=frozenset(each.key for each in after.readings),
+        earlier={each.key: each.value for each in before.readings if not each.is_counter} if same else {},
     )
 
 
 def rates(before: Iterable[Reading], after: Iterable[Reading]) -> dict[Key, float]:
-    """The rate of each counter that both have, and of which a rate can be told."""
+    """The rate of each counter of which one can be told.
+
+    That is of those that both have, and of those that began at zero since others of their metric were read.
+    """
     earlier = {each.key: each for each in before if each.is_counter}
+    last: dict[str, float] = {}
+    for each in earlier.values():
+        last[each.metric] = max(each.at_s, last.get(each.metric, each.at_s))
     found = {}
     for new in after:
-        old = earlier.get(new.key)
+        old = earlier.get(new.key) or _zero(new, last.get(new.metric))
         rate = None if old is None else rate_between(old, new)
         if rate is not None:
             found[new.key] = rate
     return found
+
+
+def _zero(new: Reading, last: float | None) -> Reading | None:
+    """What a counter was at `last`, if it began after that."""
+    if not new.is_counter or new.since_s is None or last is None or new.since_s < last:
+        return None
+    return Reading(new.metric, new.labels, 0.0, last, new.since_s)
 
 
 def rate_between(old: Reading, new: Reading) -> float | None:

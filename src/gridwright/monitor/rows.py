@@ -60,6 +60,12 @@ class NodeRow:
     network_part: float | None = None
     """Of the fullest direction of the fullest card; None where no card tells its speed."""
     network_card: str = ""
+    network_rate: float | None = None
+    """Of that card, in bytes per second."""
+    network_limited: bool = False
+    """Whether that is what its queue lets through, and not what the card could do."""
+    booted: float | None = None
+    """In seconds since 1970."""
     sampler_part: float | None = None
     """Of one core, that sampling took."""
     silent: dict[str, str] = field(default_factory=dict)
@@ -80,7 +86,7 @@ def _node_row(node: SeenNode) -> NodeRow:
     user = _sum([modes.get("user"), modes.get("nice")])
     system = _sum([modes.get("system"), modes.get("irq"), modes.get("softirq")])
     total, free = told.gauge("node_memory_MemTotal_bytes"), told.gauge("node_memory_MemAvailable_bytes")
-    part, card = max(_network_parts(told), default=(None, ""))
+    part, card, rate, limited = max(_network_parts(told), default=(None, "", None, False))
     return NodeRow(
         node=node.name,
         machine=node.last.machine,
@@ -100,6 +106,9 @@ def _node_row(node: SeenNode) -> NodeRow:
         sent_bytes_per_s=_of_cards(told, "node_network_transmit_bytes_total"),
         network_part=part,
         network_card=card,
+        network_rate=rate,
+        network_limited=limited,
+        booted=told.gauge("node_boot_time_seconds"),
         sampler_part=node.last.cost_s / node.seconds if node.seconds > 0 else None,
         silent=node.last.silent,
     )
@@ -115,13 +124,19 @@ def _busy_cores(user: float | None, system: float | None, iowait: float | None, 
     return min(float(cores), user + system + (iowait or 0.0))
 
 
-def _network_parts(told: Figures) -> Iterator[tuple[float, str]]:
-    for (device,) in told.labels("node_network_speed_bytes"):
-        speed = told.gauge("node_network_speed_bytes", device) or 0.0
+def _network_parts(told: Figures) -> Iterator[tuple[float, str, float, bool]]:
+    """Of each direction of each card: the part that is used, the card, its rate, and whether that is set."""
+    limits = {labels[0] for labels in told.labels("gridwright_network_limit_bytes")}
+    for device in {*limits, *(labels[0] for labels in told.labels("node_network_speed_bytes"))}:
+        speed = told.gauge("node_network_speed_bytes", device)
+        limit = told.gauge("gridwright_network_limit_bytes", device)
         for way in ("receive", "transmit"):
-            rate = told.rate(f"node_network_{way}_bytes_total", device)
-            if rate is not None and speed > 0:
-                yield rate / speed, device
+            moved = told.rate(f"node_network_{way}_bytes_total", device)
+            # A queue holds back what is sent.
+            limited = limit is not None and way == "transmit" and (not speed or limit < speed)
+            rate = limit if limited else speed
+            if moved is not None and rate:
+                yield moved / rate, device, rate, limited
 
 
 def _of_cards(told: Figures, metric: str) -> float | None:
@@ -142,6 +157,8 @@ class DiskRow:
     """Part of the time with a request in flight: 1 is the limit of a single disk, and none for NVMe."""
     in_flight: float | None
     """Requests in flight on average."""
+    takes_many: bool = False
+    """Whether it serves many requests at once: it does not rotate, as far as its driver says."""
 
 
 def disk_rows(nodes: Sequence[SeenNode]) -> list[DiskRow]:
@@ -168,6 +185,8 @@ def _disk_row(node: SeenNode, device: str) -> DiskRow:
         writes_per_s=rate("writes_completed"),
         utilisation=_part(rate("io_time_seconds")),
         in_flight=rate("io_time_weighted_seconds"),
+        takes_many=node.figures.gauge("gridwright_disk_rotational", device) == 0.0
+        or device.startswith("nvme"),
     )
 
 
@@ -284,6 +303,8 @@ class JobLoad:
     read_bytes_per_s: float | None
     written_bytes_per_s: float | None
     processes: int
+    user: str = ""
+    """Whose it is; empty where that is not known."""
 
 
 MOST_JOBS = 100
@@ -293,7 +314,8 @@ MOST_JOBS = 100
 def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
     """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others."""
     names = {labels[0] for node in nodes for labels in node.figures.labels("gridwright_job_processes")}
-    rows = [_job_row(job, nodes) for job in names]
+    users = {labels[0]: labels[1] for node in nodes for labels in node.figures.labels("gridwright_job_user")}
+    rows = [_job_row(job, nodes, users.get(job, "")) for job in names]
     rows.sort(key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job))
     others = rows[MOST_JOBS:]
     return [*rows[:MOST_JOBS], *([_sum_of(others)] if others else [])]
@@ -311,7 +333,7 @@ def _sum_of(jobs: Sequence[JobLoad]) -> JobLoad:
     )
 
 
-def _job_row(job: str, nodes: Sequence[SeenNode]) -> JobLoad:
+def _job_row(job: str, nodes: Sequence[SeenNode], user: str) -> JobLoad:
     on = [node for node in nodes if node.figures.gauge("gridwright_job_processes", job) is not None]
 
     def rate(name: str) -> float | None:
@@ -328,6 +350,7 @@ def _job_row(job: str, nodes: Sequence[SeenNode]) -> JobLoad:
         read_bytes_per_s=rate("read_bytes"),
         written_bytes_per_s=rate("written_bytes"),
         processes=int(gauge("processes")),
+        user=user,
     )
 
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from gridwright.filesystems.mount_table import Mount
 from gridwright.kernel_files import boot_id
 from gridwright.machine import physical_cores
+from gridwright.monitor.group_sources import GroupSources
 from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
 from gridwright.monitor.mount_sources import moved_sources, place_of, shown_mounts, space_sources
 from gridwright.monitor.node_sources import kernel_readings
+from gridwright.monitor.queue_limits import queue_readings
 from gridwright.monitor.readings import MountedPlace, Reading, Snapshot
 
 LIMIT_S = 0.5
@@ -30,6 +32,7 @@ class Sampler:
 
     directories: tuple[str, ...] = ()
     _jobs: JobSources = field(default_factory=JobSources)
+    _groups: GroupSources = field(default_factory=GroupSources)
     _reads: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _mounts: list[Mount] = field(default_factory=list)
@@ -42,7 +45,7 @@ class Sampler:
     def sample(self) -> Snapshot:
         """All readings, now; takes LIMIT_S where something hangs, twice that once a minute."""
         self._look_at_mounts()
-        readings = list(kernel_readings())
+        readings = [*kernel_readings(), *queue_readings(), *self._groups.readings()]
         told, silent = self._reads.read()
         for each in told.values():
             readings += each

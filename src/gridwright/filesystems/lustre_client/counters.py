@@ -92,6 +92,7 @@ def _count(stats: Stats, target: str, client: str) -> TrafficCount:
         written_bytes=stats.total("write_bytes"),
         reads=stats.samples("read_bytes"),
         writes=stats.samples("write_bytes"),
+        waited_s=stats.total("req_waittime") / 1e6 if "req_waittime" in stats.rows else None,
         target=target,
         client=client,
     )
