@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gridwright.services.admission import Gate, Refusal
+from gridwright.services.admission import Gate, NotAdmitted
 
 CONTENT_POLICY = "; ".join(
     (
@@ -59,7 +59,7 @@ class ConsoleAccess:
 
     def refusal(
         self, peer: str, headers: Mapping[str, str], cookies: Mapping[str, str], in_query: str | None
-    ) -> Refusal | None:
+    ) -> NotAdmitted | None:
         """Why a request is refused, or None. `in_query` is the token of the address, where it has one."""
         listening = self.gate.listening
         if listening.proxy_header is not None:

@@ -31,7 +31,7 @@ from gridwright.monitor.console.pictures import (
     natures_of,
 )
 from gridwright.monitor.console.space import balance_of, outlook_of
-from gridwright.monitor.console.viewers import Viewer, seen_by, user_loads
+from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by, user_loads
 from gridwright.monitor.console.watching import Watching, by_job
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
@@ -83,20 +83,22 @@ class Answers:
         frame = self.watching.histories.frame(at, asked.seconds, self.watching.libraries)
         self._learn(frame)
         health = health_of(frame, now if asked.at_s is None else None)
-        facts = by_job(seen_by(viewer, self.watching.jobs()))
+        facts = by_job(seen_by(viewer, facts_of(frame.jobs, by_job(self.watching.jobs()))))
         return {
             "time": frame.time,
             "asked": at,
             "seconds": frame.seconds,
             "age": max(0.0, now - frame.time) if frame.time else None,
             "health": asdict(health),
-            "tables": [_table(view) for view in [*views(frame), _users(frame, facts)]],
+            "tables": [
+                _table(view) for view in [*views(frame), _users(frame, facts), *_beside_jobs(frame, viewer)]
+            ],
             "libraries": [{**asdict(row), "causes": causes_of(row)} for row in frame.libraries[:MOST_ROWS]],
             "away": {row.node: row.absent for row in frame.nodes if row.absent},
             # Who is away is in the health line.
             "notes": [each for each in notes(frame) if " is away: " not in each][:MOST_NOTES],
             "jobNodes": {row.job: list(row.nodes[:MOST_ROWS]) for row in frame.jobs},
-            "jobs": {row.job: asdict(facts[row.job]) for row in frame.jobs if row.job in facts},
+            "jobs": {name: asdict(each) for name, each in facts.items()},
         }
 
     def series(self, asked: AskedSeries) -> LaidSeries:
@@ -218,6 +220,41 @@ def _users(frame: Frame, facts: Mapping[str, Any]) -> View:
         for each in user_loads(frame.jobs, facts)
     )
     return View("Users", ("user",), ("jobs", "CPUs", "read MB/s", "write MB/s"), rows)
+
+
+def _beside_jobs(frame: Frame, viewer: Viewer) -> list[View]:
+    """What of nodes no job accounts for, and the processes of it that the viewer may know."""
+    nodes = tuple(
+        TableRow(
+            row.node,
+            (
+                TableCell(row.node),
+                cell_of(row.cpus),
+                megabytes(row.read_bytes_per_s),
+                megabytes(row.written_bytes_per_s),
+            ),
+        )
+        for row in frame.others
+    )
+    processes = tuple(
+        TableRow(
+            f"{row.node} {each.user} {each.process}",
+            (
+                TableCell(each.process),
+                TableCell(row.node),
+                TableCell(each.user),
+                cell_of(each.cpus),
+                megabytes(each.moved_bytes_per_s),
+            ),
+        )
+        for row in frame.others
+        for each in row.processes
+        if viewer.may_see(each.user)
+    )
+    return [
+        View("Beside jobs", ("node",), ("CPUs", "read MB/s", "write MB/s"), nodes),
+        View("Processes of no job", ("process", "of", "user"), ("CPUs", "moved MB/s"), processes),
+    ]
 
 
 def _library(course: LibraryCourse) -> dict[str, Any]:

@@ -1,31 +1,34 @@
 """Pictures for all steps of a range, made of courses, so that what bound then is told as `top` tells it now.
 
-A course has rates. For each step two snapshots are made that have just these rates between them, and from
-there on the same rows are made as of samples.
+A course has rates, as two snapshots have them together: from there on the same rows are made as of samples.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from gridwright.monitor.console.asked import AskedRange
 from gridwright.monitor.console.laid import PRESENCE, TimeGrid, Values, grid_of, on_grid
-from gridwright.monitor.frame import Frame, frame_of
+from gridwright.monitor.frame import Frame, frame_of_seen
 from gridwright.monitor.history.questions import Histories, NodeCourse, RangeQuestion
-from gridwright.monitor.libraries import FULL, LibraryRow, Standing, WatchedLibrary
-from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
+from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
+from gridwright.monitor.rates import Figures, Key
+from gridwright.monitor.readings import LABELS, MountedPlace, NodeSamples, Snapshot
+from gridwright.monitor.rows import SeenNode
 
 METRICS = (
-    *("node_cpu_seconds_total", "node_pressure_io_waiting_seconds_total", PRESENCE),
-    *("node_network_receive_bytes_total", "node_network_transmit_bytes_total", "node_network_speed_bytes"),
-    *("node_disk_read_bytes_total", "node_disk_written_bytes_total", "node_disk_io_time_seconds_total"),
-    *("gridwright_mount_read_bytes_total", "gridwright_mount_written_bytes_total"),
+    PRESENCE,
+    *("node_cpu_seconds_total", "node_pressure_io_waiting_seconds_total"),
+    *(
+        each
+        for each in LABELS
+        if each.startswith(("node_network_", "gridwright_network_", "node_disk_", "gridwright_disk_"))
+    ),
+    *(each for each in LABELS if each.startswith(("gridwright_mount_", "gridwright_group_"))),
 )
 """What rows of libraries are made of."""
 _MOST_READINGS = 120_000
@@ -90,7 +93,7 @@ def library_courses(
     series = sum(len(each.series) for each in courses)
     steps = max(_FEWEST_STEPS, _MOST_READINGS // max(1, series))
     grid = grid_of(courses, asked.start_s, asked.end_s, max(asked.step_s, asked.seconds / steps))
-    frames = [frame_of(samples, libraries) for samples in _samples(courses, grid, natures, places)]
+    frames = _frames(courses, grid, natures, places, libraries)
     names = dict.fromkeys(each.filesystem for each in libraries)
     return LibraryCourses(grid, tuple(_course(name, frames, grid) for name in names))
 
@@ -118,59 +121,63 @@ def causes_of(row: LibraryRow) -> list[str]:
     """What bound while less was delivered than is required; alike at whatever part of its limit it was."""
     if row.standing is not Standing.BELOW:
         return []
-    at_least = f"{FULL:.0%} or more"
-    return [re.sub(r"\d+%", at_least, each, count=1) for each in row.binds] or ["cannot tell what"]
+    return [each.name for each in row.uses if each.binds] or ["cannot tell what"]
 
 
 def _numbers(values: Sequence[float | None]) -> Values:
     return np.array([np.nan if each is None else each for each in values], dtype=float)
 
 
-def _samples(
-    courses: Sequence[NodeCourse], grid: TimeGrid, natures: Mapping[str, NodeNature], places: Places
-) -> list[list[NodeSamples]]:
-    """For each step the samples of all nodes."""
+def _frames(
+    courses: Sequence[NodeCourse],
+    grid: TimeGrid,
+    natures: Mapping[str, NodeNature],
+    places: Places,
+    libraries: Sequence[WatchedLibrary],
+) -> list[Frame]:
+    """A picture for each step."""
     laid = [
         (each, [(series, on_grid(each, series.values, grid)) for series in each.series]) for each in courses
     ]
-    return [
-        [
-            _node_samples(course, rows, index, grid, natures.get(course.node), places.get(course.node, {}))
-            for course, rows in laid
+    found = []
+    for index in range(grid.count):
+        seen: list[SeenNode] = []
+        for course, rows in laid:
+            told = {
+                (series.metric, *series.labels): float(values[index])
+                for series, values in rows
+                if not np.isnan(values[index])
+            }
+            if told and course.node in natures:
+                place = places.get(course.node, {})
+                seen.append(_seen(course.node, told, natures[course.node], place, grid, index))
+        there = {each.name for each in seen}
+        asked = [
+            NodeSamples(each.node, absent="" if each.node in there else "no samples") for each in courses
         ]
-        for index in range(grid.count)
-    ]
+        found.append(frame_of_seen(asked, seen, libraries))
+    return found
 
 
-def _node_samples(
-    course: NodeCourse,
-    rows: Sequence[tuple[Any, Values]],
-    index: int,
-    grid: TimeGrid,
-    nature: NodeNature | None,
+def _seen(
+    node: str,
+    told: Mapping[Key, float],
+    nature: NodeNature,
     places: Mapping[str, MountedPlace],
-) -> NodeSamples:
-    known = [(series, float(values[index])) for series, values in rows if not np.isnan(values[index])]
-    if not known or nature is None:
-        return NodeSamples(course.node, absent=course.absent or "no samples")
-    before, after = [], []
-    for series, value in known:
-        counter = series.metric.endswith("_total")
-        before.append(Reading(series.metric, series.labels, 0.0 if counter else value, 0.0))
-        after.append(
-            Reading(series.metric, series.labels, value * (grid.step_s if counter else 1.0), grid.step_s)
-        )
-
-    def snapshot(readings: Sequence[Reading], at_s: float) -> Snapshot:
-        return Snapshot(
-            node=course.node,
-            machine=nature.machine,
-            time=grid.time(index) + at_s,
-            at_s=at_s,
-            cpus=nature.cpus,
-            cores=nature.cores,
-            readings=tuple(readings),
-            places=dict(places),
-        )
-
-    return NodeSamples(course.node, snapshot(before, 0.0), snapshot(after, grid.step_s))
+    grid: TimeGrid,
+    index: int,
+) -> SeenNode:
+    """A node as it was in a step."""
+    last = Snapshot(
+        node=node,
+        machine=nature.machine,
+        time=grid.time(index + 1),
+        at_s=grid.time(index + 1),
+        cpus=nature.cpus,
+        cores=nature.cores,
+        readings=(),
+        places=dict(places),
+    )
+    rates = {key: value for key, value in told.items() if key[0].endswith("_total")}
+    gauges = {key: value for key, value in told.items() if not key[0].endswith("_total")}
+    return SeenNode(node, last, grid.step_s, Figures(rates, gauges, frozenset(told)))

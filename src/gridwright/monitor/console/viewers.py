@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+
+from gridwright.monitor.rows import JobLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,14 @@ class JobFacts:
     """In seconds since 1970."""
 
 
+def facts_of(jobs: Sequence[JobLoad], told: Mapping[str, JobFacts]) -> list[JobFacts]:
+    """What is known of jobs that are seen: what their scheduler told, else whose processes they are."""
+    return [
+        told.get(row.job) or JobFacts(job=row.job, user=row.user or None, name="", state="running", node=None)
+        for row in jobs
+    ]
+
+
 def seen_by(viewer: Viewer, facts: Sequence[JobFacts]) -> list[JobFacts]:
     """The same, without what the viewer may not see."""
     return [each if viewer.may_see(each.user) else replace(each, user=None, name="") for each in facts]
@@ -73,9 +82,9 @@ class UserLoad:
     written_bytes_per_s: float | None
 
 
-def user_loads(jobs: Sequence[Any], facts: Mapping[str, JobFacts]) -> list[UserLoad]:
-    """One row for each user that may be seen; `jobs` are rows of a picture, `facts` as `seen_by` left them."""
-    held: dict[str, list[Any]] = {}
+def user_loads(jobs: Sequence[JobLoad], facts: Mapping[str, JobFacts]) -> list[UserLoad]:
+    """One row for each user who may be seen; `jobs` are rows of a picture, `facts` those of `seen_by`."""
+    held: dict[str, list[JobLoad]] = {}
     for row in jobs:
         known = facts.get(row.job)
         if known is not None and known.user is not None:

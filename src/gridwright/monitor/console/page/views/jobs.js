@@ -35,6 +35,7 @@ function allJobs(root, context) {
     isChosen: (row) => row.key === user,
     empty: "No user of a job is known to you: the scheduler tells them, and you see your own, or all as an administrator.",
   });
+  const beside = new PictureTable("Beside jobs", { link: (row) => context.link({ view: "nodes", chosen: { node: row.key } }), first: { index: 2, falling: true } });
   return viewOf(root, context, {
     parts: [
       table,
@@ -44,8 +45,9 @@ function allJobs(root, context) {
       ),
       courseChart(context, { title: "CPU time, by job", unit: "cpus", query: query("gridwright_job_cpu_seconds_total"), href: toJob }),
       users,
+      beside,
     ],
-    tables: [table, users],
+    tables: [table, users, beside],
   });
 }
 

@@ -47,6 +47,7 @@ function oneNode(root, context, node) {
     new PictureTable("Nodes", { only: (row) => row.key === node }),
     new PictureTable("Disks", { only: ofNode }),
     new PictureTable("Mounts", { only: ofNode }),
+    new PictureTable("Processes of no job", { only: ofNode, empty: "None that you may know: yours, or all as an administrator.", first: { index: 4, falling: true } }),
   ];
   return viewOf(root, context, {
     parts: [

@@ -3,7 +3,7 @@
 import { element, replace } from "../element.js";
 import { courseChart, PictureTable, side, viewOf } from "./parts.js";
 
-const OTHER_VIEWS = ["Libraries", "Nodes", "Jobs", "Users"];
+const OTHER_VIEWS = ["Libraries", "Nodes", "Jobs", "Users", "Beside jobs", "Processes of no job"];
 const READ = "gridwright_mount_read_bytes_total";
 const WRITTEN = "gridwright_mount_written_bytes_total";
 
