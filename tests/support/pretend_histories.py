@@ -33,6 +33,7 @@ class PretendHistories:
     seconds: float = 365 * DAY_S
     away: dict[str, float] = field(default_factory=dict)
     jobs: tuple[str, ...] = ("4711", "4712", "4713")
+    mount: str = MOUNT
 
     def nodes(self) -> list[str]:
         return [f"compute{number}" for number in range(1, self.count + 1)]
@@ -88,7 +89,7 @@ class PretendHistories:
             cpus=2 * CORES,
             cores=CORES,
             readings=tuple(readings),
-            places={each.directory: MountedPlace(MOUNT, "lustre") for each in LIBRARIES},
+            places={each.directory: MountedPlace(self.mount, "lustre") for each in LIBRARIES},
             cost_s=0.001,
         )
 
@@ -104,15 +105,15 @@ class PretendHistories:
         yield "node_network_receive_bytes_total", ("eth0",), lambda at: 0.92 * 3.125e9 * _day(at)
         yield "node_network_transmit_bytes_total", ("eth0",), lambda at: 0.2 * 3.125e9 * _day(at)
         yield "node_network_speed_bytes", ("eth0",), lambda at: 3.125e9
-        yield "node_filesystem_size_bytes", (MOUNT, "lustre", "10.0.0.1@tcp:/scratch"), lambda at: SIZE
-        yield "node_filesystem_avail_bytes", (MOUNT, "lustre", "10.0.0.1@tcp:/scratch"), _free
+        yield "node_filesystem_size_bytes", (self.mount, "lustre", "10.0.0.1@tcp:/scratch"), lambda at: SIZE
+        yield "node_filesystem_avail_bytes", (self.mount, "lustre", "10.0.0.1@tcp:/scratch"), _free
         for index in range(TARGETS):
             target = f"scratch-OST000{index}"
             share = 2.5 if index == 2 else 0.5
             for way in ("read", "written"):
                 yield (
                     f"gridwright_mount_{way}_bytes_total",
-                    (MOUNT, target),
+                    (self.mount, target),
                     _scaled(3e8 * share / number),
                 )
         for index, job in enumerate(self.jobs):

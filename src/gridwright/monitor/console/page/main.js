@@ -125,7 +125,7 @@ function show() {
   page.marks = [];
   // Before the first answer nothing is known that a view could be made of.
   page.view = page.about === null ? null : known[2](part("main"), context);
-  part("main").dataset.view = known[0];
+  page.hash = location.hash;
   delete part("main").dataset.ready;
   update();
 }
@@ -172,7 +172,8 @@ async function update() {
       await askMarks();
       await page.view.update();
       page.lost = null;
-      part("main").dataset.ready = "yes";
+      // Tells who waits for it which address the figures are of.
+      part("main").dataset.ready = page.hash;
     }
   } catch (error) {
     if (asking.signal.aborted) {
