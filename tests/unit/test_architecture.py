@@ -34,7 +34,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "workload": frozenset({"yamltext", "spec", "disturbance", "filesystems", "grid", "schedulers", "runs"}),
     "layouts": frozenset({"spec", "filesystems"}),
     "repository": frozenset({"_native"}),
-    "monitor": frozenset({"spec", "disturbance", "services", "filesystems", "grid", "model", "report"}),
+    "monitor": frozenset(
+        {"spec", "disturbance", "services", "filesystems", "grid", "model", "report", "runs"}
+    ),
     "prove": frozenset({"spec", "doctor", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"filesystems", "runs", "model", "plan"}),
     "providers": frozenset(

@@ -1,0 +1,324 @@
+"""Answers to what the page asks: plain values, bounded in size whatever the grid is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+import gridwright
+from gridwright.monitor.console.asked import AskedPicture, AskedRange, AskedSeries
+from gridwright.monitor.console.health import health_of
+from gridwright.monitor.console.laid import (
+    LaidSeries,
+    TimeGrid,
+    document,
+    grid_of,
+    laid,
+    on_grid,
+    plain,
+    question_of,
+)
+from gridwright.monitor.console.marks import plain_marks
+from gridwright.monitor.console.pictures import (
+    LibraryCourse,
+    NodeNature,
+    causes_of,
+    library_courses,
+    natures_of,
+)
+from gridwright.monitor.console.space import balance_of, outlook_of
+from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by, user_loads
+from gridwright.monitor.console.watching import Watching, by_job
+from gridwright.monitor.frame import Frame
+from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.views import TableCell, TableRow, View, megabytes, notes, views
+from gridwright.monitor.views import figure as cell_of
+
+MOST_ROWS = 1000
+"""Of a table: nobody reads more, and a browser with more gets slow."""
+MOST_NOTES = 50
+_NATURE_S = 60.0
+
+
+@dataclass(slots=True)
+class Answers:
+    """Answers of one console. Threads may use it at the same time."""
+
+    watching: Watching
+    _natures: dict[str, NodeNature] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def about(self, viewer: Viewer) -> dict[str, Any]:
+        """What is shown, since when there is a history, and who looks."""
+        reach = self.watching.histories.reach()
+        return {
+            "name": self.watching.name,
+            "isMachine": self.watching.is_machine,
+            "version": gridwright.__version__,
+            "now": self.watching.clock(),
+            "reach": None if reach is None else list(reach),
+            "nodes": self.watching.histories.nodes()[:MOST_ROWS],
+            "libraries": [
+                {
+                    "name": each.name,
+                    "filesystem": each.filesystem,
+                    "directory": each.directory,
+                    "required": each.required,
+                }
+                for each in self.watching.libraries
+            ],
+            "user": viewer.user,
+            "isAdministrator": viewer.is_administrator,
+            "cost": asdict(self.watching.cost),
+        }
+
+    def picture(self, asked: AskedPicture, viewer: Viewer) -> dict[str, Any]:
+        """All tables at one time, the health line, and what a reader has to know of the figures."""
+        now = self.watching.clock()
+        at = now if asked.at_s is None else min(asked.at_s, now)
+        frame = self.watching.histories.frame(at, asked.seconds, self.watching.libraries)
+        self._learn(frame)
+        health = health_of(frame, now if asked.at_s is None else None)
+        facts = by_job(seen_by(viewer, facts_of(frame.jobs, by_job(self.watching.jobs()))))
+        return {
+            "time": frame.time,
+            "asked": at,
+            "seconds": frame.seconds,
+            "age": max(0.0, now - frame.time) if frame.time else None,
+            "health": asdict(health),
+            "tables": [
+                _table(view) for view in [*views(frame), _users(frame, facts), *_beside_jobs(frame, viewer)]
+            ],
+            "libraries": [{**asdict(row), "causes": causes_of(row)} for row in frame.libraries[:MOST_ROWS]],
+            "away": {row.node: row.absent for row in frame.nodes if row.absent},
+            # Who is away is in the health line.
+            "notes": [each for each in notes(frame) if " is away: " not in each][:MOST_NOTES],
+            "jobNodes": {row.job: list(row.nodes[:MOST_ROWS]) for row in frame.jobs},
+            "jobs": {name: asdict(each) for name, each in facts.items()},
+        }
+
+    def series(self, asked: AskedSeries) -> LaidSeries:
+        """Courses of metrics."""
+        courses = self.watching.histories.courses(question_of(asked))
+        return laid(courses, asked, {name: each.machine for name, each in self._natures_now(asked).items()})
+
+    def libraries(self, asked: AskedRange) -> dict[str, Any]:
+        """What file systems gave the libraries on them over time, and what bound."""
+        if not self.watching.libraries:
+            return {"start": asked.start_s, "step": asked.step_s, "count": 0, "filesystems": []}
+        found = library_courses(
+            self.watching.histories,
+            asked,
+            self.watching.libraries,
+            self._natures_now(asked),
+            self.watching.places(),
+        )
+        return {
+            "start": found.grid.start_s,
+            "step": found.grid.step_s,
+            "count": found.grid.count,
+            "filesystems": [_library(each) for each in found.courses],
+        }
+
+    def space(self, asked: AskedRange) -> dict[str, Any]:
+        """Room of file systems over time, when they will be full, and the balance of targets."""
+        metrics = ("node_filesystem_size_bytes", "node_filesystem_avail_bytes")
+        courses = self.watching.histories.courses(
+            RangeQuestion(metrics, asked.start_s, asked.end_s, asked.step_s)
+        )
+        grid = grid_of(courses, asked.start_s, asked.end_s, asked.step_s)
+        return {
+            "start": grid.start_s,
+            "step": grid.step_s,
+            "count": grid.count,
+            "mounts": _spaces(courses, grid)[:MOST_ROWS],
+            "balance": self._balance(asked),
+        }
+
+    def marks(self, asked: AskedRange) -> dict[str, Any]:
+        """Runs and proofs within a range."""
+        return {"marks": plain_marks(self.watching.marks(asked.start_s, asked.end_s))}
+
+    def repositories(self) -> dict[str, Any]:
+        """Repositories of the spec."""
+        return {"repositories": [asdict(each) for each in self.watching.repositories[:MOST_ROWS]]}
+
+    def _balance(self, asked: AskedRange) -> list[dict[str, Any]]:
+        """The balance of the targets of each file system over the range, by what clients moved."""
+        ways = ("gridwright_mount_read_bytes_total", "gridwright_mount_written_bytes_total")
+        courses = self.watching.histories.courses(
+            RangeQuestion(ways, asked.start_s, asked.end_s, asked.step_s)
+        )
+        rates: dict[str, dict[str, float]] = {}
+        for course in courses:
+            for series in course.series:
+                point, target = (*series.labels, "", "")[:2]
+                known = [each for each in series.values if each is not None]
+                if target and known:
+                    held = rates.setdefault(point, {})
+                    held[target] = held.get(target, 0.0) + sum(known) / len(known)
+        found = []
+        for point, targets in sorted(rates.items()):
+            if (balance := balance_of(sorted(targets.items()))) is not None:
+                found.append({"mount": point, **asdict(balance)})
+        return found[:MOST_ROWS]
+
+    def _learn(self, frame: Frame) -> None:
+        with self._lock:
+            self._natures = {**self._natures, **natures_of(frame)}
+
+    def _natures_now(self, asked: AskedSeries | AskedRange) -> Mapping[str, NodeNature]:
+        """What nodes are, as pictures have shown it; a node that is away now is asked for at its end."""
+        del asked
+        with self._lock:
+            known = dict(self._natures)
+        if not known:
+            reach = self.watching.histories.reach()
+            if reach is not None:
+                self._learn(self.watching.histories.frame(reach[1], _NATURE_S))
+        with self._lock:
+            return dict(self._natures)
+
+
+def _table(view: View) -> dict[str, Any]:
+    """A table as `top` has it, with the figures to sort by."""
+    return {
+        "title": view.title,
+        "words": list(view.words),
+        "figures": list(view.figures),
+        "last": view.last,
+        "rows": [
+            {
+                "key": row.key,
+                "cells": [
+                    {"text": cell.text, "value": cell.value, "style": cell.style} for cell in row.cells
+                ],
+            }
+            for row in view.rows[:MOST_ROWS]
+        ],
+        "leftOut": max(0, len(view.rows) - MOST_ROWS),
+    }
+
+
+def _users(frame: Frame, facts: Mapping[str, Any]) -> View:
+    """Jobs by their users, as far as the viewer may know them."""
+    rows = tuple(
+        TableRow(
+            each.user,
+            (
+                TableCell(each.user),
+                cell_of(float(each.jobs), 0),
+                cell_of(each.cpus),
+                megabytes(each.read_bytes_per_s),
+                megabytes(each.written_bytes_per_s),
+            ),
+        )
+        for each in user_loads(frame.jobs, facts)
+    )
+    return View("Users", ("user",), ("jobs", "CPUs", "read MB/s", "write MB/s"), rows)
+
+
+def _beside_jobs(frame: Frame, viewer: Viewer) -> list[View]:
+    """What of nodes no job accounts for, and the processes of it that the viewer may know."""
+    nodes = tuple(
+        TableRow(
+            row.node,
+            (
+                TableCell(row.node),
+                cell_of(row.cpus),
+                megabytes(row.read_bytes_per_s),
+                megabytes(row.written_bytes_per_s),
+            ),
+        )
+        for row in frame.others
+    )
+    processes = tuple(
+        TableRow(
+            f"{row.node} {each.user} {each.process}",
+            (
+                TableCell(each.process),
+                TableCell(row.node),
+                TableCell(each.user),
+                cell_of(each.cpus),
+                megabytes(each.moved_bytes_per_s),
+            ),
+        )
+        for row in frame.others
+        for each in row.processes
+        if viewer.may_see(each.user)
+    )
+    return [
+        View("Beside jobs", ("node",), ("CPUs", "read MB/s", "write MB/s"), nodes),
+        View("Processes of no job", ("process", "of", "user"), ("CPUs", "moved MB/s"), processes),
+    ]
+
+
+def _library(course: LibraryCourse) -> dict[str, Any]:
+    steps = len(course.standings)
+    return {
+        "filesystem": course.filesystem,
+        "libraries": list(course.libraries),
+        "required": course.required_per_core,
+        "read": plain(course.read),
+        "written": plain(course.written),
+        "perCore": plain(course.per_core),
+        "standings": [str(each) for each in course.standings],
+        "causes": [
+            {
+                "text": cause,
+                "part": count / steps,
+                "first": course.first_s[cause],
+                "last": course.last_s[cause],
+            }
+            for cause, count in course.causes.most_common(10)
+        ],
+    }
+
+
+def _spaces(courses: Sequence[NodeCourse], grid: TimeGrid) -> list[dict[str, Any]]:
+    """One entry for each file system: mounts of one source on several nodes are one."""
+    held: dict[tuple[str, ...], dict[str, Any]] = {}
+    for course in courses:
+        told: dict[tuple[str, ...], dict[str, Any]] = {}
+        for series in course.series:
+            told.setdefault(series.labels, {})[series.metric] = on_grid(course, series.values, grid)
+        for labels, values in told.items():
+            size = values.get("node_filesystem_size_bytes")
+            free = values.get("node_filesystem_avail_bytes")
+            if size is None or free is None or len(labels) != 3 or np.isnan(size).all():
+                continue
+            point, kind, source = labels
+            # What has a path of this machine as its source is another file system on each node.
+            key = (
+                (point, source)
+                if not source.startswith("/") and ":" in source
+                else (point, source, course.node)
+            )
+            if key in held:
+                held[key]["nodes"].append(course.node)
+                continue
+            last = float(size[~np.isnan(size)][-1])
+            used = size - free
+            times = [grid.time(index) for index in range(grid.count)]
+            held[key] = {
+                "mount": point,
+                "type": kind,
+                "source": source,
+                "nodes": [course.node],
+                "size": last,
+                "used": plain(used),
+                "usedNow": float(used[~np.isnan(used)][-1]) if not np.isnan(used).all() else None,
+                **asdict(outlook_of(times, used, last)),
+            }
+    for each in held.values():
+        each["nodes"] = each["nodes"][:MOST_ROWS]
+    return sorted(held.values(), key=lambda each: (each["mount"], each["nodes"][0]))
+
+
+def series_document(found: LaidSeries, asked: AskedSeries) -> dict[str, Any]:
+    """Courses in plain values."""
+    return {"metrics": list(asked.metrics), "by": asked.by, "how": asked.how, **document(found)}

@@ -1,0 +1,260 @@
+"""Courses of nodes laid on one grid of time, added up by what tells them apart (pure).
+
+Nodes answer with steps of their own: a history that has no finer ones tells coarser ones. All are laid on the
+coarsest of them. What is not known stays unknown: a sum is of what was told, and who was away is named.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridwright.monitor.console.asked import AskedSeries
+from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
+from gridwright.monitor.readings import LABELS
+
+Values = NDArray[np.float64]
+PRESENCE = "node_memory_MemTotal_bytes"
+"""What every node that answers has at each step: without it a step, it was away."""
+OF_MACHINES = ("node_cpu_", "node_disk_", "node_memory_", "node_load", "node_pressure_")
+"""Metrics that nodes of one machine tell alike, so that a sum over nodes counts them once."""
+_MOST_SPANS = 200
+"""Times at which nodes were away, told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeGrid:
+    """Steps of one width; `start_s` is where the first one begins."""
+
+    start_s: float
+    step_s: float
+    count: int
+
+    def index(self, at_s: float) -> int:
+        """The step that a time is in."""
+        return int((at_s - self.start_s) // self.step_s)
+
+    def time(self, index: int) -> float:
+        """Where a step begins."""
+        return self.start_s + index * self.step_s
+
+
+@dataclass(frozen=True, slots=True)
+class AwaySpan:
+    """A time in which nothing is known of a node."""
+
+    node: str
+    start_s: float
+    end_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CourseLine:
+    """What one line of a chart shows."""
+
+    name: str
+    values: Values
+    highest: Values | None
+    """The highest samples within the steps; None where several series are in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaidSeries:
+    """An answer: lines, those that are largest first."""
+
+    grid: TimeGrid
+    lines: tuple[CourseLine, ...]
+    others: int
+    """Lines that were added up into the last one."""
+    away: tuple[AwaySpan, ...]
+
+
+def question_of(asked: AskedSeries) -> RangeQuestion:
+    """What the histories are asked: the metrics, and what tells whether a node was there."""
+    metrics = tuple(dict.fromkeys([*asked.metrics, PRESENCE]))
+    return RangeQuestion(metrics, asked.range.start_s, asked.range.end_s, asked.range.step_s)
+
+
+def grid_of(courses: Sequence[NodeCourse], start_s: float, end_s: float, step_s: float) -> TimeGrid:
+    """The grid on which all of them can be laid: the coarsest of their steps, from a multiple of it on."""
+    step = max([step_s, *(each.step_s for each in courses if each.series)])
+    start = start_s // step * step
+    return TimeGrid(start, step, max(1, int(-(-(end_s - start) // step))))
+
+
+def on_grid(course: NodeCourse, values: Sequence[float | None], grid: TimeGrid) -> Values:
+    """Values of a node on the grid: means of those that begin within a step, NaN where there is none."""
+    told = np.array([np.nan if each is None else each for each in values], dtype=float)
+    times = course.start_s + course.step_s * (np.arange(len(told)) + 0.5)
+    index = np.floor((times - grid.start_s) / grid.step_s).astype(int)
+    good = ~np.isnan(told) & (index >= 0) & (index < grid.count)
+    sums = np.bincount(index[good], told[good], grid.count)
+    counts = np.bincount(index[good], minlength=grid.count)
+    with np.errstate(invalid="ignore"):
+        return np.where(counts > 0, sums / counts, np.nan)
+
+
+def laid(
+    courses: Sequence[NodeCourse], asked: AskedSeries, machines: Mapping[str, str] | None = None
+) -> LaidSeries:
+    """The answer to a question. `machines` has the machine of each node: what is its own counts once."""
+    grid = grid_of(courses, asked.range.start_s, asked.range.end_s, asked.range.step_s)
+    firsts = _first_of_each(courses, machines or {})
+    held: dict[str, list[tuple[NodeCourse, SeriesCourse]]] = {}
+    for course in courses:
+        for series in course.series:
+            counts = asked.by == "node" or course.node in firsts or not series.metric.startswith(OF_MACHINES)
+            if series.metric in asked.metrics and counts and _is_asked(course, series, asked):
+                held.setdefault(_line_name(course, series, asked.by), []).append((course, series))
+    lines = [_line(name, those, grid, asked.how) for name, those in held.items()]
+    lines.sort(key=lambda each: (-_size(each), each.name))
+    shown, rest = lines[: asked.most], lines[asked.most :]
+    if rest and asked.how == "sum":
+        values = _together([each.values for each in rest], np.nansum)
+        shown.append(CourseLine(f"{len(rest)} others", values, None))
+    return LaidSeries(grid, tuple(shown), len(rest), tuple(away_spans(courses, grid))[:_MOST_SPANS])
+
+
+def _first_of_each(courses: Sequence[NodeCourse], machines: Mapping[str, str]) -> set[str]:
+    """One node of each machine, the first that answered."""
+    found: dict[str, str] = {}
+    for course in courses:
+        if course.series:
+            found.setdefault(machines.get(course.node) or course.node, course.node)
+    return set(found.values())
+
+
+def _labels(series: SeriesCourse) -> dict[str, str]:
+    return dict(zip(LABELS.get(series.metric, ()), series.labels, strict=False))
+
+
+def _is_asked(course: NodeCourse, series: SeriesCourse, asked: AskedSeries) -> bool:
+    labels = {**_labels(series), "node": course.node}
+    return all(labels.get(name) in values for name, values in asked.only)
+
+
+def _line_name(course: NodeCourse, series: SeriesCourse, by: str) -> str:
+    if by == "all":
+        return "all"
+    if by == "metric":
+        return series.metric
+    if by == "node":
+        return course.node
+    name = _labels(series).get(by, "")
+    # Disks and mounts of two nodes are two, though they have one name.
+    return f"{name} of {course.node}" if by in {"device", "mountpoint"} else name
+
+
+def _line(
+    name: str, those: Sequence[tuple[NodeCourse, SeriesCourse]], grid: TimeGrid, how: str
+) -> CourseLine:
+    together: Mapping[str, Callable[..., Any]] = {
+        "sum": np.nansum,
+        "mean": np.nanmean,
+        "highest": np.nanmax,
+    }
+    rows = [on_grid(course, series.values, grid) for course, series in those]
+    highest = on_grid(those[0][0], those[0][1].highest, grid) if len(those) == 1 else None
+    return CourseLine(name, _together(rows, together[how]), highest)
+
+
+def _together(rows: Sequence[Values], how: Callable[..., Any]) -> Values:
+    """Rows put together; NaN where none of them is known."""
+    if len(rows) == 1:
+        return rows[0]
+    table = np.vstack(rows)
+    known = ~np.isnan(table).all(axis=0)
+    found = np.full(table.shape[1], np.nan)
+    if known.any():
+        found[known] = how(table[:, known], axis=0)
+    return found
+
+
+def _size(line: CourseLine) -> float:
+    """What lines are sorted by: their mean."""
+    known = line.values[~np.isnan(line.values)]
+    return float(known.mean()) if len(known) else -1.0
+
+
+def away_spans(courses: Sequence[NodeCourse], grid: TimeGrid) -> list[AwaySpan]:
+    """When nothing was told of nodes, the longest spans first."""
+    found: list[AwaySpan] = []
+    for course in courses:
+        if not course.series:
+            why = course.absent or "its history has nothing of this time"
+            found.append(AwaySpan(course.node, grid.start_s, grid.time(grid.count), why))
+            continue
+        there = np.zeros(grid.count, dtype=bool)
+        for series in course.series:
+            if series.metric == PRESENCE:
+                there |= ~np.isnan(on_grid(course, series.values, grid))
+        found += [
+            AwaySpan(course.node, grid.time(first), grid.time(last), "no samples")
+            for first, last in _gaps(there)
+        ]
+    return sorted(found, key=lambda each: each.start_s - each.end_s)
+
+
+def _gaps(there: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First step of each gap, and the step behind it; before the first sample a history had not begun."""
+    known = np.flatnonzero(there)
+    if not len(known):
+        return [(0, len(there))]
+    edges = np.flatnonzero(np.diff(known) > 1)
+    gaps = [(int(known[at]) + 1, int(known[at + 1])) for at in edges]
+    # The step that is going on has no samples yet, and the one before it may come late.
+    if known[-1] < len(there) - 3:
+        gaps.append((int(known[-1]) + 1, len(there)))
+    return gaps
+
+
+def document(found: LaidSeries) -> dict[str, Any]:
+    """An answer in plain values; null is what is not known."""
+    return {
+        "start": found.grid.start_s,
+        "step": found.grid.step_s,
+        "count": found.grid.count,
+        "lines": [
+            {
+                "name": line.name,
+                "values": plain(line.values),
+                "highest": None if line.highest is None else plain(line.highest),
+            }
+            for line in found.lines
+        ],
+        "others": found.others,
+        "away": [
+            {"node": each.node, "from": each.start_s, "to": each.end_s, "why": each.why}
+            for each in found.away
+        ],
+    }
+
+
+def plain(values: Values) -> list[float | None]:
+    """Values with six digits, which is more than any of them is worth; None for NaN."""
+    return [None if np.isnan(each) else float(f"{each:.6g}") for each in values]
+
+
+def as_csv(found: LaidSeries) -> str:
+    """An answer as CSV (RFC 4180): a row for each step, empty where nothing is known."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(["time", *(_harmless(line.name) for line in found.lines)])
+    for index in range(found.grid.count):
+        at = datetime.fromtimestamp(found.grid.time(index), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        row = (line.values[index] for line in found.lines)
+        writer.writerow([at, *("" if np.isnan(each) else f"{each:.6g}" for each in row)])
+    return out.getvalue()
+
+
+def _harmless(name: str) -> str:
+    """A name that no spreadsheet takes for a formula."""
+    return f"'{name}" if name[:1] in {"=", "+", "-", "@", "\t", "\r"} else name

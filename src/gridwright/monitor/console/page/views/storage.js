@@ -1,0 +1,91 @@
+/* File systems: mounts, disks, targets and servers; and of one target, which nodes and jobs use it. */
+
+import { element, replace } from "../element.js";
+import { courseChart, PictureTable, side, viewOf } from "./parts.js";
+
+const OTHER_VIEWS = ["Libraries", "Nodes", "Jobs", "Users", "Beside jobs", "Processes of no job"];
+const READ = "gridwright_mount_read_bytes_total";
+const WRITTEN = "gridwright_mount_written_bytes_total";
+
+export function storage(root, context) {
+  const { target, node, mount } = context.state().chosen;
+  if (target) {
+    return oneTarget(root, context, target);
+  }
+  const only = { node: node || null, mountpoint: mount || null };
+  const toTarget = (name) => context.link({ chosen: { target: name } });
+  const charts = [
+    side(
+      courseChart(context, { title: "Read, by target", unit: "rate", query: { metric: READ, by: "target", ...only }, href: toTarget }),
+      courseChart(context, { title: "Written, by target", unit: "rate", query: { metric: WRITTEN, by: "target", ...only }, href: toTarget }),
+    ),
+    side(
+      courseChart(context, { title: "Disks: part of the time with a request in flight", unit: "part", query: { metric: "node_disk_io_time_seconds_total", by: "device", node: node || null } }),
+      courseChart(context, { title: "Disks: read and written", unit: "rate", query: { metric: ["node_disk_read_bytes_total", "node_disk_written_bytes_total"], by: "device", node: node || null } }),
+    ),
+  ];
+  const tables = element("div", { class: "tables" });
+  const known = new Map();
+  return viewOf(root, context, {
+    parts: [...charts, tables],
+    also: (picture) => {
+      for (const each of picture.tables.filter((table) => !OTHER_VIEWS.includes(table.title))) {
+        if (!known.has(each.title)) {
+          const isTargets = each.columns?.[0] === "target" || each.words[0] === "target";
+          const table = new PictureTable(each.title, {
+            link: isTargets ? (row) => toTarget(row.key) : (row) => nodeOfRow(row, context),
+            first: isTargets ? { index: each.words.length + Math.max(0, each.figures.indexOf("read MB/s")), falling: true } : null,
+            only: node && !isTargets ? (row) => row.key.split(" ")[0] === node : null,
+          });
+          known.set(each.title, table);
+          // Where the figures are that a viewer comes for.
+          isTargets ? tables.prepend(table.element) : tables.append(table.element);
+        }
+        known.get(each.title).set(picture);
+      }
+    },
+  });
+}
+
+/* Rows of disks and mounts have the node first in their key. */
+function nodeOfRow(row, context) {
+  const name = row.key.split(" ")[0];
+  return context.about().nodes.includes(name) ? context.link({ view: "nodes", chosen: { node: name } }) : null;
+}
+
+function oneTarget(root, context, target) {
+  const toNode = (name) => context.link({ view: "nodes", chosen: { node: name } });
+  const words = element("p", { class: "note" },
+    "Clients count what each node moves to and from a target, not for which job. Jobs below run on nodes that use it; where one job is alone on a node, the node's figures are its.");
+  const jobs = new PictureTable("Jobs", {
+    link: (row) => context.link({ view: "jobs", chosen: { job: row.key } }),
+    only: (row, picture) => (picture.jobNodes[row.key] || []).some((each) => users.has(each)),
+    empty: "No job is seen on the nodes that use it.",
+    first: { index: 4, falling: true },
+  });
+  const users = new Set();
+  const heading = element("section", {}, element("h1", {}, `Target ${target}`), words);
+  const read = courseChart(context, { title: "Read, by node", unit: "rate", query: { metric: READ, by: "node", target }, href: toNode });
+  const written = courseChart(context, { title: "Written, by node", unit: "rate", query: { metric: WRITTEN, by: "node", target }, href: toNode });
+  const charts = {
+    ...side(read, written),
+    async update() {
+      await Promise.all([read.update(), written.update()]);
+      users.clear();
+      for (const each of [read, written]) {
+        each.chart.data.lines.filter((line) => line.values.some((value) => value > 0)).forEach((line) => users.add(line.name));
+      }
+    },
+  };
+  let last = null;
+  const view = viewOf(root, context, { parts: [heading, charts, jobs], also: (picture) => { last = picture; } });
+  return {
+    ...view,
+    async update() {
+      await view.update();
+      // Which nodes use it is known only now.
+      jobs.set(last);
+      replace(words, words.textContent);
+    },
+  };
+}

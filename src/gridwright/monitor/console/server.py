@@ -1,0 +1,257 @@
+"""The web server of the console: answers questions of the page, and gives it its files. It writes nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from importlib import resources
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.monitor.console.access import HEADERS, ConsoleAccess
+from gridwright.monitor.console.answers import Answers, series_document
+from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
+from gridwright.monitor.console.laid import as_csv
+from gridwright.monitor.console.viewers import Viewer, ViewerRule
+
+MOST_BYTES = 8 << 20
+"""Of an answer."""
+_LONGEST_QUERY = 8192
+_AT_ONCE = 64
+"""Connections, beyond which others are told to come later."""
+TYPES: Mapping[str, str] = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_PAGE = "index.html"
+
+
+def page_files() -> Mapping[str, bytes]:
+    """The files of the page by their paths below it."""
+    found: dict[str, bytes] = {}
+
+    def look(directory: Any, above: str) -> None:  # noqa: ANN401 - Traversable
+        for entry in directory.iterdir():
+            if entry.is_dir():
+                look(entry, f"{above}{entry.name}/")
+            elif entry.name.rpartition(".")[2] in TYPES:
+                found[f"{above}{entry.name}"] = entry.read_bytes()
+
+    look(resources.files(__package__).joinpath("page"), "")
+    return found
+
+
+class ConsoleRoutes:
+    """What each address answers."""
+
+    def __init__(self, answers: Answers, viewers: ViewerRule) -> None:
+        self._answers = answers
+        self._viewers = viewers
+        self._files = page_files()
+
+    def routes(self) -> list[Route]:
+        """All of them, for GET alone."""
+        found = [
+            Route("/", self.page, methods=["GET"]),
+            Route("/page/{path:path}", self.file, methods=["GET"]),
+            Route("/api/series", self.series, methods=["GET"]),
+        ]
+        answers: Mapping[str, Callable[[Request, Viewer], Any]] = {
+            "about": lambda _request, viewer: self._answers.about(viewer),
+            "picture": lambda request, viewer: self._answers.picture(asked_picture(_query(request)), viewer),
+            "libraries": lambda request, _: self._answers.libraries(asked_range(_query(request))),
+            "space": lambda request, _: self._answers.space(asked_range(_query(request))),
+            "marks": lambda request, _: self._answers.marks(asked_range(_query(request))),
+            "repositories": lambda _request, _: self._answers.repositories(),
+        }
+        found += [
+            Route(f"/api/{name}", self._answering(each), methods=["GET"]) for name, each in answers.items()
+        ]
+        return found
+
+    async def page(self, _request: Request) -> Response:
+        """The page itself."""
+        return Response(self._files[_PAGE], media_type=TYPES["html"])
+
+    async def file(self, request: Request) -> Response:
+        """One of its files."""
+        path = request.path_params["path"]
+        if path not in self._files:
+            return PlainTextResponse("there is no such file", 404)
+        return Response(self._files[path], media_type=TYPES[path.rpartition(".")[2]])
+
+    async def series(self, request: Request) -> Response:
+        """Courses of metrics, as JSON or CSV."""
+
+        def answer() -> Response:
+            asked = asked_series(_query(request))
+            found = self._answers.series(asked)
+            if not asked.as_table:
+                return _json(series_document(found, asked))
+            name = f"{asked.metrics[0]}.csv"
+            return Response(
+                as_csv(found),
+                media_type="text/csv; charset=utf-8",
+                headers={"Content-Disposition": f'attachment; filename="{name}"'},
+            )
+
+        return await _bounded(answer)
+
+    def _answering(self, ask: Callable[[Request, Viewer], Any]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            viewer = self._viewers.viewer(headers)
+            return await _bounded(lambda: _json(ask(request, viewer)))
+
+        return endpoint
+
+
+def _query(request: Request) -> list[tuple[str, str]]:
+    return list(request.query_params.multi_items())
+
+
+async def _bounded(answer: Callable[[], Response]) -> Response:
+    """What a thread answers; what the asker or the environment did wrong is told as such."""
+    try:
+        return await run_in_threadpool(answer)
+    except GridwrightError as error:
+        status = 400 if error.status is ExitStatus.INPUT else 503
+        problems = [
+            {"what": each.what, "where": each.where, "remedy": each.remedy} for each in error.problems
+        ]
+        return _json({"problems": problems}, status)
+
+
+def _json(value: Any, status: int = 200) -> Response:  # noqa: ANN401 - any plain value
+    body = json.dumps(_finite(value), allow_nan=False, separators=(",", ":")).encode()
+    if len(body) > MOST_BYTES:
+        words = f"the answer has {len(body) >> 20} MiB; ask for a shorter range or one node"
+        return _json({"problems": [{"what": words, "where": None, "remedy": None}]}, 413)
+    return Response(body, status, media_type="application/json")
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any plain value
+    """The same, with None for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return value
+
+
+class Guarded:
+    """Lets in who may come in, and gives each answer the headers that keep the page its own."""
+
+    def __init__(self, application: ASGIApp, access: ConsoleAccess) -> None:
+        self._application = application
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return
+        response = self._refused(scope)
+        if response is None:
+            await self._application(scope, receive, _with_headers(send))
+        else:
+            await response(scope, receive, _with_headers(send))
+
+    def _refused(self, scope: Scope) -> Response | None:
+        """The answer to who is not let in, or who came with the token in the address; None for others."""
+        if len(scope.get("query_string", b"")) > _LONGEST_QUERY:
+            return PlainTextResponse("the query is too long", 414)
+        request = Request(scope)
+        client = scope.get("client") or ("127.0.0.1", 0)
+        headers = {name.lower(): value for name, value in Headers(scope=scope).items()}
+        at_door = scope["path"] == "/"
+        token = request.query_params.get("token") if at_door else None
+        refusal = self._access.refusal(client[0], headers, request.cookies, token)
+        if refusal is not None:
+            return PlainTextResponse(
+                f"{refusal.words}\n", refusal.status, headers={"WWW-Authenticate": "Bearer"}
+            )
+        if token is None:
+            return None
+        # The token leaves the address bar, and with it the browser's memory.
+        found = RedirectResponse("./", 303)
+        found.set_cookie(
+            self._access.cookie_name,
+            self._access.cookie,
+            httponly=True,
+            samesite="lax",
+            secure=scope.get("scheme") == "https",
+        )
+        return found
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_all(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [
+                *message["headers"],
+                *((name.lower().encode(), value.encode()) for name, value in HEADERS.items()),
+            ]
+        await send(message)
+
+    return send_all
+
+
+def console_application(answers: Answers, viewers: ViewerRule, access: ConsoleAccess) -> ASGIApp:
+    """The whole of it."""
+    return Guarded(Starlette(routes=ConsoleRoutes(answers, viewers).routes()), access)
+
+
+class ConsoleServer:
+    """Serves in a thread of its own until it is closed; open connections are not waited for."""
+
+    def __init__(self, application: ASGIApp, access: ConsoleAccess, listener: socket.socket) -> None:
+        """Raises GridwrightError (status ENVIRONMENT) where the certificate cannot be used."""
+        config = uvicorn.Config(
+            application,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            ws="none",
+            limit_concurrency=_AT_ONCE,
+            timeout_keep_alive=20,
+            h11_max_incomplete_event_size=16_384,
+        )
+        config.load()
+        config.ssl = access.gate.listening.tls()
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listener]}, name="console", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still serves."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Stop at once."""
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(0.8)

@@ -1,0 +1,209 @@
+"""The console in a real browser: quiet, whole at every width, for keyboards and screen readers, and safe."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.monitor.console.marks import Mark
+from gridwright.monitor.console.viewers import JobFacts
+from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
+from gridwright.monitor.history.stored import StoredHistories
+from gridwright.monitor.readings import MountedPlace
+from tests.support.console_page import ARGUMENTS, CHROMIUM, Scheme, opened
+from tests.support.console_server import ServedConsole, served
+from tests.support.generated_history import YEAR_S, generate_history
+from tests.support.pretend_histories import END_S, LIBRARIES, MOUNT, PretendHistories
+from tests.support.skips import needs
+
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
+NOTHING = "\N{EN DASH}"
+VIEWS = ("overview", "storage", "nodes", "jobs", "space", "runs", "repositories")
+PROOF = Mark(
+    kind="run", name="20260921-proof", text="iotest demo: met, proof", state="good",
+    start_s=END_S - 2000, end_s=END_S - 1200,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    needs(str(CHROMIUM))
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def console() -> Iterator[ServedConsole]:
+    """A grid with a node that went away, a job and a mount with hostile names, runs, prices, a repository."""
+    histories = PretendHistories(
+        away={"compute3": END_S - 900}, jobs=("4711", "4712", HOSTILE), mount=MOUNT + HOSTILE
+    )
+    places = {
+        node: {each.directory: MountedPlace(MOUNT + HOSTILE, "lustre") for each in LIBRARIES}
+        for node in histories.nodes()
+    }
+    watching = Watching(
+        name=f"demo {HOSTILE}",
+        histories=histories,
+        libraries=LIBRARIES,
+        places=lambda: places,
+        marks=lambda start, end: [PROOF] if start <= END_S - 1200 and end >= END_S - 2000 else [],
+        jobs=lambda: [JobFacts(job="4711", user="ann", name=HOSTILE, state="running", started=END_S - 7200)],
+        cost=HourlyCost(12.34, "listed prices of 2026-10 in us-east-1"),
+        repositories=[RepositoryFacts("archive", "data", "s3://bucket/prefix", "gridwright repo")],
+        clock=lambda: END_S + 1,
+    )
+    with served(watching) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(1280, "light"), (1280, "dark"), (800, "dark"), (800, "light"), (400, "light"), (400, "dark")],
+)
+def test_every_view_is_quiet_whole_and_without_serious_findings_of_axe(
+    browser: Any, console: ServedConsole, width: int, scheme: Scheme
+) -> None:
+    looks_closely = (width, scheme) in {(1280, "light"), (400, "dark")}
+    with opened(browser, console.url, width=width, scheme=scheme) as seen:
+        for view in (
+            *VIEWS,
+            "nodes?node=compute1",
+            "nodes?node=compute3",
+            "jobs?job=4711",
+            "storage?target=scratch-OST0002",
+        ):
+            seen.show(view)
+            assert seen.page.evaluate("() => document.documentElement.scrollWidth") <= width, view
+            assert seen.page.evaluate("() => document.documentElement.dataset.theme") == scheme
+            assert not looks_closely or seen.fault() == [], view
+        assert seen.messages == []
+        assert all(each.startswith(seen.root) for each in seen.requests)
+        # Nothing of a hostile name became a part of the page.
+        assert seen.page.evaluate("() => document.querySelectorAll('img, script').length") == 1
+
+
+def test_from_something_is_slow_to_this_job_on_this_target_in_four_steps(
+    browser: Any, console: ServedConsole
+) -> None:
+    with opened(browser, console.url) as seen:
+        page = seen.page
+        page.get_by_role("link", name="data, work", exact=True).click()
+        seen.settle("storage")
+        busiest = page.locator("tbody th a").first
+        assert busiest.inner_text() == "scratch-OST0002"
+        busiest.click()
+        seen.settle("storage")
+        assert "target=scratch-OST0002" in page.url
+        page.locator("section", has_text="Jobs").get_by_role("link", name="4711").first.click()
+        seen.settle("jobs")
+        assert page.get_by_role("heading", name="Job 4711").is_visible()
+        assert page.locator(".facts").get_by_text("ann").is_visible()
+        page.get_by_role("link", name="scratch-OST0002").first.wait_for()
+        assert seen.messages == []
+
+
+def test_a_node_that_is_away_is_a_gap_that_says_so_and_a_link_brings_it_all_back(
+    browser: Any, console: ServedConsole
+) -> None:
+    with opened(browser, console.url) as seen:
+        assert seen.page.get_by_role(
+            "link", name=re.compile("compute3 is away: no answer in time")
+        ).is_visible()
+        seen.show("nodes?range=1h&node=compute3")
+        assert seen.page.get_by_text("It is away: no answer in time.").is_visible()
+        told = seen.page.locator(".gaps").first.inner_text()
+        assert "Nothing is known of compute3 from" in told
+        assert "15 minutes" in told
+        link = seen.page.url
+        seen.page.get_by_role("button", name="Table").first.click()
+        rows = seen.page.locator("figure table").first.locator("tbody tr")
+        assert rows.first.locator("td").first.inner_text() == NOTHING
+        assert rows.last.locator("td").first.inner_text() != NOTHING
+    with opened(browser, console.url) as again:
+        again.page.goto(link)
+        again.settle("nodes")
+        assert again.page.get_by_role("heading", name="Node compute3").is_visible()
+
+
+def test_keys_ranges_and_charts_work_without_a_mouse(browser: Any, console: ServedConsole) -> None:
+    with opened(browser, console.url) as seen:
+        page = seen.page
+        page.keyboard.press("3")
+        seen.settle("nodes")
+        page.keyboard.press("-")
+        page.wait_for_function("() => location.hash.includes('from=')")
+        begin, end = (float(each) for each in re.findall(r"(?:from|to)=(\d+)", page.url))
+        assert end - begin == pytest.approx(7200, abs=2)
+        page.keyboard.press("n")
+        page.wait_for_function("() => location.hash.includes('range=1h')")
+        seen.settle("nodes")
+        page.keyboard.press("d")
+        assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+        chart = page.locator(".plot").first
+        chart.focus()
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_function("() => document.querySelector('.readout').textContent.includes('UTC')")
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => location.hash.includes('at=')")
+        seen.settle("nodes")
+        assert "Tables show 2026-09-21" in page.locator("#state").inner_text()
+        page.keyboard.press("?")
+        assert page.locator("dialog").is_visible()
+        page.locator("#keys-on").uncheck()
+        page.keyboard.press("Escape")
+        page.locator("#main").focus()
+        page.keyboard.press("1")
+        assert page.evaluate("() => location.hash.slice(0, 7)") == "#/nodes"
+        assert seen.messages == []
+
+
+def test_tables_sort_by_buttons_and_say_how(browser: Any, console: ServedConsole) -> None:
+    with opened(browser, console.url) as seen:
+        seen.show("jobs")
+        head = seen.page.get_by_role("columnheader", name="read MB/s").first
+        names = seen.page.locator("main section").first.locator("tbody th")
+        assert head.get_attribute("aria-sort") == "descending"
+        assert names.first.inner_text() == "4711"
+        head.get_by_role("button").click()
+        assert head.get_attribute("aria-sort") == "ascending"
+        assert names.first.inner_text() == "4712"
+        assert HOSTILE in seen.page.locator("main").inner_text()
+
+
+def test_a_page_whose_console_ended_says_that_what_it_shows_is_old(browser: Any) -> None:
+    watching = Watching(name="demo", histories=PretendHistories(count=1), clock=lambda: END_S + 1)
+    with served(watching) as console:
+        context = opened(browser, console.url)
+        seen = context.__enter__()
+        seen.show("overview?range=1m")
+    seen.page.wait_for_function(
+        "() => document.getElementById('state').textContent.includes('does not answer')", timeout=60_000
+    )
+    assert seen.page.locator("tbody tr, .legend li").count() > 0
+    context.__exit__(None, None, None)
+
+
+def test_a_year_of_a_history_on_disk_is_shown_in_any_range(browser: Any, tmp_path: Path) -> None:
+    name = socket.gethostname()
+    generate_history(tmp_path / "one", END_S)
+    histories = StoredHistories({name: tmp_path / "one"})
+    watching = Watching(name=name, histories=histories, is_machine=True, clock=lambda: END_S)
+    with served(watching) as console, opened(browser, console.url) as seen:
+        begin, end = histories.reach() or (0.0, 0.0)
+        assert end - begin > YEAR_S * 0.95
+        for length in ("1m", "1h", "7d", "1y"):
+            seen.show(f"nodes?range={length}&node={name}")
+            seen.page.locator(".legend li", has_text="mean").first.wait_for()
+        seen.show("space?range=1y")
+        assert seen.page.get_by_role("link", name="/grid", exact=True).is_visible()
+        assert seen.messages == []

@@ -1,0 +1,135 @@
+"""Answers about a grid of a year: what binds, who is away, who may know what, and how large they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gridwright.monitor.console.answers import Answers, series_document
+from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
+from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
+from gridwright.monitor.console.watching import Watching
+from gridwright.monitor.readings import MountedPlace
+from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, MOUNT, PretendHistories
+
+ADMINISTRATOR = Viewer("root", is_administrator=True)
+FACTS = [
+    JobFacts(job="4711", user="ann", name="<script>alert(1)</script>", state="running"),
+    JobFacts(job="4712", user="bob", name="patients of ward 9", state="running"),
+]
+
+
+def answers(histories: PretendHistories) -> Answers:
+    places = {
+        node: {each.directory: MountedPlace(MOUNT, "lustre") for each in LIBRARIES}
+        for node in histories.nodes()
+    }
+    return Answers(
+        Watching(
+            name="demo",
+            histories=histories,
+            libraries=LIBRARIES,
+            places=lambda: places,
+            jobs=lambda: FACTS,
+            clock=lambda: END_S + 1,
+        )
+    )
+
+
+def query(seconds: float, points: int = 100) -> list[tuple[str, str]]:
+    return [("from", str(END_S - seconds)), ("to", str(END_S)), ("points", str(points))]
+
+
+def test_what_held_a_library_below_is_the_same_thing_over_time_as_it_is_now() -> None:
+    of_grid = answers(PretendHistories())
+    (now,) = of_grid.picture(asked_picture([]), ADMINISTRATOR)["libraries"]
+    (course,) = of_grid.libraries(asked_range(query(3600)))["filesystems"]
+    assert now["standing"] == "below"
+    assert "card eth0 of compute1" in now["causes"]
+    causes = {each["text"]: each["part"] for each in course["causes"]}
+    assert set(now["causes"]) == set(causes)
+    assert causes["card eth0 of compute1"] == pytest.approx(1.0, abs=0.03)
+    assert course["required"] == 125e6
+    # At the last step it is what the picture has.
+    known = [each for each in course["perCore"] if each is not None]
+    assert known[-1] == pytest.approx(now["per_core"], rel=0.01)
+
+
+def test_a_node_that_is_away_is_told_and_is_a_gap() -> None:
+    of_grid = answers(PretendHistories(away={"compute3": END_S - 1200}))
+    picture = of_grid.picture(asked_picture([]), ADMINISTRATOR)
+    assert picture["health"]["state"] == "wrong"
+    assert picture["health"]["text"].startswith("compute3 is away: no answer in time")
+    question = asked_series([*query(3600), ("metric", "node_load1")])
+    found = series_document(of_grid.series(question), question)
+    (away,) = found["away"]
+    assert (away["node"], round(away["from"] - END_S, -2), away["why"]) == ("compute3", -1200, "no samples")
+    line = next(each for each in found["lines"] if each["name"] == "compute3")
+    assert line["values"][-1] is None
+    assert line["values"][5] is not None
+
+
+def test_a_picture_that_is_old_says_so() -> None:
+    of_grid = answers(PretendHistories())
+    late = Answers(Watching(name="demo", histories=of_grid.watching.histories, clock=lambda: END_S + 300))
+    found = late.picture(asked_picture([]), ADMINISTRATOR)
+    assert found["age"] == pytest.approx(300)
+    assert "300 s old" in found["health"]["text"]
+    # What is asked of the past is not stale.
+    past = late.picture(asked_picture([("at", str(END_S - 500))]), ADMINISTRATOR)
+    assert past["health"]["state"] == "well"
+
+
+@pytest.mark.parametrize(
+    ("viewer", "names", "users"),
+    [
+        (ADMINISTRATOR, {"<script>alert(1)</script>", "patients of ward 9"}, {"ann", "bob"}),
+        (Viewer("ann", is_administrator=False), {"<script>alert(1)</script>"}, {"ann"}),
+        (Viewer("eve", is_administrator=False), set(), set()),
+        (Viewer(None, is_administrator=False), set(), set()),
+    ],
+    ids=["administrator", "owner", "somebody else", "nobody"],
+)
+def test_names_and_owners_of_jobs_are_told_to_owners_and_administrators_alone(
+    viewer: Viewer, names: set[str], users: set[str]
+) -> None:
+    found = answers(PretendHistories()).picture(asked_picture([]), viewer)
+    assert {each["name"] for each in found["jobs"].values()} - {""} == names
+    assert {each["user"] for each in found["jobs"].values()} - {None} == users
+    everything = json.dumps(found)
+    for fact in FACTS:
+        assert (json.dumps(fact.name) in everything) == (fact.name in names)
+    table = next(each for each in found["tables"] if each["title"] == "Users")
+    assert {row["key"] for row in table["rows"]} == users
+
+
+def test_who_asks_is_the_starter_or_whom_the_proxy_names() -> None:
+    alone = ViewerRule("ann", started_by_root=False)
+    assert alone.viewer({"x-user": "root"}) == Viewer("ann", is_administrator=False)
+    behind = ViewerRule("root", True, "X-User", frozenset({"ann"}))
+    assert behind.viewer({"x-user": "ann"}) == Viewer("ann", is_administrator=True)
+    assert behind.viewer({"x-user": "bob"}) == Viewer("bob", is_administrator=False)
+    assert behind.viewer({}) == Viewer(None, is_administrator=False)
+
+
+def test_a_year_of_a_thousand_jobs_is_a_bounded_answer() -> None:
+    of_grid = answers(PretendHistories(count=4, jobs=tuple(str(number) for number in range(400))))
+    question = asked_series(
+        [
+            *query(365 * DAY_S, 1000),
+            ("metric", "gridwright_job_read_bytes_total"),
+            ("by", "job"),
+            ("most", "20"),
+        ]
+    )
+    found = series_document(of_grid.series(question), question)
+    assert found["others"] == 380
+    assert len(found["lines"]) == 21
+    assert len(json.dumps(found)) < 500_000
+    year = of_grid.space(asked_range(query(365 * DAY_S)))
+    (mount,) = year["mounts"]
+    assert mount["nodes"] == ["compute1", "compute2", "compute3", "compute4"]
+    assert (mount["outlook"], round(mount["bytes_per_day"], -8)) == ("fills", 4e10)
+    (balance,) = year["balance"]
+    assert (balance["busiest"], round(balance["ratio"], 2)) == ("scratch-OST0002", 2.5)

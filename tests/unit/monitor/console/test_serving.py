@@ -1,0 +1,160 @@
+"""The console's server, asked over loopback: who is let in, what it answers to nonsense, and its headers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gridwright.monitor.console.access import session_token
+from gridwright.monitor.console.asked import BY, FILTERS, HOW
+from gridwright.monitor.console.server import page_files
+from gridwright.monitor.console.viewers import JobFacts, ViewerRule
+from gridwright.monitor.console.watching import Watching
+from gridwright.services.listening import ListeningChoice, listening_of
+from tests.support.console_server import ServedConsole, served
+from tests.support.pretend_histories import END_S, LIBRARIES, PretendHistories
+
+FACTS = [JobFacts(job="4711", user="ann", name="secret of ann", state="running")]
+
+
+def watching() -> Watching:
+    return Watching(
+        name="demo",
+        histories=PretendHistories(count=2),
+        libraries=LIBRARIES,
+        jobs=lambda: FACTS,
+        clock=lambda: END_S + 1,
+    )
+
+
+@pytest.fixture(scope="module")
+def console() -> Iterator[ServedConsole]:
+    with served(watching()) as found:
+        yield found
+
+
+NAMES = st.sampled_from(
+    ["from", "to", "points", "metric", "by", "how", "most", "format", "at", "seconds", *FILTERS]
+)
+VALUES = st.one_of(
+    st.text(max_size=30),
+    st.floats().map(str),
+    st.integers(int(END_S) - 10_000, int(END_S)).map(str),
+    st.sampled_from(["node_load1", "node_cpu_seconds_total", "gridwright_mount_read_bytes_total", *BY, *HOW]),
+)
+RANGE = [("from", str(END_S - 600)), ("to", str(END_S))]
+PATHS = st.sampled_from(
+    ["about", "picture", "series", "libraries", "space", "marks", "repositories", "nothing"]
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    PATHS,
+    st.sampled_from([[], RANGE, [*RANGE, ("metric", "node_load1")]]),
+    st.lists(st.tuples(NAMES, VALUES), max_size=6),
+)
+def test_no_query_makes_it_fail(
+    console: ServedConsole, path: str, good: list[tuple[str, str]], query: list[tuple[str, str]]
+) -> None:
+    more = [(name, value) for name, value in query if name not in dict(good)]
+    status, body, headers = console.ask(f"/api/{path}?{urlencode([*good, *more], errors='replace')}")
+    assert status in {200, 400, 404}
+    if status == 400:
+        assert headers["content-type"] == "application/json"
+        assert json.loads(body)["problems"][0]["what"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=60))
+def test_no_address_makes_it_fail_or_leave_its_files(console: ServedConsole, raw: bytes) -> None:
+    status, _, _ = console.ask("/" + quote(raw, safe="/%?&=.+"))
+    assert status in {200, 303, 400, 401, 404, 405}
+    status, _, _ = console.ask("/page/" + quote(raw, safe="/%."))
+    assert status in {200, 400, 404}
+
+
+@pytest.mark.parametrize("path", ["/", "/page/main.js", "/api/about", "/api/picture"])
+def test_without_the_token_or_with_a_wrong_one_nothing_is_told(console: ServedConsole, path: str) -> None:
+    for headers in (
+        {"Authorization": ""},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "", "Cookie": "x=y"},
+    ):
+        status, body, _ = console.ask(path, **headers)
+        assert status == 401
+        assert b"demo" not in body
+    name = console.access.cookie_name
+    assert console.ask(path, Authorization="", Cookie=f"{name}={'0' * 64}")[0] == 401
+    assert console.ask(path, Authorization="", Cookie=f"{name}={console.access.cookie}")[0] == 200
+
+
+def test_the_token_of_the_address_becomes_a_cookie_that_no_script_reads(console: ServedConsole) -> None:
+    status, _, headers = console.ask(f"/?token={console.token}", Authorization="")
+    assert (status, headers["location"]) == (303, "./")
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "samesite=lax" in cookie.lower()
+    assert console.token not in cookie
+    assert console.ask("/?token=wrong", Authorization="")[0] == 401
+    # Elsewhere it would stand in logs and in what is sent on as a referrer.
+    assert console.ask(f"/api/about?token={console.token}", Authorization="")[0] == 401
+
+
+def test_guesses_are_slowed_down() -> None:
+    with served(watching(), at_once=5) as console:
+        found = [console.ask("/api/about", Authorization="Bearer guess")[0] for _ in range(9)]
+    assert found[:5] == [401] * 5
+    assert found[-1] == 429
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_nothing_can_be_written(console: ServedConsole, method: str) -> None:
+    for path in ("/", "/page/main.js", "/api/about", "/api/series"):
+        assert console.ask(path, method)[0] == 405
+
+
+def test_every_answer_has_the_headers_that_guard_the_page(console: ServedConsole) -> None:
+    for path in ("/", "/page/main.js", "/api/about", "/api/series", "/nothing"):
+        headers = console.ask(path)[2]
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+        assert "server" not in headers
+
+
+def test_the_page_asks_for_nothing_from_elsewhere_and_has_nothing_inline() -> None:
+    files = page_files()
+    assert {"index.html", "main.js", "uplot/uPlot.esm.js", "console.css"} < set(files)
+    own = {name: text.decode() for name, text in files.items() if not name.startswith("uplot/")}
+    for name, text in own.items():
+        elsewhere = text.replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in elsewhere and "https:" not in elsewhere, name
+        for risky in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write", "style="):
+            assert risky not in text, name
+    assert "onclick" not in own["index.html"]
+
+
+def test_behind_a_proxy_its_header_says_who_asks_and_nobody_else_gets_in() -> None:
+    choice = ListeningChoice(port=0, token=session_token(), proxies=["127.0.0.0/8"], proxy_header="X-Token")
+    rule = ViewerRule("root", started_by_root=True, user_header="X-User")
+    with served(watching(), rule, listening=listening_of(choice)) as console:
+        token = {"Authorization": "", "X-Token": console.token}
+        ann = console.json("/api/picture", **token, **{"X-User": "ann"})
+        eve = console.json("/api/picture", **token, **{"X-User": "eve"})
+        assert ann["jobs"]["4711"]["name"] == "secret of ann"
+        assert (eve["jobs"]["4711"]["name"], eve["jobs"]["4711"]["user"]) == ("", None)
+        assert console.ask("/api/about")[0] == 401
+        cookie = f"{console.access.cookie_name}={console.access.cookie}"
+        assert console.ask("/api/about", Authorization="", Cookie=cookie)[0] == 401
+    elsewhere = replace(choice, proxies=["192.0.2.1"])
+    with served(watching(), rule, listening=listening_of(elsewhere)) as console:
+        assert console.ask("/api/about", **{"X-Token": console.token})[0] == 403
