@@ -187,7 +187,7 @@ def test_what_is_no_recording_or_is_there_already_is_refused(tmp_path: Path) -> 
 def test_a_full_disk_ends_the_view_with_the_reason() -> None:
     streams = NodeStreams({}, Request())
     recorder = Recorder.__new__(Recorder)
-    recorder._path, recorder._file = Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)
+    recorder.path, recorder._file = Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)
 
     class Full:
         state = ""
