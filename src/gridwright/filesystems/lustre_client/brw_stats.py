@@ -20,7 +20,7 @@ _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def parse_brw_stats(component: str, target: str, text: str) -> Iterator[Reading]:
-    """All counts of a target, by the time of its own snapshot."""
+    """All counts of a target but those of what never happened, by the time of its own snapshot."""
     snapshot, start = (re.search(_TIME.format(name), text, re.MULTILINE) for name in _HEAD)
     at_s = float(snapshot[1]) if snapshot else time.monotonic()
     since_s = float(start[1]) if snapshot and start else None
@@ -29,7 +29,7 @@ def parse_brw_stats(component: str, target: str, text: str) -> Iterator[Reading]
         if row := _ROW.match(line):
             size = str(int(row[1]) * _SCALE[row[2]])
             for way, count in (("read", row[3]), ("write", row[4])):
-                if metric:
+                if metric and count.strip("0"):
                     yield Reading(metric, (component, way, size, target), int(count), at_s, since_s)
         elif "cum %" in line:
             metric = next((_SHAPES[name] for name in _SHAPES if line.startswith(name)), "")

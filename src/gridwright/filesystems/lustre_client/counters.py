@@ -77,9 +77,10 @@ class ClientCounters:
         if self.files is None:
             return read_connection_counters(self.run, self._name)
         _refuse_without_root(self.run)
+        pattern = f"osc.{self._name}-OST*-osc-[!M]*.stats"
         return {
             name: _count(stats, name.split(".")[1].partition("-osc-")[0], "")
-            for name, stats in self.files.stats(f"osc.{self._name}-OST*-osc-[!M]*.stats").items()
+            for name, stats in self.files.stats(pattern, ("read_bytes", "write_bytes")).items()
         }
 
 

@@ -53,19 +53,20 @@ class ParameterFiles:
         texts = _native.file_texts([path for _, path in found])
         return {name: text for (name, _), text in zip(found, texts, strict=True) if text is not None}
 
-    def stats(self, pattern: str) -> dict[str, Stats]:
-        """The statistics of these parameters; without those that cannot be read.
+    def stats(self, pattern: str, wanted: Sequence[str] = ()) -> dict[str, Stats]:
+        """The statistics of these parameters, all or the wanted operations; without what cannot be read.
 
         Raises GridwrightError (status ENVIRONMENT) where they were read without root, and figures are cut.
         """
         found = self.find(pattern)
         told = {}
-        for (name, _), each in zip(found, _native.lustre_stats([path for _, path in found]), strict=True):
+        rows = _native.lustre_stats([path for _, path in found], wanted)
+        for (name, _), each in zip(found, rows, strict=True):
             if each is not None:
-                snapshot_s, start_s, rows, cut = each
+                snapshot_s, start_s, operations, cut = each
                 if cut:
                     raise cut_figures()
-                told[name] = Stats(snapshot_s, start_s, _rows(rows))
+                told[name] = Stats(snapshot_s, start_s, _rows(operations))
         return told
 
 

@@ -131,7 +131,8 @@ def _lock_readings(files: ParameterFiles) -> Iterator[Reading]:
             labels = (component, _target_of(parameter, prefix))
             if (count := whole_number(value)) is not None:
                 yield Reading("lustre_lock_count", labels, count, at)
-        for parameter, stats in files.stats(f"ldlm.namespaces.{namespace}.pool.stats").items():
+        pool = f"ldlm.namespaces.{namespace}.pool.stats"
+        for parameter, stats in files.stats(pool, ("grant", "cancel")).items():
             labels = (component, _target_of(parameter, prefix))
             yield _counter("gridwright_lock_grants_total", labels, stats.samples("grant"), stats)
             yield _counter("gridwright_lock_cancels_total", labels, stats.samples("cancel"), stats)
