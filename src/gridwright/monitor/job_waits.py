@@ -50,7 +50,7 @@ class JobWaits:
         known.seen_s += at - known.last_s if waiting else 0.0
         known.last_s = at
         if known.group is None and at - known.looked_s >= _AGAIN_S and pids:
-            known.group, known.looked_s = self._group_of(job, pids[-1]), at
+            known.group, known.looked_s = self._group_of(pids[-1]), at
         metric = "gridwright_job_waiting_seconds_total"
         if known.group is not None and (stalled := _stalled_s(known.group / "io.pressure")) is not None:
             return Reading(metric, (job, "pressure"), stalled, at)
@@ -63,11 +63,11 @@ class JobWaits:
         for gone in self._jobs.keys() - jobs:
             del self._jobs[gone]
 
-    def _group_of(self, job: str, pid: int) -> Path | None:
-        """The control group of a whole job: Slurm's are called `job_` and its number."""
+    def _group_of(self, pid: int) -> Path | None:
+        """The control group of a whole job that a process is in: Slurm's are called `job_` and a number."""
         for line in (text_of(self.proc / str(pid) / "cgroup") or "").splitlines():
             number, _, path = line.split(":", 2) if line.count(":") >= 2 else ("", "", "")
-            found = re.search(rf"^(.*/job_{re.escape(job.partition('_')[0])})(?:/|$)", path)
+            found = re.search(r"^(.*/job_[0-9]+)(?:/|$)", path)
             if number != "0" or found is None:
                 continue
             for tree in _TREES:
