@@ -97,7 +97,7 @@ def _last(play: Path) -> Frame:
 
 def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path | None) -> ExitStatus:
     """Show pictures until the user has seen enough. Raises GridwrightError."""
-    from contextlib import ExitStack
+    from contextlib import ExitStack, closing
 
     from gridwright.monitor.live import Player
     from gridwright.monitor.recording import Recorder, Recording
@@ -115,7 +115,8 @@ def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record, libraries))
         streams = stack.enter_context(NodeStreams(commands, request))
-        return _show(Watched(streams, libraries, recorder), interval_s)
+        watched = stack.enter_context(closing(Watched(streams, libraries, recorder)))
+        return _show(watched, interval_s)
 
 
 def _show(pictures: Pictures, interval_s: float) -> ExitStatus:
