@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from gridwright.errors import ExitStatus
 from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.exposition import escaped
 from gridwright.monitor.exporter.families import known_series
+from gridwright.setup.exporter_service import exporter_unit
 from tests.support.certificates import make_certificate
 from tests.support.command import Command, Running, wait_until
 from tests.support.hanging_mount import hanging_mount
@@ -65,8 +66,8 @@ class Exporter:
 
 
 @contextmanager
-def exporting(gridwright: Command, *more: str | Path) -> Iterator[Exporter]:
-    with gridwright.start("exporter", "--port", "0", *more) as running:
+def exporting(gridwright: Command, *more: str | Path, prefix: Sequence[str] = ()) -> Iterator[Exporter]:
+    with gridwright.start("exporter", "--port", "0", *more, prefix=prefix) as running:
         running.says("metrics of this node")
         (url,) = PAGE_OF.findall(running._err.read_text())
         yield Exporter(running, url)
@@ -241,6 +242,22 @@ def test_a_mount_that_hangs_is_told_and_holds_up_neither_a_scrape_nor_the_end(
         assert time.monotonic() - began < HANGS_S
         exporter.running.signal(signal.SIGTERM)
         assert exporter.running.end(5).status == ExitStatus.DONE
+
+
+@pytest.mark.root
+def test_with_no_more_rights_than_its_unit_gives_it_it_sees_jobs_of_all_users(gridwright: Command) -> None:
+    (kept,) = re.findall(r"CapabilityBoundingSet=(.*)", exporter_unit(["true"]))
+    rights = "".join(f",+{each.removeprefix('CAP_').lower()}" for each in kept.split())
+    held = ["setpriv", f"--bounding-set=-all{rights}", "--no-new-privs"]
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "GRIDWRIGHT_JOB_ID=4711"]
+    with subprocess.Popen([*user, "sleep", "60"]) as process:
+        try:
+            with exporting(gridwright, prefix=held) as exporter:
+                told = read(exporter.text())
+        finally:
+            process.kill()
+    assert told['gridwright_job_processes{jobid="4711"}'] == 1
+    assert 'gridwright_job_read_bytes_total{jobid="4711"}' in told
 
 
 def test_it_is_not_reached_from_elsewhere_without_tls_and_a_token(gridwright: Command) -> None:
