@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from tests.support.prometheus import program
 TOKEN = 2 * "0123456789abcdef"
 HANGS_S = 30.0
 """Two scrapes take less than that, and one that waits for the mount takes for ever."""
+SAMPLED = "gridwright_exporter_sampled_seconds"
 PAGE_OF = re.compile(r"metrics of this node: (\S+)")
 JOB = b"9\\\"'{}\n\xff-\xe6\x97\xa5"
 """What a user may set as the number of a job."""
@@ -189,13 +190,18 @@ def test_who_keeps_it_has_what_was_read(guarded: tuple[Exporter, Path]) -> None:
             ask = partial(query, port)
             rate = partial(ask, "rate(gridwright_node_cpu_seconds_total[10s])")
             wait_until(lambda: rate() or None, seconds=30, what="rates", last=partial(ask, "up"))  # noqa: B023
+        before = read(exporter.text(context=context))
+        # The next scrape has what was there before; what others begin on this machine may come meanwhile.
+        for port in (one, another):
+            taken = partial(newer, port, before)
+            wait_until(taken, seconds=30, what="a scrape", last=partial(query, port, SAMPLED))
         kept = {port: kept_series(port) for port in (one, another)}
         panels = {each: query(one, each) for each in expressions_of("node")}
         after = read(exporter.text(context=context))
-    # All series, no more and no fewer, the job's among them; counters are what they were a moment before.
+    # All series, no more and no fewer, the job's among them; counters are what they were a moment ago.
     assert f'gridwright_job_processes{{jobid="{SHOWN_JOB}"}}' in after
     for each in kept.values():
-        assert set(each) == set(after)
+        assert set(before) & set(after) <= set(each) <= set(before) | set(after)
         for name in ("gridwright_node_cores", "gridwright_node_memory_size_bytes"):
             assert each[name] == after[name] > 0
         rising = [name for name in after if "_total" in name]
@@ -215,6 +221,12 @@ def expressions_of(dashboard: str) -> list[str]:
     board = json.loads(dashboard_files()[f"gridwright-{dashboard}.json"])
     found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     return [re.sub(r"\$\w+", lambda name: values[name[0]], each) for each in found]
+
+
+def newer(port: int, before: Mapping[str, float]) -> bool | None:
+    """Whether a server has a sample that was taken after this page."""
+    found = query(port, SAMPLED)
+    return bool(found) and float(found[0]["value"][1]) > before[SAMPLED] or None
 
 
 def kept_series(port: int) -> dict[str, float]:

@@ -215,7 +215,7 @@ def _serve(listening: Listening, interval_s: float, directories: tuple[str, ...]
     from gridwright.monitor.exporter.pages import Pages
     from gridwright.monitor.exporter.server import MetricsServer
 
-    with stop_on_signals() as stop, Pages(PageOrder(interval_s, directories)) as pages:
+    with stop_on_signals() as stop, Pages(PageOrder(directories), interval_s) as pages:
         server = MetricsServer(listening, pages)
         sys.stderr.write(f"metrics of this node: {server.url}/metrics\n")
         server.serve(stop.is_set)
