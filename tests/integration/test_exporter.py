@@ -226,7 +226,7 @@ def expressions_of(dashboard: str) -> list[str]:
 def newer(port: int, before: Mapping[str, float]) -> bool | None:
     """Whether a server has a sample that was taken after this page."""
     found = query(port, SAMPLED)
-    return bool(found) and float(found[0]["value"][1]) > before[SAMPLED] or None
+    return (bool(found) and float(found[0]["value"][1]) > before[SAMPLED]) or None
 
 
 def kept_series(port: int) -> dict[str, float]:
