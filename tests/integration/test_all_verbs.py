@@ -86,6 +86,7 @@ CALLS = {
     "explain": "--grid grid.yaml 1",
     "usage": "--grid grid.yaml --since 1d",
     "top": "--once --interval 0.1s",
+    "watch": "--once",
     "layout show": "small.yaml",
     "layout check": "small.yaml",
     "completion": "bash",

@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "workload": frozenset({"yamltext", "spec", "disturbance", "filesystems", "grid", "schedulers", "runs"}),
     "layouts": frozenset({"spec", "filesystems"}),
     "repository": frozenset({"_native"}),
+    "watch": frozenset({"spec", "doctor", "schedulers"}),
     "monitor": frozenset({"spec", "disturbance", "filesystems", "grid", "report"}),
     "prove": frozenset({"spec", "doctor", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"filesystems", "runs", "model", "plan"}),
