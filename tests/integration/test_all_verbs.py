@@ -88,6 +88,7 @@ CALLS = {
     "top": "--once --interval 0.1s",
     "exporter": "--listen 192.0.2.7",
     "explain-slow": "--interval 1s",
+    "watch": "--once",
     "layout show": "small.yaml",
     "layout check": "small.yaml",
     "completion": "bash",

@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "monitor": frozenset(
         {"spec", "disturbance", "services", "filesystems", "grid", "model", "report", "runs"}
     ),
+    "watch": frozenset({"spec", "doctor", "schedulers"}),
     "prove": frozenset({"spec", "doctor", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"filesystems", "runs", "model", "plan"}),
     "providers": frozenset(

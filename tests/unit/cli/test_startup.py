@@ -61,6 +61,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "help",
         "top",
         "exporter",
+        "watch",
         "layout",
         "layout set",
         "layout rebalance",
