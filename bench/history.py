@@ -4,8 +4,8 @@ python bench/history.py             # about three minutes
 python bench/history.py --publish   # also puts the tables into docs/performance.md
 
 One node's readings are written once a second (simulated), as its agent does: 6 of 10 series do nothing, 3
-move bytes with noise and bursts, 1 is a gauge. Then 1,000 nodes' histories are asked for an hour, as a page of all
-nodes asks them: each answers by itself, here by as many processes as there are cores.
+move bytes with noise and bursts, 1 is a gauge. Then 1,000 nodes' histories are asked for an hour, as a page
+of all nodes asks them: each answers by itself, here by as many processes as there are cores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -308,7 +308,7 @@ class Nodes:
     place: Path
     pool: ProcessPoolExecutor
 
-    def ask(self, names: Sequence[str], stdin: bytes) -> dict[str, CommandOutput | None]:
+    def ask(self, names: Collection[str], stdin: bytes) -> dict[str, CommandOutput | None]:
         """What the program of each node answers."""
         request = decode(stdin, HistoryRequest)
         asked = [

@@ -45,13 +45,10 @@ class StoredHistory:
         self._store.close()
 
     def reach(self) -> tuple[float, float] | None:
-        """The first and the last second that is known; None where nothing is."""
+        """The first and the last time that is known, as finely as it is kept; None where nothing is."""
         with self._store.one_state():
-            ends = [
-                (each.start, each.end) for level in range(len(LEVELS)) for each in self._store.blocks(level)
-            ]
-            seconds = self._store.seconds()
-        ends += [(each.slot, each.slot + 1) for each in seconds]
+            layers = _Layers(self._store)
+            ends = [found for part in layers.outermost() if (found := part.known()) is not None]
         return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None
 
     def course(self, question: RangeQuestion) -> NodeCourse:
@@ -112,6 +109,15 @@ class _Part:
         except (SpoiltPiece, sqlite3.DatabaseError):
             return {}
 
+    def known(self) -> tuple[float, float] | None:
+        """When the node was seen first and last."""
+        width = LEVELS[self.level].step_s
+        for column in self.of(SAMPLER).values():
+            steps = [number for number, value in enumerate(column.mean) if not math.isnan(value)]
+            if steps:
+                return self.start + steps[0] * width, self.start + (steps[-1] + 1) * width
+        return None
+
 
 class _Layers:
     """The blocks of all levels, each second once: what a level lacks yet is in the finer ones."""
@@ -146,6 +152,15 @@ class _Layers:
         now = [] if self._open is None else [key[0] for key in self._open.columns]
         return list(dict.fromkeys([*self._store.metrics(), *now]))
 
+    def outermost(self) -> Iterator[_Part]:
+        """The first and the last blocks of each level, by their time, and the open minute."""
+        for level, blocks in enumerate(self._blocks):
+            if blocks:
+                for each in (min(blocks, key=_start), max(blocks, key=_start)):
+                    yield _Part(level, each.start, None, self._store, each.id)
+        if self._open is not None:
+            yield _Part(FINEST, self._open.start, self._open.by_metric(), self._store)
+
     def parts(self, level: int, start: float, end: float) -> Iterator[_Part]:
         """All that is known between two times, at this level and, where it has nothing yet, at finer ones."""
         used = 0
@@ -156,6 +171,10 @@ class _Layers:
             used = max((block.until for block in self._blocks[each]), default=0)
         if self._open is not None and self._open.start < end and self._open.start + 60 > start:
             yield _Part(FINEST, self._open.start, self._open.by_metric(), self._store)
+
+
+def _start(block: StoredBlock) -> int:
+    return block.start
 
 
 class _Grid(NamedTuple):
