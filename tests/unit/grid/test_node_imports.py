@@ -12,6 +12,8 @@ PARTS = (
     "gridwright.doctor.facts.gather",
     "gridwright.doctor.probes.node",
     "gridwright.iotest.node.worker",
+    "gridwright.monitor.agent",
+    "gridwright.monitor.history.node_program",
     "gridwright.monitor.node_program",
     "gridwright.workload.node_jobs.chore",
     "gridwright.workload.node_jobs.launch",

@@ -34,6 +34,14 @@ def top(
         Path | None,
         typer.Option("--play", metavar="PATH", parser=read_path, help="Play what was recorded."),
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="The picture of then, if nodes keep history: 14:05, or 20m for so long ago.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Show what nodes, libraries and jobs of a grid do now, and what binds.
@@ -47,21 +55,33 @@ def top(
       gridwright top lab.yaml --once --interval 5s --json
       gridwright top grid.yaml --record tuesday.top
       gridwright top --play tuesday.top
+      gridwright top grid.yaml --at 14:05 --interval 1m
     """  # noqa: D301 - \b is a control character for click
-    seconds = _checked(interval, once=once, file=file, record=record, play=play, json=json)
+    once = once or at is not None
+    seconds, at_s = _checked(interval, at, once=once, file=file, record=record, play=play, json=json)
     if not once:
         return int(_watch(file, seconds, record, play))
-    frame = _last(play) if play is not None else _frame(file, seconds)
+    if at_s is not None:
+        frame = _frame_of_then(file, at_s, seconds)
+    else:
+        frame = _last(play) if play is not None else _frame(file, seconds)
     Output("top", json=json).show(LazyResult(document=frame.document, text=lambda: _text(frame)))
     return int(ExitStatus.DONE if frame.whole else ExitStatus.ENVIRONMENT)
 
 
 def _checked(
-    interval: str, *, once: bool, file: Path | None, record: Path | None, play: Path | None, json: bool
-) -> float:
-    """The interval in seconds. Raises GridwrightError with all that is wrong with the flags."""
+    interval: str,
+    at: str | None,
+    *,
+    once: bool,
+    file: Path | None,
+    record: Path | None,
+    play: Path | None,
+    json: bool,
+) -> tuple[float, float | None]:
+    """Interval and time in seconds. Raises GridwrightError with all that is wrong with the flags."""
     reader = Reader()
-    seconds = reader.seconds("--interval", interval)
+    seconds, at_s = reader.seconds("--interval", interval), reader.moment("--at", at)
     if seconds is not None and not _SHORTEST_S <= seconds <= _LONGEST_S:
         reader.problem(f"{interval} is too short or too long", "--interval", "write a time from 0.1s to 1h")
     if json and not once:
@@ -72,7 +92,9 @@ def _checked(
         reader.problem("only what is watched is recorded", "--record", "leave out --once and --play")
     if play is not None and file is not None:
         reader.problem("a recording says itself what was watched", "--play", "leave FILE out")
-    return reader.finish(seconds)
+    if play is not None and at is not None:
+        reader.problem("a recording is no history that nodes keep", "--at", "leave out --at, or --play")
+    return reader.finish(seconds), at_s
 
 
 def _frame(file: Path | None, interval_s: float) -> Frame:
@@ -86,6 +108,16 @@ def _frame(file: Path | None, interval_s: float) -> Frame:
         return frame_of([sample_here(Request(interval_s))])
     request = Request(interval_s, directories=directories_of(grid))
     return frame_of(sample_grid(grid, request), watched_libraries(grid))
+
+
+def _frame_of_then(file: Path | None, at_s: float, interval_s: float) -> Frame:
+    """The picture of an earlier time. Raises GridwrightError."""
+    from gridwright.monitor.gathering import watched_libraries
+    from gridwright.monitor.history.choosing import asked_histories
+
+    grid = _grid(file)
+    libraries = [] if grid is None else watched_libraries(grid)
+    return asked_histories(grid).frame(at_s, interval_s, libraries)
 
 
 def _last(play: Path) -> Frame:
