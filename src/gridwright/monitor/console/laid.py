@@ -120,7 +120,9 @@ def laid(
     if rest and asked.how == "sum":
         values = _together([each.values for each in rest], np.nansum)
         shown.append(CourseLine(f"{len(rest)} others", values, None))
-    return LaidSeries(grid, tuple(shown), len(rest), tuple(away_spans(courses, grid))[:_MOST_SPANS])
+    nodes = dict(asked.only).get("node")
+    asked_of = [each for each in courses if nodes is None or each.node in nodes]
+    return LaidSeries(grid, tuple(shown), len(rest), tuple(away_spans(asked_of, grid)[:_MOST_SPANS]))
 
 
 def _first_of_each(courses: Sequence[NodeCourse], machines: Mapping[str, str]) -> set[str]:
