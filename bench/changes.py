@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.unit.repository.test_many_objects import ListedStore
 
-from gridwright.repository.known import Known, KnownFile
+from gridwright.repository.known import Known
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
 from gridwright.repository.walking import walk_below

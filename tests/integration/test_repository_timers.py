@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pytest
 
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
+from tests.support.role_play import play
 from tests.support.skips import needs
 
 SPEC = """\
@@ -21,7 +19,6 @@ filesystems: {disk: {type: local, path: /data}}
 repositories:
   archive: {library: data, bucket: s3://site/prod, export: {changed: hourly}, import: {names: 15m}}
 """
-WORLD = 'mount -t tmpfs units /etc/systemd/system; exec "$@"'
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
@@ -54,7 +51,7 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
         {"ansible.builtin.assert": {"that": "rest.stdout == ''"}},
     ]
 
-    said = " ".join(play(tmp_path, tasks).split())
+    said = " ".join(play(tmp_path, tasks, {"repository_carries": True}).split())
 
     assert "install gridwright[repository] on this machine" in said
     # Four files are written by two tasks, and one timer is removed with its service. Two services come by one
@@ -84,28 +81,3 @@ def role(called: str, program: str, names: list[str], serving: list[str] | None 
             "gridwright_repository_served": serving or [],
         },
     }
-
-
-def play(directory: Path, tasks: list[dict[str, Any]]) -> str:
-    """Run tasks on this machine, in a mount namespace; what Ansible printed."""
-    file = directory / "play.yml"
-    variables = {
-        "gridwright_grid": "demo",
-        "repository_carries": True,
-        "group_names": ["compute"],
-        "ansible_facts": {"service_mgr": "none"},
-        "ansible_python_interpreter": sys.executable,
-    }
-    head = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
-    file.write_text(json.dumps([head]), "utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    command = ["unshare", "--mount", "sh", "-ec", WORLD, "sh", sys.executable, "-m", "ansible", "playbook"]
-    done = subprocess.run(
-        [*command, "-i", "localhost,", "--connection", "local", file],
-        env={
-            **kept, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(directory / "home"),
-            "ANSIBLE_ROLES_PATH": str(directory / "roles"),
-        },
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr

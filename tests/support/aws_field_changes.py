@@ -185,6 +185,7 @@ _OF_ANY: tuple[tuple[Any, ...], ...] = (
     # Nothing of it is of a machine, so that all fields change at once.
     ("monitoring.watch", _WATCHED_OTHERWISE, _WATCH),
     ("users", {"ldap": _LDAP}),
+    ("monitoring.history", True),
     ("users", {"ldap": {**_LDAP, "base": "dc=b"}}, {"ldap": _LDAP}),
     ("aws.depots", ["s3://our-depots/sas"]),
     ("aws.drain_limit", "2h"),

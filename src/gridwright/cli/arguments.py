@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from datetime import time as dt_time
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -93,6 +96,32 @@ class Reader:
             return parse_duration(text)
         except UnitError as error:
             self._wrong(flag, error)
+            return None
+
+    def moment(self, flag: str, text: str | None) -> float | None:
+        """Read a time in the past: a day or a time, in the time zone of this machine, or how long ago."""
+        if text is None:
+            return None
+        now = time.time()
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except ValueError:
+            pass
+        try:
+            clock = dt_time.fromisoformat(text)
+            here = datetime.fromtimestamp(now).astimezone().replace(tzinfo=None)
+            then = datetime.combine(here.date(), clock.replace(tzinfo=None))
+            return (then if then <= here else then - timedelta(days=1)).timestamp()
+        except ValueError:
+            pass
+        try:
+            return now - parse_duration(text)
+        except UnitError:
+            self.problem(
+                f"{text!r} is no time in the past",
+                flag,
+                "write how long ago, such as 30d or 8h, or a day such as 2027-01-31",
+            )
             return None
 
     def rate(self, flag: str, text: str) -> float | None:

@@ -52,6 +52,9 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     "watch": {
         "top": "Show what nodes, libraries and jobs of a grid do now, and what binds.",
         "exporter": "Serve what this node does now as OpenMetrics, for Prometheus and VictoriaMetrics.",
+        "watch": "Watch a grid: look each minute, keep what is wrong since when, and tell who wants to know.",
+        "explain-slow": "Say why a grid, a library or a job is slow: what binds, who else uses it, "
+        "since when, what changed.",
     },
     "data": {
         "repo": "Move a library's files to object storage and back, compare both, and free space.",

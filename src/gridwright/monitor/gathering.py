@@ -94,6 +94,23 @@ def watched_libraries(grid: Grid) -> list[WatchedLibrary]:
     ]
 
 
+def mounted_here() -> list[WatchedLibrary]:
+    """The file systems of this machine, one for each disk or server, by the shortest path to it.
+
+    They stand for libraries where there is no spec: nothing is required of them.
+    """
+    from gridwright.filesystems.mounts import is_served
+    from gridwright.monitor.mount_sources import place_of, shown_mounts
+
+    found: dict[str, WatchedLibrary] = {}
+    for mount in sorted(shown_mounts(), key=lambda each: len(each.point)):
+        device = "" if is_served(mount.type) else place_of(mount.point).device
+        if device or is_served(mount.type):
+            watched = WatchedLibrary(mount.point, mount.point, mount.point, None)
+            found.setdefault(device or mount.source, watched)
+    return list(found.values())
+
+
 def commands_of(grid: Grid | None) -> Mapping[str, Sequence[str]]:
     """What runs the sampler on each node that is on, and keeps it running: this machine, or by ssh.
 

@@ -72,6 +72,8 @@ class LibraryRow:
     """What is at its limit, storage first, in words; empty where nothing is, as far as measured."""
     note: str = ""
     """What a figure does not have in it."""
+    wanted: bool = False
+    """Whether somebody waits for it."""
     waiting: float | None = None
     """The part of the time in which a task waited for I/O, on the node where that was most."""
     waiting_cores: float | None = None
@@ -144,6 +146,7 @@ def _row(
     uses = _uses(name, libraries, picture)
     storage = [each for each in uses if each.binds and each.sort in STORAGE]
     cpus = [each for each in uses if each.binds and each.sort not in STORAGE]
+    wanted = _is_waited_for(name, under_way, picture.nodes)
     away = [row.node for row in picture.nodes if row.absent]
     pressures = [row.io_pressure for row in picture.nodes if row.io_pressure is not None]
     return LibraryRow(
@@ -158,13 +161,14 @@ def _row(
             required,
             moved,
             busy,
-            wanted=bool(storage) or _is_waited_for(name, under_way, picture.nodes),
+            wanted=bool(storage) or wanted,
             fed=not storage and _is_fed(name, under_way, picture),
         ),
         binds=tuple(each.text for each in (*storage, *cpus)),
         note="; ".join(
             [*([told.note] if told.note else []), *([f"without {', '.join(away)}"] if away else [])]
         ),
+        wanted=wanted,
         waiting=max(pressures, default=None),
         waiting_cores=_of_machines(picture.nodes, [row.iowait for row in picture.nodes]),
         under_way=under_way[name],

@@ -14,6 +14,11 @@ from gridwright.monitor.readings import Reading, Snapshot
 
 Key = tuple[str, ...]
 """The metric, and the values of its labels."""
+_BESIDE = {
+    "gridwright_process_moved_bytes_total": "gridwright_others_read_bytes_total",
+    "gridwright_process_cpu_seconds_total": "gridwright_others_cpu_seconds_total",
+}
+"""Metrics that may have no series at all, and one that is read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ def rates(before: Iterable[Reading], after: Iterable[Reading]) -> dict[Key, floa
         last[each.metric] = max(each.at_s, last.get(each.metric, each.at_s))
     found = {}
     for new in after:
-        old = earlier.get(new.key) or _zero(new, last.get(new.metric))
+        old = earlier.get(new.key) or _zero(new, last.get(new.metric, last.get(_BESIDE.get(new.metric, ""))))
         rate = None if old is None else rate_between(old, new)
         if rate is not None:
             found[new.key] = rate

@@ -129,6 +129,26 @@ class Recording:
         samples = [_samples(each, earlier) for each in self._picture(number + 1).nodes]
         return frame_of(samples, self.libraries)
 
+    def samples(self, earlier: int, later: int) -> list[NodeSamples]:
+        """The nodes of line `later` from 0 on, each with its sample of line `earlier`.
+
+        Raises GridwrightError (INPUT) where a line is spoilt.
+        """
+        then = {each.node: each.snapshot for each in self._picture(earlier).nodes}
+        return [
+            NodeSamples(each.node, absent=each.absent or _NEW)
+            if each.snapshot is None
+            or (before := then.get(each.node)) is None
+            or before.at_s == each.snapshot.at_s
+            else NodeSamples(each.node, before, each.snapshot)
+            for each in self._picture(later).nodes
+        ]
+
+    def time_of(self, line: int) -> float | None:
+        """When a line from 0 on was recorded, by the clocks of its nodes; None where none answered."""
+        times = [each.snapshot.time for each in self._picture(line).nodes if each.snapshot is not None]
+        return max(times, default=None)
+
     def _picture(self, line: int) -> RecordedPicture:
         try:
             return decode(self._lines[line], RecordedPicture)

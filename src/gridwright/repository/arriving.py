@@ -11,14 +11,35 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from gridwright.repository.below import c_library, sync_file_system
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 
 FLUSHED_FILES, FLUSHED_BYTES = 96, 64 << 20
 """Files that are whole, or their bytes, from which on a flush is worth while."""
 MOST_HELD = 160
-"""Files under way and whole while others are flushed: each holds two descriptors, and 1024 are usual."""
+"""Files under way and whole while others are flushed: each holds up to two descriptors; 1024 are usual."""
 _HOLE = 64 << 10
 """Bytes of zeros that become a hole in a file that had holes."""
+
+
+class HeldDirectory:
+    """An open directory, closed when the last one of those that hold it lets go. One thread uses it."""
+
+    def __init__(self, path: bytes, descriptor: int) -> None:
+        """Hold a copy of the descriptor."""
+        self.path = path
+        self.descriptor = os.dup(descriptor)
+        self._held = 1
+
+    def hold(self) -> HeldDirectory:
+        """Hold it once more."""
+        self._held += 1
+        return self
+
+    def let_go(self) -> None:
+        """Hold it once less."""
+        self._held -= 1
+        if not self._held:
+            os.close(self.descriptor)
 
 
 @dataclass(slots=True)
@@ -27,13 +48,17 @@ class Fetching:
 
     row: KnownFile
     part: bytes
-    directory: int
-    """Its own copy of the open directory."""
+    held: HeldDirectory
     name: bytes
     descriptor: int
     is_new: bool
     """Nothing had its name when it was begun."""
     future: Future[str | None] | None = None
+
+    @property
+    def directory(self) -> int:
+        """Where it lies."""
+        return self.held.descriptor
 
     def drop(self) -> None:
         """Leave nothing of it."""
@@ -44,7 +69,7 @@ class Fetching:
     def close(self) -> None:
         """Close what it holds open."""
         os.close(self.descriptor)
-        os.close(self.directory)
+        self.held.let_go()
 
 
 @dataclass(slots=True)

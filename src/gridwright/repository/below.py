@@ -79,6 +79,15 @@ class PathsBelow:
         del self._opened[depth:], self._names[depth:]
 
 
+def is_there(directory: int, name: bytes) -> bool:
+    """Whether anything has a name in an open directory. Raises OSError."""
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def at(directory: int, name: bytes) -> bytes:
     """A path of a name in an open directory, for calls that take no `dir_fd`."""
     return f"/proc/self/fd/{directory}/".encode() + name
@@ -95,6 +104,12 @@ def sync_file_system(descriptor: int) -> None:
     if c_library().syncfs(descriptor) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def relative_directory(directory: Path, mount: Path) -> bytes:
+    """A directory relative to its mount, without `/` at either end. Raises ValueError for one elsewhere."""
+    relative = directory.resolve().relative_to(mount.resolve())
+    return b"" if relative == Path() else os.fsencode(relative)
 
 
 def is_part(name: bytes) -> bool:

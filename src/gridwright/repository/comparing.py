@@ -8,7 +8,7 @@ from enum import Enum
 
 from gridwright.repository.below import at
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import ACCESSED, FileAttributes, metadata_of
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.s3.transfers import PART_BYTES

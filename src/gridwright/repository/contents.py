@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.repository.arriving import Arrived, Fetching, Flushed, dig_holes, flushing
-from gridwright.repository.below import sync_file_system
+from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
+from gridwright.repository.below import is_there, sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, is_name_only
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.export import Progress
 from gridwright.repository.importing import FETCH
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import Maker, note_here, note_root, part_name, place, place_new
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
@@ -112,13 +112,17 @@ class _Contents:
         self._failures = 0
         self._times: dict[bytes, tuple[int, int]] = {}
         """Of directories, before anything in them was replaced."""
+        self._held: HeldDirectory | None = None
+        """That of the file before."""
 
     def run(self) -> None:
         """Fetch all, those with other names in the end."""
         with flushing(self._opened.below.root, self._arrived) as self._flushing:
             try:
                 self._run()
+                self._hold(None)
             except BaseException:
+                self._hold(None)
                 # What is under way is whole or nothing: its temporary files go.
                 self._opened.store.close()
                 while self._under_way:
@@ -158,10 +162,12 @@ class _Contents:
 
     def _begin_new(self, row: KnownFile) -> None:
         """Begin a file that is not here, not even as a name."""
-        if not is_chosen(row.path, self._options.paths) or self._opened.below.status(row.path) is not None:
+        if not is_chosen(row.path, self._options.paths):
             return
         try:
-            self._fetch(row, *self._opened.below.parent(row.path, make=True), is_new=True)
+            directory, name = self._opened.below.parent(row.path, make=True)
+            if not is_there(directory, name):
+                self._fetch(row, directory, name, is_new=True)
         except OSError as error:
             self._not_written(row, error)
 
@@ -191,10 +197,10 @@ class _Contents:
             self._not_written(row, error)
 
     def _fetch(self, row: KnownFile, directory: int, name: bytes, *, is_new: bool) -> None:
-        self._remember_times(row.path, directory)
+        held = self._directory_of(row.path, directory)
         part = part_name()
         descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)
-        fetching = Fetching(row, part, os.dup(directory), name, descriptor, is_new)
+        fetching = Fetching(row, part, held.hold(), name, descriptor, is_new)
         try:
             reference = row.reference(self._opened.settings.bucket_url)
             fetching.future = self._opened.store.fetch(reference, descriptor, self._progress)
@@ -215,6 +221,21 @@ class _Contents:
         finally:
             os.close(descriptor)
         return True
+
+    def _directory_of(self, path: bytes, directory: int) -> HeldDirectory:
+        """The open directory of a file, held until the file of another one comes."""
+        around = path.rpartition(b"/")[0]
+        held = self._held
+        if held is None or held.path != around:
+            self._remember_times(path, directory)
+            held = HeldDirectory(around, directory)
+            self._hold(held)
+        return held
+
+    def _hold(self, directory: HeldDirectory | None) -> None:
+        if self._held is not None:
+            self._held.let_go()
+        self._held = directory
 
     def _remember_times(self, path: bytes, directory: int) -> None:
         status = os.fstat(directory)
@@ -317,7 +338,8 @@ class _Contents:
         row = fetching.row
         if 0 <= row.blocks * 512 < row.size:
             dig_holes(fetching.descriptor, row.size)
-        self._make.dress(fetching.descriptor, replace(row, is_name_only=False))
+        whole = replace(row, is_name_only=False) if row.is_name_only else row
+        self._make.dress(fetching.descriptor, whole)
 
     def _place_all(self, flushed: Flushed) -> None:
         """Put what is on disk in the place of the names."""

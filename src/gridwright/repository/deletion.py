@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridwright.repository.keys import shown
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault

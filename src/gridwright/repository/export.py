@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from gridwright.errors import environment_error
+from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
+from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
-from gridwright.repository.content import FileContent, Torn, is_same_content
+from gridwright.repository.content import Torn, is_same_content
 from gridwright.repository.deletion import delete_object, delete_object_of
-from gridwright.repository.keys import RESERVED, KeyRefusal
+from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import learn
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
-from gridwright.repository.manifest import NAME, write_manifest
+from gridwright.repository.manifest import publish_manifest
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
@@ -64,19 +65,32 @@ class ExportOptions:
 
 
 def export(
-    opened: OpenRepository, options: ExportOptions, progress: Progress = lambda _bytes: None
+    opened: OpenRepository,
+    options: ExportOptions,
+    progress: Progress = lambda _bytes: None,
+    source_of: SourceOf = LustreSource,
 ) -> RepositoryReport:
-    """Export, and write the manifest. Raises GridwrightError where the store as a whole fails."""
+    """Export, and write the manifest. Raises GridwrightError where the store as a whole fails.
+
+    Changelogs are taken first, since they must not wait for the store.
+    """
     report = RepositoryReport(opened.settings.name, "export", options.dry_run)
     begun = time.time()
+    changes = None
+    if opened.settings.changelog is not None and not (options.dry_run or options.paths):
+        changes = RepositoryChanges(opened, source_of)
+        changes.take()
     learn(opened)
     if options.dry_run:
         _plan(opened, options, report)
         return report
     with Lease(opened.store, opened.keys.own(LEASE)) as lease:
-        find_changes(opened, options.paths, report, deletions=options.deletions)
+        if changes is None:
+            find_changes(opened, options.paths, report, deletions=options.deletions)
+        else:
+            changes.find(report, deletions=options.deletions)
         _Export(opened, options, report, lease, progress).run()
-        _write_manifest(opened, report, begun, is_whole=not options.paths and report.is_complete)
+        publish_manifest(opened, report, begun, is_whole=not options.paths and report.is_complete)
     report.seconds = time.time() - begun
     return report
 
@@ -91,28 +105,6 @@ def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryRepo
     report.requests = {"put": sum(each.count for each in report.done.values())}
     if sent:
         report.requests["put"] += sent.bytes // (8 << 20)
-
-
-def _write_manifest(
-    opened: OpenRepository, report: RepositoryReport, begun: float, *, is_whole: bool
-) -> None:
-    """Write it where anything changed, or where a whole export has been done: it says when that began."""
-    known = opened.known
-    if is_whole:
-        known.set_fact("exported", repr(begun))
-    if not report.done and not is_whole:
-        return
-    facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
-    file = Path(opened.settings.directory) / RESERVED / f"{NAME}.part"
-    try:
-        write_manifest(file, known.rows(), facts)
-        with file.open("rb") as content:
-            sent = opened.store.send(opened.keys.own(NAME), FileContent(content.fileno()), {}).result()
-        known.set_fact("manifest", sent.etag)
-    except OSError as error:
-        raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error
-    finally:
-        file.unlink(missing_ok=True)
 
 
 @dataclass(slots=True)
@@ -378,7 +370,7 @@ class _Export:
         sending = task.sending
         before = None if task.action is Action.SEND else source or task.row
         link_of = self._link_of(sending)
-        self._opened.known.put(row_of(self._opened, sending, stored, link_of, before))
+        self._opened.known.put(row_of(self._opened, sending, stored, link_of, before), settles=True)
         size = sending.content.size if task.action is Action.SEND else 0
         self._report.add(task.action, size)
         sending.close()

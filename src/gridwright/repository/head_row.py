@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import attributes_of, is_target
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectHead

@@ -12,7 +12,6 @@ import queue
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,12 +22,13 @@ from gridwright.repository.comparing import FileSide, file_side, has_same_conten
 from gridwright.repository.head_row import row_of_head
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import fetched_manifest
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
+from gridwright.repository.listed import Asked, Listed
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.manifest import read_facts, read_manifest
 from gridwright.repository.object_format import PERMISSIONS
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
-from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
+from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
@@ -98,31 +98,21 @@ def _list(opened: OpenRepository) -> None:
         )
 
 
-@dataclass(slots=True)
-class _Asked:
-    """An object whose attributes were asked for."""
-
-    path: bytes
-    entry: ObjectEntry
-    future: Future[ObjectHead]
-    known: KnownFile | None = None
-    """The row of the same content, where only attributes may be others."""
-    side: FileSide = FileSide.ABSENT
-
-
 class _Import:
     def __init__(self, opened: OpenRepository, options: ImportOptions, report: RepositoryReport) -> None:
         self._opened = opened
         self._options = options
         self._report = report
         self._make = Maker(opened, report)
-        self._arrived: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[Asked] = queue.SimpleQueue()
         self._under_way = 0
-        self._to_fetch: list[KnownFile] = []
+        self._to_fetch: list[tuple[bytes, str, int, None]] = []
+        self._to_tell: list[KnownFile] = []
+        """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
-        for path, is_directory, entry in self._objects():
-            self._consider(path, is_directory, entry)
+        for listed in self._objects():
+            self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for(0)
         self._keep_to_fetch()
@@ -132,10 +122,10 @@ class _Import:
         if not self._options.dry_run:
             self._dress_directories()
 
-    def _objects(self) -> Iterator[tuple[bytes, bool, ObjectEntry]]:
+    def _objects(self) -> Iterator[Listed]:
         """Objects that are files, in the order of keys; keys that are none are named."""
         keys = self._opened.keys
-        for values in self._opened.known.all_listed():
+        for values, told in self._opened.known.listed_and_told():
             entry = ObjectEntry(*values)
             if keys.is_own(entry.key):
                 continue
@@ -145,26 +135,27 @@ class _Import:
                 self._report.problems.append((refusal.what, f"the key {refusal.reason}"))
                 continue
             if is_chosen(path, self._options.paths):
-                yield path, is_directory, entry
+                yield Listed(path, is_directory, entry, told)
 
-    def _consider(self, path: bytes, is_directory: bool, entry: ObjectEntry) -> None:
+    def _consider(self, listed: Listed) -> None:
         """Decide about one object: what became of it and of its file since both were equal."""
+        path, entry = listed.path, listed.entry
         row = self._opened.known.get(path)
         row = row if row is not None and row.inode else None
         try:
             status = self._opened.below.status(path)
             side = file_side(self._opened, path, status, row)
-            if is_directory:
-                self._consider_directory(path, entry, row, status)
+            if listed.is_directory:
+                self._consider_directory(listed, row, status)
             elif side is FileSide.ABSENT:
-                self._obtain(path, entry, row)
+                self._obtain(listed, row)
             elif row is not None and row.etag == entry.etag:
                 if not row.is_of(entry.etag, entry.last_modified_ns):
-                    self._ask(_Asked(path, entry, self._opened.store.head(entry.key), row, side))
+                    self._ask(Asked(listed, self._opened.store.head(entry.key), row, side))
             elif side is FileSide.SAME or self._options.prefer == "objects":
-                self._obtain(path, entry, None)
+                self._obtain(listed, None)
             elif has_same_content(self._opened, path, entry):
-                self._obtain(path, entry, None, is_here=True)
+                self._obtain(listed, None, is_here=True)
             elif self._options.prefer != "files":
                 self._report.problem(path, _BOTH_CHANGED)
         except OSError as error:
@@ -173,34 +164,35 @@ class _Import:
             self._report.problem(path, error.problems[0].what)
 
     def _consider_directory(
-        self, path: bytes, entry: ObjectEntry, row: KnownFile | None, status: os.stat_result | None
+        self, listed: Listed, row: KnownFile | None, status: os.stat_result | None
     ) -> None:
+        entry = listed.entry
         if status is not None and not stat.S_ISDIR(status.st_mode):
             self._report.problem(
-                path, "its object is a directory, and here it is none; neither was overwritten"
+                listed.path, "its object is a directory, and here it is none; neither was overwritten"
             )
             return
         if status is None or row is None or not row.is_of(entry.etag, entry.last_modified_ns):
-            self._obtain(path, entry, row if status is None else None)
+            self._obtain(listed, row if status is None else None)
 
-    def _obtain(
-        self, path: bytes, entry: ObjectEntry, row: KnownFile | None, *, is_here: bool = False
-    ) -> None:
+    def _obtain(self, listed: Listed, row: KnownFile | None, *, is_here: bool = False) -> None:
         """Find out what the listing does not say, and make it."""
+        entry = listed.entry
         if self._options.dry_run:
             self._report.add("made", entry.size)
             return
-        told = self._opened.known.told(entry.key) or row
+        told = listed.told or row
         if told is not None and told.size == entry.size and told.is_of(entry.etag, entry.last_modified_ns):
-            self._made(replace(told, path=path), is_here=is_here)
+            is_told = told is listed.told and told.path == listed.path
+            self._made(told if is_told else replace(told, path=listed.path), is_here=is_here, is_told=is_told)
             return
-        asked = _Asked(path, entry, self._opened.store.head(entry.key))
+        asked = Asked(listed, self._opened.store.head(entry.key))
         if is_here:
             self._answered(asked, is_here=True)
         else:
             self._ask(asked)
 
-    def _ask(self, asked: _Asked) -> None:
+    def _ask(self, asked: Asked) -> None:
         self._under_way += 1
         asked.future.add_done_callback(lambda _: self._arrived.put(asked))
 
@@ -210,19 +202,19 @@ class _Import:
             self._under_way -= 1
             self._answered(asked)
 
-    def _answered(self, asked: _Asked, *, is_here: bool = False) -> None:
+    def _answered(self, asked: Asked, *, is_here: bool = False) -> None:
         try:
             head = asked.future.result()
-            row = row_of_head(self._opened, self._report, asked.path, head)
+            row = row_of_head(self._opened, self._report, asked.listed.path, head)
         except StoreError as error:
             if error.fault is StoreFault.UNREACHABLE:
                 raise
-            self._report.problem(asked.path, error.problems[0].what)
+            self._report.problem(asked.listed.path, error.problems[0].what)
             return
         if row is None:
             return
         if asked.known is None:
-            told = self._opened.known.told(asked.entry.key)
+            told = asked.listed.told
             if told is not None and (told.etag, told.size) == (row.etag, row.size):
                 # The format has no place for these.
                 row.xattrs, row.link_of, row.blocks = told.xattrs, told.link_of, told.blocks
@@ -232,11 +224,11 @@ class _Import:
         else:
             self._opened.known.put(replace(asked.known, stored_ns=row.stored_ns))
 
-    def _take_attributes(self, asked: _Asked, told: KnownFile) -> None:
+    def _take_attributes(self, asked: Asked, told: KnownFile) -> None:
         """Give a file the attributes that its object, with the same content, was given meanwhile."""
         known = asked.known or told
         if stat.S_IFMT(known.mode) != stat.S_IFMT(told.mode):
-            self._obtain(asked.path, asked.entry, None)
+            self._obtain(asked.listed, None)
             return
         row = replace(
             known, mode=told.mode, uid=told.uid, gid=told.gid, atime_ns=told.atime_ns, mtime_ns=told.mtime_ns,
@@ -246,11 +238,11 @@ class _Import:
         if is_same or (asked.side is FileSide.CHANGED and self._options.prefer == "files"):
             self._opened.known.put(row if is_same else known)
         elif asked.side is FileSide.CHANGED and self._options.prefer != "objects":
-            self._report.problem(asked.path, _BOTH_CHANGED)
+            self._report.problem(asked.listed.path, _BOTH_CHANGED)
         elif self._options.dry_run:
             self._report.add(GIVEN)
         elif asked.side is FileSide.CHANGED:
-            self._obtain(asked.path, asked.entry, None)
+            self._obtain(asked.listed, None)
         else:
             self._give(row)
 
@@ -266,8 +258,8 @@ class _Import:
         except OSError as error:
             self._refused(row.path, error)
 
-    def _made(self, row: KnownFile, *, is_here: bool) -> None:
-        """Make what a row says, and write the row."""
+    def _made(self, row: KnownFile, *, is_here: bool, is_told: bool = False) -> None:
+        """Make what a row says, and write the row. `is_told`: the manifest says the same."""
         try:
             if row.attributes.is_directory:
                 self._make.directory(row.path) if row.path else None
@@ -291,7 +283,9 @@ class _Import:
             elif self._comes_whole(row):
                 # Directories have all their names before they get their times.
                 self._opened.below.parent(row.path, make=True)
-                self._to_fetch.append(row)
+                self._to_fetch.append((row.path, FETCH, row.size, None))
+                if not is_told:
+                    self._to_tell.append(row)
                 if len(self._to_fetch) >= _BATCH:
                     self._keep_to_fetch()
             else:
@@ -310,9 +304,9 @@ class _Import:
         )
 
     def _keep_to_fetch(self) -> None:
-        self._opened.known.tell(self._to_fetch)
-        self._opened.known.add_work((row.path, FETCH, row.size, None) for row in self._to_fetch)
-        self._to_fetch = []
+        self._opened.known.tell(self._to_tell)
+        self._opened.known.add_work(self._to_fetch)
+        self._to_fetch, self._to_tell = [], []
 
     def _make_hard_links(self) -> None:
         for path, action, _, _ in self._opened.known.work():

@@ -11,17 +11,15 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridwright.errors import environment_error
+from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.keys import RESERVED
-from gridwright.repository.object_format import FileAttributes
-from gridwright.repository.references import ContentPlace, FileState, ObjectReference
-
-if TYPE_CHECKING:
-    from gridwright.repository.walking import FileStatus
+from gridwright.repository.known_file import COLUMNS, KnownFile
 
 FORMAT = 2
 """1 had no `stored_ns`."""
@@ -32,71 +30,7 @@ _PENDING_S = 2.0
 _BUSY_S = 30.0
 
 
-@dataclass(slots=True)
-class KnownFile:
-    """A file, a directory or a symbolic link, and its object, as both were when they were equal.
-
-    What is only true on one file system (ctime, inode) is 0 where the row came from the bucket's manifest.
-    """
-
-    path: bytes
-    mode: int
-    """st_mode, with the type."""
-    uid: int
-    gid: int
-    size: int
-    blocks: int
-    """512-byte blocks: fewer than the size needs where the file has holes."""
-    atime_ns: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    links: int
-    key: str | None
-    """None for the repository's own directory where the bucket has no prefix."""
-    etag: str
-    version_id: str | None
-    crc64: str | None
-    target: bytes | None
-    """Of a symbolic link."""
-    xattrs: bytes | None
-    """Extended attributes and ACLs, as `extended.encode` writes them; None for none."""
-    link_of: bytes | None
-    """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
-    is_name_only: bool
-    stored_ns: int = 0
-    """Since 1970, by the store's clock: an object that was written later is another one, or has other
-    attributes; 0 where that is not known."""
-
-    @property
-    def attributes(self) -> FileAttributes:
-        """What travels with the object."""
-        return FileAttributes(self.mode, self.uid, self.gid, self.atime_ns, self.mtime_ns)
-
-    def reference(self, bucket_url: str) -> ObjectReference:
-        """Its object."""
-        return ObjectReference(bucket_url, self.key or "", self.etag, self.version_id, self.size)
-
-    def is_of(self, etag: str, modified_ns: int) -> bool:
-        """Whether an object of a listing is the known one: a copy onto itself has new attributes at most."""
-        return self.etag == etag and not 0 < self.stored_ns < modified_ns
-
-    def state(self, bucket_url: str) -> FileState:
-        """What the file's own attribute is to say."""
-        place = ContentPlace.NAME_ONLY if self.is_name_only else ContentPlace.EXPORTED
-        return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
-
-
-HIDDEN = 0
-"""The permissions of a name that nobody could load when it is read: users get an error there, never zeros."""
-
-
-def is_hidden(row: KnownFile, status: FileStatus) -> bool:
-    """Whether a file has no permissions because it is such a name; the row has those that it will get."""
-    return bool(row.is_name_only) and stat.S_IMODE(status.st_mode) == HIDDEN
-
-
-COLUMNS = tuple(field.name for field in fields(KnownFile))
+_values = attrgetter(*COLUMNS)
 _TYPES = {
     "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
@@ -117,7 +51,7 @@ class Known:
         self.file = place / FILE
         try:
             place.mkdir(mode=0o700, exist_ok=True)
-            self._database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
             self._prepare()
         except (OSError, sqlite3.Error) as error:
             raise environment_error(
@@ -126,6 +60,9 @@ class Known:
                 remedy="remove that file: the next command makes it anew from manifest and files",
             ) from error
         self._pending: dict[bytes, KnownFile] = {}
+        self._settled: list[tuple[bytes]] = []
+        self.gone = GONE
+        """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
         self._written = time.monotonic()
         self._writes = 0
         """How often rows were written or taken away: what was read before may be old."""
@@ -135,23 +72,25 @@ class Known:
 
     def _prepare(self) -> None:
         columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        (version,) = self.database.execute("PRAGMA user_version").fetchone()
         if version not in (0, 1, FORMAT):
             raise sqlite3.DatabaseError(f"it has format {version}, and this release reads {FORMAT}")
         if version == 1:
-            self._database.execute("ALTER TABLE files ADD COLUMN stored_ns INTEGER DEFAULT 0")
-        self._database.execute(f"PRAGMA user_version = {FORMAT}")
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")
-        self._database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
-        self._database.execute("CREATE INDEX IF NOT EXISTS keys ON files (key)")
-        self._database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
-        self._database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
-        self._database.execute("CREATE INDEX told_keys ON told (key)")
-        self._database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
+            self.database.execute("ALTER TABLE files ADD COLUMN stored_ns INTEGER DEFAULT 0")
+        self.database.execute(f"PRAGMA user_version = {FORMAT}")
+        self.database.execute("PRAGMA synchronous = FULL")
+        self.database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")
+        self.database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
+        self.database.execute("CREATE INDEX IF NOT EXISTS keys ON files (key)")
+        self.database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
+        for each in CHANGE_TABLES:
+            self.database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
+        self.database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
+        self.database.execute("CREATE INDEX told_keys ON told (key)")
+        self.database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
         # What is to be done, and what the bucket's listing says; this run's alone.
-        self._database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
-        self._database.execute(
+        self.database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
+        self.database.execute(
             "CREATE TEMP TABLE listed (key TEXT PRIMARY KEY, size INTEGER, etag TEXT, "
             "modified_ns INTEGER, storage_class TEXT) WITHOUT ROWID"
         )
@@ -159,27 +98,27 @@ class Known:
     def close(self) -> None:
         """Write what is pending, and close."""
         self.flush()
-        self._database.close()
+        self.database.close()
 
     def fact(self, name: str) -> str | None:
         """A fact of the repository, such as when the last export began."""
-        row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        row = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return row[0] if row else None
 
     def set_fact(self, name: str, value: str) -> None:
         """Note a fact."""
         self.flush()
-        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+        self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def is_empty(self) -> bool:
         """Whether nothing is known."""
-        return self._database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
+        return self.database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
 
     def count(self, where: str = "1") -> tuple[int, int]:
         """Rows and bytes that fit a condition of our own."""
         self.flush()
         query = f"SELECT count(*), coalesce(sum(size), 0) FROM files WHERE {where}"  # noqa: S608
-        count, size = self._database.execute(query).fetchone()
+        count, size = self.database.execute(query).fetchone()
         return int(count), int(size)
 
     def get(self, path: bytes) -> KnownFile | None:
@@ -188,29 +127,29 @@ class Known:
             return pending
         if self._was_empty and not self._writes:
             return None
-        return _row(self._database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
+        return _row(self.database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
 
     def stamps(self, paths: Sequence[bytes]) -> dict[bytes, tuple[int, int, int]]:
         """Type, ctime and inode of the rows of some thousand paths, in one question."""
         self.flush()
         query = f"SELECT path, mode, ctime_ns, inode FROM files WHERE path IN ({', '.join('?' * len(paths))})"  # noqa: S608
-        found = self._database.execute(query, paths)
+        found = self.database.execute(query, paths)
         return {path: (stat.S_IFMT(mode), ctime_ns, inode) for path, mode, ctime_ns, inode in found}
 
     def by_key(self, key: str) -> KnownFile | None:
         """The row of an object."""
         self.flush()
-        return _row(self._database.execute(f"{_SELECT} WHERE key = ?", (key,)).fetchone())
+        return _row(self.database.execute(f"{_SELECT} WHERE key = ?", (key,)).fetchone())
 
     def by_inode(self, inode: int) -> list[KnownFile]:
         """Rows of files that had an inode; those that are not written yet are left out."""
-        found = self._database.execute(f"{_SELECT} WHERE inode = ?", (inode,)).fetchall()
+        found = self.database.execute(f"{_SELECT} WHERE inode = ?", (inode,)).fetchall()
         return [row for each in found if (row := _row(each)) is not None]
 
     def rows(self, where: str = "1", *values: object, order: str = "path") -> Iterator[KnownFile]:
         """All rows that fit a condition of our own, a few in memory at a time; rows may change meanwhile."""
         self.flush()
-        found = self._database.execute(f"{_SELECT} WHERE {where} ORDER BY {order}", values)
+        found = self.database.execute(f"{_SELECT} WHERE {where} ORDER BY {order}", values)
         while some := found.fetchmany(_BATCH):
             writes = self._writes
             for each in some:
@@ -226,44 +165,50 @@ class Known:
     def has_files(self) -> bool:
         """Whether any row is of a file that was here."""
         self.flush()
-        return self._database.execute("SELECT 1 FROM files WHERE inode > 0 LIMIT 1").fetchone() is not None
+        return self.database.execute("SELECT 1 FROM files WHERE inode > 0 LIMIT 1").fetchone() is not None
 
-    def put(self, row: KnownFile) -> None:
-        """Write a row, together with others; `flush` or any question has it on disk."""
+    def put(self, row: KnownFile, *, settles: bool = False) -> None:
+        """Write a row, together with others; `flush` or any question has it on disk.
+
+        With `settles`, file and object are equal, and no change of a changelog is left to be looked at.
+        """
         self._pending[row.path] = row
+        if settles:
+            self._settled.append((row.path,))
         if len(self._pending) >= _PENDING or time.monotonic() - self._written > _PENDING_S:
             self.flush()
 
     def mark(self, paths: Iterable[bytes]) -> None:
         """Note that the scan of this run has found these."""
-        with self._transaction():
-            self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", ((path,) for path in paths))
+        with self.transaction():
+            self.database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", ((path,) for path in paths))
 
     def was_seen(self, path: bytes) -> bool:
-        """Whether the scan of this run has found a path."""
-        query = "SELECT 1 FROM seen WHERE path = ?"
-        return self._database.execute(query, (path,)).fetchone() is not None
+        """Whether this run has found a path, or has no reason to doubt that it is there."""
+        table = "gone" if self.gone is GONE_BY_CHANGES else "seen"
+        there = self.database.execute(f"SELECT 1 FROM {table} WHERE path = ?", (path,)).fetchone()  # noqa: S608
+        return (there is None) is (table == "gone")
 
     def forget(self, path: bytes) -> None:
         """Take a row away."""
         self.flush()
         self._writes += 1
-        self._database.execute("DELETE FROM files WHERE path = ?", (path,))
+        self.database.execute("DELETE FROM files WHERE path = ?", (path,))
 
     def tell(self, rows: Iterable[KnownFile]) -> None:
         """Keep what the bucket's manifest says, for this run."""
-        with self._transaction():
-            self._database.executemany(_INSERT.replace("INTO files", "INTO told"), map(_values, rows))
+        with self.transaction():
+            self.database.executemany(_INSERT.replace("INTO files", "INTO told"), map(_values, rows))
 
     def told(self, key: str) -> KnownFile | None:
         """What the manifest says of an object."""
         query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE key = ?"
-        return _row(self._database.execute(query, (key,)).fetchone())
+        return _row(self.database.execute(query, (key,)).fetchone())
 
     def told_path(self, path: bytes) -> KnownFile | None:
         """What was told of a path."""
         query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE path = ?"
-        return _row(self._database.execute(query, (path,)).fetchone())
+        return _row(self.database.execute(query, (path,)).fetchone())
 
     def told_work(self, action: str) -> Iterator[KnownFile]:
         """What was told of the paths of work of one kind, some in memory at a time."""
@@ -273,7 +218,7 @@ class Known:
             "WHERE work.rowid > ? AND action = ? ORDER BY work.rowid LIMIT ?"
         )
         last = 0
-        while some := self._database.execute(query, (last, action, _BATCH)).fetchall():
+        while some := self.database.execute(query, (last, action, _BATCH)).fetchall():
             for _, *values in some:
                 if (row := _row(tuple(values))) is not None:
                     yield row
@@ -281,7 +226,7 @@ class Known:
 
     def work_backwards(self, action: str) -> Iterator[bytes]:
         """Paths of work of one kind, what lies in a directory before it."""
-        found = self._database.execute("SELECT path FROM work WHERE action = ? ORDER BY path DESC", (action,))
+        found = self.database.execute("SELECT path FROM work WHERE action = ? ORDER BY path DESC", (action,))
         while some := found.fetchmany(_BATCH):
             for (path,) in some:
                 yield path
@@ -290,21 +235,23 @@ class Known:
         """Write what is pending in one transaction."""
         if self._pending:
             pending, self._pending = self._pending, {}
+            settled, self._settled = self._settled, []
             self._written = time.monotonic()
             self._writes += 1
             self.before_writing()
-            with self._transaction():
-                self._database.executemany(_INSERT, map(_values, pending.values()))
+            with self.transaction():
+                self.database.executemany(_INSERT, map(_values, pending.values()))
+                self.database.executemany("DELETE FROM pending WHERE path = ? AND is_tree = 0", settled)
 
     def add_work(self, items: Iterable[tuple[bytes, str, int, bytes | None]]) -> None:
         """Keep what is to be done, for this run: path, action, bytes, and where it comes from."""
-        with self._transaction():
-            self._database.executemany("INSERT INTO work VALUES (?, ?, ?, ?)", items)
+        with self.transaction():
+            self.database.executemany("INSERT INTO work VALUES (?, ?, ?, ?)", items)
 
     def work(self) -> Iterator[tuple[bytes, str, int, bytes | None]]:
         """What is to be done, in the order in which it was found, some in memory at a time."""
         last = 0
-        while some := self._database.execute(
+        while some := self.database.execute(
             "SELECT rowid, path, action, size, source FROM work WHERE rowid > ? ORDER BY rowid LIMIT ?",
             (last, _BATCH),
         ).fetchall():
@@ -320,7 +267,7 @@ class Known:
             "ON files.path = work.path WHERE work.rowid > ? ORDER BY work.rowid LIMIT ?"
         )
         last = 0
-        while some := self._database.execute(query, (last, _BATCH)).fetchall():
+        while some := self.database.execute(query, (last, _BATCH)).fetchall():
             writes = self._writes
             for _, path, action, *values in some:
                 found = tuple(values) if values[0] is not None else None
@@ -329,17 +276,17 @@ class Known:
 
     def count_work(self) -> dict[str, tuple[int, int]]:
         """How much is to be done, and its bytes, by action."""
-        found = self._database.execute("SELECT action, count(*), sum(size) FROM work GROUP BY action")
+        found = self.database.execute("SELECT action, count(*), sum(size) FROM work GROUP BY action")
         return {action: (count, size) for action, count, size in found}
 
     def list_objects(self, entries: Iterable[tuple[str, int, str, int, str]]) -> None:
         """Keep a listing of the bucket for this run: key, size, ETag, time, storage class."""
-        with self._transaction():
-            self._database.executemany("INSERT OR REPLACE INTO listed VALUES (?, ?, ?, ?, ?)", entries)
+        with self.transaction():
+            self.database.executemany("INSERT OR REPLACE INTO listed VALUES (?, ?, ?, ?, ?)", entries)
 
     def listed(self, key: str) -> tuple[int, str, int, str] | None:
         """Size, ETag, time and storage class of an object, if the listing has it."""
-        row = self._database.execute(
+        row = self.database.execute(
             "SELECT size, etag, modified_ns, storage_class FROM listed WHERE key = ?", (key,)
         ).fetchone()
         return None if row is None else (row[0], row[1], row[2], row[3])
@@ -347,7 +294,7 @@ class Known:
     def all_listed(self) -> Iterator[tuple[str, int, str, int, str]]:
         """The listing, in the order of keys, some in memory at a time."""
         last = ""
-        while some := self._database.execute(
+        while some := self.database.execute(
             "SELECT key, size, etag, modified_ns, storage_class FROM listed WHERE key > ? "
             "ORDER BY key LIMIT ?",
             (last, _BATCH),
@@ -355,28 +302,38 @@ class Known:
             yield from some
             last = some[-1][0]
 
+    def listed_and_told(self) -> Iterator[tuple[tuple[str, int, str, int, str], KnownFile | None]]:
+        """The listing in the order of keys, and what was told of each; some in memory at a time."""
+        columns = ", ".join(f"told.{name}" for name in COLUMNS)
+        query = (
+            "SELECT listed.key, listed.size, listed.etag, modified_ns, storage_class, "  # noqa: S608
+            f"{columns} FROM listed LEFT JOIN told ON told.key = listed.key "
+            "WHERE listed.key > ? ORDER BY listed.key LIMIT ?"
+        )
+        last = ""
+        while some := self.database.execute(query, (last, _BATCH)).fetchall():
+            for key, size, etag, modified_ns, storage_class, *told in some:
+                # Of rows of a manifest that name the same key the first one counts.
+                if key != last:
+                    last = key
+                    row = _row(None if told[0] is None else tuple(told))
+                    yield (key, size, etag, modified_ns, storage_class), row
+
     def count_listed(self) -> tuple[int, int]:
         """Objects and bytes of the listing."""
-        count, size = self._database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
+        count, size = self.database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
         return int(count), int(size)
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._database)
-
-
-class _Transaction:
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        self._database.execute("BEGIN")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._database.execute("COMMIT" if kind is None else "ROLLBACK")
-
-
-def _values(row: KnownFile) -> tuple[object, ...]:
-    return tuple(getattr(row, name) for name in COLUMNS)
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, of what is written within a `with`."""
+        self.database.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.database.execute("ROLLBACK")
+            raise
+        self.database.execute("COMMIT")
 
 
 def _row(found: tuple[Any, ...] | None) -> KnownFile | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import os
 import secrets
 import stat
@@ -15,7 +16,7 @@ from contextlib import suppress
 from gridwright.repository.below import PART, at, c_library
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
-from gridwright.repository.known import HIDDEN, KnownFile, is_hidden
+from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
@@ -195,9 +196,13 @@ class Maker:
             self._report.notes.append(note)
 
 
+_OWN = PART + secrets.token_hex(8).encode()
+_NUMBERS = itertools.count()
+
+
 def part_name() -> bytes:
-    """A name for a file that is not whole yet."""
-    return PART + secrets.token_hex(8).encode()
+    """A name for a file that is not whole yet, which nothing else has."""
+    return b"%s-%x" % (_OWN, next(_NUMBERS))
 
 
 def place(directory: int, part: bytes, name: bytes) -> None:

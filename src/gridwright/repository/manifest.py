@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gridwright.repository.known import COLUMNS, KnownFile
+from gridwright.errors import environment_error
+from gridwright.repository.content import FileContent
+from gridwright.repository.keys import RESERVED
+from gridwright.repository.known_file import COLUMNS, KnownFile
+
+if TYPE_CHECKING:
+    from gridwright.repository.settings import OpenRepository, RepositoryReport
 
 FORMAT = 2
 """1 had no `stored_ns`."""
@@ -105,3 +112,28 @@ class _Reading:
             error, ManifestError
         ):
             raise ManifestError(f"it is damaged ({str(error).partition(chr(10))[0]})") from error
+
+
+def publish_manifest(
+    opened: OpenRepository, report: RepositoryReport, begun: float, *, is_whole: bool
+) -> None:
+    """Send one where anything changed, or where a whole export has been done: it says when that began.
+
+    Raises GridwrightError.
+    """
+    known = opened.known
+    if is_whole:
+        known.set_fact("exported", repr(begun))
+    if not report.done and not is_whole:
+        return
+    facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
+    file = Path(opened.settings.directory) / RESERVED / f"{NAME}.part"
+    try:
+        write_manifest(file, known.rows(), facts)
+        with file.open("rb") as content:
+            sent = opened.store.send(opened.keys.own(NAME), FileContent(content.fileno()), {}).result()
+        known.set_fact("manifest", sent.etag)
+    except OSError as error:
+        raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error
+    finally:
+        file.unlink(missing_ok=True)

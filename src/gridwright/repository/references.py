@@ -24,6 +24,7 @@ FORMAT = 1
 """Format of the value; a reader refuses a newer one."""
 NAME = "gridwright.repository"
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
 _ABSENT = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
@@ -105,7 +106,7 @@ def encode(state: FileState) -> bytes:
         "crc64": state.crc64,
         "object": {name: getattr(state.reference, name) for name in _REFERENCE},
     }
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode()
+    return _COMPACT.encode(document).encode()
 
 
 def decode(value: bytes) -> FileState:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import environment_error
 from gridwright.repository.content import crc64_of
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import Maker
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault

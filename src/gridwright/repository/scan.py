@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from gridwright.repository.below import kind_of
 from gridwright.repository.keys import shown
-from gridwright.repository.known import GONE, KnownFile, is_hidden
+from gridwright.repository.known_file import KnownFile, is_hidden
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
 if TYPE_CHECKING:
-    from gridwright.repository.walking import FileStatus, WalkedFile
+    from gridwright.repository.walking import FileStatus
 
 
 class Action(StrEnum):
@@ -42,32 +42,53 @@ def find_changes(
 
     What cannot be read, what has no object, and other file systems are problems and notes of the report.
     """
-    known = opened.known
+    unread = scan(opened, chosen, report)
+    find_gone(opened, chosen, unread, deletions=deletions, report=report)
+    return opened.known.count_work()
+
+
+def scan(opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport) -> set[bytes]:
+    """Look at all names, or at those that were chosen with all below them; the directories left unread."""
     if not chosen:
-        known.mark([b""])
-        _keep_work(opened, [(b"", os.fstat(opened.below.root))])
+        look_at_root(opened)
     unread = set[bytes]()
     try:
         for walked, troubles in walk_below(opened.below.root, chosen):
-            for trouble in troubles:
-                report.problem(trouble.path, trouble.why)
-                unread.add(trouble.path)
-            found = [(each.path, each) for each in walked if _has_object(each, report)]
-            known.mark(path for path, _ in found)
-            stamps = known.stamps([path for path, _ in found])
-            touched = [(path, each) for path, each in found if stamps.get(path) != _stamp(each)]
-            _keep_work(opened, touched)
+            unread |= note_troubles(troubles, report)
+            keep_changed(opened, [(each.path, each) for each in walked], report)
     except OSError as error:
         unread.add(b"")
         report.problem(b"", UnreadDirectory(b"", error.errno).why)
-    _find_gone(opened, chosen, unread, deletions=deletions, report=report)
-    return known.count_work()
+    return unread
 
 
-def _has_object(walked: WalkedFile, report: RepositoryReport) -> bool:
-    if is_kept(walked.st_mode):
+def look_at_root(opened: OpenRepository) -> None:
+    """Look at the repository's own directory."""
+    opened.known.mark([b""])
+    _keep_work(opened, [(b"", os.fstat(opened.below.root))])
+
+
+def note_troubles(troubles: Sequence[UnreadDirectory], report: RepositoryReport) -> set[bytes]:
+    """Name directories that were not looked into; their paths."""
+    for trouble in troubles:
+        report.problem(trouble.path, trouble.why)
+    return {trouble.path for trouble in troubles}
+
+
+def keep_changed(
+    opened: OpenRepository, looked_at: Sequence[tuple[bytes, FileStatus]], report: RepositoryReport
+) -> None:
+    """Mark what was looked at as found, and keep as work what was touched since it was known."""
+    found = [(path, status) for path, status in looked_at if _has_object(path, status, report)]
+    opened.known.mark(path for path, _ in found)
+    stamps = opened.known.stamps([path for path, _ in found])
+    _keep_work(opened, [(path, each) for path, each in found if stamps.get(path) != _stamp(each)])
+
+
+def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
+    if is_kept(status.st_mode):
         return True
-    report.notes.append(f"{shown(walked.path)} is {kind_of(walked.st_mode)}: it has no object")
+    report.notes.append(f"{shown(path)} is {kind_of(status.st_mode)}: it has no object")
     return False
 
 
@@ -104,7 +125,7 @@ def action_for(status: FileStatus, row: KnownFile | None) -> Action | None:
     return Action.COMPARE if same else Action.ATTRIBUTES
 
 
-def _find_gone(
+def find_gone(
     opened: OpenRepository,
     chosen: Sequence[bytes],
     unread: Collection[bytes],
@@ -112,14 +133,14 @@ def _find_gone(
     deletions: bool,
     report: RepositoryReport,
 ) -> None:
-    """Rows that the scan has not found: their objects go when that is wanted, and are left else.
+    """Rows whose files were not found: their objects go when that is wanted, and are left else.
 
     A row that came from the bucket, of a file that never was here, is none of these; nor is one below a
     directory that was not read.
     """
     left = 0
     batch: list[tuple[bytes, str, int, bytes | None]] = []
-    for row in opened.known.rows(GONE, order="path DESC"):
+    for row in opened.known.rows(opened.known.gone, order="path DESC"):
         if not is_chosen(row.path, chosen) or _is_within(row.path, unread):
             continue
         if deletions:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gridwright.repository.below import at
 from gridwright.repository.content import FileContent, is_same_moment, open_for_reading
 from gridwright.repository.extended import read_xattrs
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.settings import OpenRepository

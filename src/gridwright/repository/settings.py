@@ -33,6 +33,8 @@ class RepositorySettings:
     """Where the store is; None is AWS's own, or what the environment says."""
     archive_id: int | None = None
     """HSM archive of an own Lustre, whose copytool brings contents; None where that is not the way."""
+    changelog: Path | None = None
+    """Which users are registered with Lustre's changelogs, a file of `gridwright setup`; None for scans."""
     rpo_s: float | None = None
     """How old a change may become that no object has, in seconds; None asks for nothing."""
 

@@ -18,6 +18,7 @@ from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
+from gridwright.setup.history_service import history_files, history_variables
 from gridwright.setup.layout_spec import layout_rows
 from gridwright.setup.repository_services import service_files, service_variables
 from gridwright.setup.repository_timers import role_files, timers
@@ -25,6 +26,7 @@ from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
 from gridwright.setup.users_spec import users_configuration
+from gridwright.setup.watch_service import watch_files, watch_variables
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
@@ -131,7 +133,12 @@ def playbook_files(
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
         "roles/users/files/users.pyz": users_program(),
-        **({**role_files(spec), **service_files(spec)} if set(groups) - {SERVERS} else {}),
+        **(
+            {**role_files(spec), **service_files(spec), **watch_files(spec)}
+            if set(groups) - {SERVERS}
+            else {}
+        ),
+        **history_files(spec),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
@@ -203,7 +210,8 @@ def variables(
         "gridwright_health": health_configuration(spec, provided.sources),
         **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
-        **(service_variables(spec) if set(groups) - {SERVERS} else {}),
+        **({**service_variables(spec), **watch_variables(spec)} if set(groups) - {SERVERS} else {}),
+        **history_variables(spec),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }

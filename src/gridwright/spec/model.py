@@ -377,11 +377,9 @@ class GridSpec(SpecModel):
             return handler(data)
         unplaced = libraries_without_filesystem(data)
         data = fill_defaults(data)
-
-        fields = cls.model_fields
         made = validated_with(
             cls,
-            lambda whole: with_sections(handler, whole, fields, info.context),
+            lambda whole: with_sections(handler, whole, cls.model_fields, info.context),
             data,
             cross_problems(data),
         )

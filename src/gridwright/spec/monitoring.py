@@ -160,6 +160,14 @@ class WatchSection(SpecModel):
 class Monitoring(SpecModel):
     """What keeps an eye on a grid by itself."""
 
+    history: Annotated[bool, Update(Change.LIVE, "machines run the playbook in place, and jobs go on")] = (
+        Field(
+            default=False,
+            description="Whether nodes and servers keep the history of what they did, each its own, for "
+            "charts and reasons later: setup installs a service that samples once a second. Their image "
+            "has /usr/local/bin/gridwright, or a role of setup.before installs it. By default none is kept.",
+        )
+    )
     watch: Annotated[
         WatchSection | None, Update(Change.LIVE, "setup starts or removes the service; jobs go on")
     ] = Field(
@@ -171,7 +179,10 @@ class Monitoring(SpecModel):
 
 MonitoringField = Annotated[
     Monitoring,
-    Update(Change.LIVE, "only services that watch read it"),
-    Field(default_factory=Monitoring, description="Services that watch the grid, such as {watch: {}}."),
+    Update(Change.LIVE, "machines run the playbook in place"),
+    Field(
+        default_factory=Monitoring,
+        description="Services that watch the grid, such as {history: true, watch: {}}.",
+    ),
 ]
 """The field of the grid spec."""

@@ -8,8 +8,7 @@ from typing import Literal
 
 from gridwright.errors import Level
 from gridwright.messages import Extensible
-from gridwright.watch.judging import NODE_DOWN
-from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, Sighting
+from gridwright.watch.round_messages import NODE_DOWN, FindingKey, Pace, RoundReport, Sighting
 
 Step = Literal["opened", "closed", "flapping", "settled"]
 """What happens to a finding. It is *settled* where it flapped, does so no more, and is there."""
@@ -191,5 +190,5 @@ def _held(
 def _told(finding: KnownFinding, steps: Sequence[Changed], *, is_aside: bool) -> Iterator[Changed]:
     if finding.is_told:
         yield from steps
-    elif finding.is_open and not is_aside and finding.in_row > 0:
+    elif finding.is_open and not is_aside and (finding.in_row > 0 or finding.is_flapping):
         yield Changed("flapping" if finding.is_flapping else "opened", finding)

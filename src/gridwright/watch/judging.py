@@ -9,9 +9,16 @@ from gridwright.doctor.check import Check, NodeJudgement
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.observation import Observation
 from gridwright.errors import GRAVEST_FIRST, Finding, Level
-from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, Sighting
+from gridwright.watch.round_messages import (
+    NODE_DOWN,
+    NODE_SILENT,
+    FindingKey,
+    Pace,
+    RoundReport,
+    Sighting,
+)
 
-NODE_SILENT, NODE_DOWN = "node-silent", "node-down"
+UNREACHED = "watch-nodes-unreached"
 MOST_TEXT = 500
 """Characters of a text that is kept."""
 
@@ -30,7 +37,7 @@ def judge(
     neither list. Of a node that is silent nothing is told but that.
     """
     answers = {check.name: list(check.answers(observation)) for check in checks}
-    wrong = [*_wrong(checks, answers), *_told(observation)]
+    wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation)]
     silenced = observation.spec.silence if observation.spec else {}
     found: dict[FindingKey, Sighting] = {}
     for each in wrong:
@@ -59,6 +66,20 @@ def judge(
         len(observation.silent),
         everything,
     )
+
+
+def _unreached(observation: Observation) -> Iterator[Sighting]:
+    """That no node could be asked, though none is silent: where only jobs would get there."""
+    if observation.known and not (observation.facts or observation.silent or observation.asleep):
+        yield Sighting(
+            FindingKey(UNREACHED),
+            "warning",
+            "each",
+            f"ssh reaches none of {len(observation.known)} nodes from here",
+            "nodes that answer",
+            "Only what the scheduler and servers of file systems say is watched.",
+            "let the account of the watch log in to nodes without a password: gridwright help watch",
+        )
 
 
 def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]) -> Iterator[Sighting]:
@@ -119,6 +140,8 @@ def _is_gone(observation: Observation, key: FindingKey) -> bool:
 def _was_seen(observation: Observation, answers: Mapping[str, list[NodeJudgement]], key: FindingKey) -> bool:
     """Whether the place of a finding that was not found was looked at."""
     nodes = set(key.nodes)
+    if key.name == UNREACHED:
+        return True
     if key.name == NODE_SILENT:
         return nodes <= set(observation.facts)
     if nodes & set(observation.silent) or (key.name != NODE_DOWN and not nodes <= set(observation.facts)):

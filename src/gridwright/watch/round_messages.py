@@ -7,6 +7,8 @@ from typing import Literal
 
 from gridwright.errors import Level
 
+NODE_SILENT, NODE_DOWN = "node-silent", "node-down"
+"""Checks of a node as a whole: what else is wrong there is not told while it is silent, or set aside."""
 Pace = Literal["each", "all"]
 """Whether a check is done in each round, or only in those that do all checks."""
 

@@ -98,6 +98,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "cancel",
         "wait",
         "explain",
+        "explain-slow",
         "iotest",
         "plan",
         "predict",

@@ -303,3 +303,24 @@ def test_flags_of_buckets_and_of_migrations_are_told_apart(source: Path, library
     without_source = said("--bucket", "s3://site-sas", "--cut-over", "--bandwidth", "1MB/s")
     assert "--cut-over" in without_source and "--bandwidth" in without_source
     assert list(library.iterdir()) == []
+
+
+def test_a_file_takes_the_place_of_a_directory_at_the_cut_over(source: Path, library: Path) -> None:
+    (source / "a").mkdir()
+    (source / "a/within").write_bytes(b"old")
+    moved(source, library)
+    shutil.rmtree(source / "a")
+    (source / "a").write_bytes(b"new")
+    assert [path for path, _ in moved(source, library).problems] == ["a"]
+    assert moved(source, library, cut_over=True).problems == []
+    assert (library / "a").read_bytes() == b"new"
+
+
+def test_a_directory_that_holds_files_of_others_stays_at_the_cut_over(source: Path, library: Path) -> None:
+    (source / "a").mkdir()
+    moved(source, library)
+    (library / "a/theirs").write_bytes(b"theirs")
+    (source / "a").rmdir()
+    (source / "a").write_bytes(b"new")
+    assert [path for path, _ in moved(source, library, cut_over=True).problems] == ["a"]
+    assert (library / "a/theirs").read_bytes() == b"theirs"

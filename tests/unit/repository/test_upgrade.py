@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from gridwright.repository.known import FILE, Known, KnownFile
+from gridwright.repository.known import FILE, Known
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import read_facts, read_manifest, write_manifest
 
 ROW = KnownFile(

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.repository.keys import RESERVED
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
 from gridwright.repository.walking import UnreadDirectory, walk_below

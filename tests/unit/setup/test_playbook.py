@@ -107,11 +107,13 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
             "metadata",
             "scratch",
             "repository",
+            "history",
             "nfs_client",
             "lustre_client",
             "spectrum_scale_client",
             "slurm",
             "users",
+            "watch",
         ),
     }
     for role in roles:

@@ -1,4 +1,4 @@
-"""`gridwright node claim | scratch`: commands that an administrator or a service runs on a node itself."""
+"""`gridwright node claim | scratch | history`: commands of an administrator or a service, on a node."""
 
 from __future__ import annotations
 
@@ -76,3 +76,35 @@ def scratch(
     from gridwright.node_programs.scratch.configuration import CONFIGURATION
 
     return run(Order(config or CONFIGURATION, dry_run, json, tuple(wipe or ())))
+
+
+@node.command()
+def history(
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory",
+            metavar="PATH",
+            parser=read_path,
+            help="Where it is kept.  [default: /var/lib/gridwright/history]",
+        ),
+    ] = None,
+    library: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--library", metavar="PATH", parser=read_path, help="The directory of a library. Repeatable."
+        ),
+    ] = None,
+) -> int:
+    """Sample this node once a second, and keep its history, until a signal ends it.
+
+    The service gridwright-history runs it on nodes whose spec says `monitoring: {history: true}`. An hour is
+    kept by the second, two days by ten seconds, 30 days by the minute, a year by ten minutes. Where the disk
+    takes nothing, that is said, and history has a gap. Exit status 3 where another process keeps it already.
+
+    Example: gridwright node history --directory ./history --library /shared/data
+    """
+    from gridwright.monitor.agent import run
+    from gridwright.monitor.history.places import DIRECTORY
+
+    return run(directory or DIRECTORY, tuple(map(str, library or ())))

@@ -12,6 +12,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_SPEC, Reader, SpecFile, read_path
 from gridwright.cli.flags import verb
+from gridwright.cli.output import Output
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -72,6 +73,27 @@ class ExporterFlags:
             help="A library's directory, where no FILE names it.",
         ),
     ] = None
+    dashboards: Annotated[
+        Path | None,
+        typer.Option(
+            "--dashboards",
+            metavar="DIR",
+            parser=read_path,
+            help="Write dashboards for Grafana there, and end.",
+        ),
+    ] = None
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            "--rules",
+            metavar="PATH",
+            parser=read_path,
+            help="Write FILE's requirements as alert rules for Prometheus, and end.",
+        ),
+    ] = None
+    scrape_job: Annotated[
+        str, typer.Option("--scrape-job", metavar="NAME", help="For --rules: the job_name of the scrapes.")
+    ] = "gridwright"
 
 
 @verb
@@ -82,11 +104,16 @@ def exporter(flags: ExporterFlags) -> int:
     a token; or the site's --proxy, which does TLS and has the token in --proxy-header. FILE, or ./grid.yaml,
     names the directories of libraries.
 
+    With --dashboards or --rules it serves nothing, and writes what other programs are to be given.
+
     \b
     Examples:
       gridwright exporter
+      gridwright exporter grid.yaml --rules grid.rules.yml --dashboards dashboards
       gridwright exporter --listen 10.0.0.7 --certificate node.pem --key node.key --token-file token
     """  # noqa: D301 - \b is a control character for click
+    if flags.dashboards is not None or flags.rules is not None:
+        return int(_write(flags))
     reader = Reader()
     seconds = reader.seconds("--interval", flags.interval)
     if seconds is not None and not _SHORTEST_S <= seconds <= _LONGEST_S:
@@ -125,6 +152,33 @@ def _directories(file: Path | None, named: list[Path]) -> tuple[str, ...]:
         spec = load_spec(file or DEFAULT_SPEC)
         paths += [str(spec.library_directory(name)) for name in spec.libraries]
     return tuple(dict.fromkeys(paths))
+
+
+def _write(flags: ExporterFlags) -> ExitStatus:
+    """Write dashboards and rules. Raises GridwrightError with all that is wrong with where to."""
+    from gridwright.cli.output_file import check_output, write_output
+    from gridwright.cli.spec_file import load
+    from gridwright.monitor.exporter.dashboards import dashboard_files
+    from gridwright.monitor.exporter.rules import is_scrape_job, rules_text
+
+    reader, files = Reader(), dict[Path, str]()
+    if not is_scrape_job(flags.scrape_job):
+        reader.problem(
+            f"{flags.scrape_job!r} is no job_name", "--scrape-job", "use letters, digits, _, -, . and :"
+        )
+    elif flags.rules is not None:
+        check_output(reader, "--rules", flags.rules)
+        spec = reader.attempt(lambda: load(flags.file))
+        files |= {} if spec is None else {flags.rules: rules_text(spec, flags.scrape_job)}
+    if flags.dashboards is not None:
+        if not flags.dashboards.is_dir():
+            reader.problem(f"there is no directory {flags.dashboards}", "--dashboards", "make it")
+        files |= {flags.dashboards / name: text for name, text in dashboard_files().items()}
+    reader.finish(True)
+    for path, text in files.items():
+        write_output(path, text)
+    Output("exporter").write("\n".join(f"written   {path}" for path in files))
+    return ExitStatus.DONE
 
 
 def _serve(listening: Listening, interval_s: float, directories: tuple[str, ...]) -> ExitStatus:

@@ -34,25 +34,6 @@ _GB = 1e9
 _MOMENT_S = 60.0
 
 
-def _read_moment(reader: Reader, flag: str, text: str) -> float | None:
-    """Seconds since 1970, of a day or a time, or of so long ago."""
-    from gridwright.units import UnitError, parse_duration
-
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        pass
-    try:
-        return time.time() - parse_duration(text)
-    except UnitError:
-        reader.problem(
-            f"{text!r} is no time in the past",
-            flag,
-            "write how long ago, such as 30d or 8h, or a day such as 2027-01-31",
-        )
-        return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageFlags:
     """The flags of `gridwright usage`, as they were typed."""
@@ -61,12 +42,12 @@ class UsageFlags:
     since: Annotated[
         str,
         typer.Option(metavar="WHEN", help="Jobs that ended since: so long ago, or a day: 2027-01-31."),
-        Reads(_read_moment),
+        Reads(Reader.moment),
     ] = "30d"
     until: Annotated[
         str | None,
         typer.Option(metavar="WHEN", help="And until, likewise.  [default: now]"),
-        Reads(_read_moment),
+        Reads(Reader.moment),
     ] = None
     by: Annotated[
         str, typer.Option(metavar="|".join(_BY), help="What to sum by."), Reads(one_of(*_BY), instead="user")

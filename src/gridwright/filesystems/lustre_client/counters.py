@@ -92,10 +92,17 @@ def _count(stats: Stats, target: str, client: str) -> TrafficCount:
         written_bytes=stats.total("write_bytes"),
         reads=stats.samples("read_bytes"),
         writes=stats.samples("write_bytes"),
-        waited_s=stats.total("req_waittime") / 1e6 if "req_waittime" in stats.rows else None,
+        waited_s=_waited_s(stats),
         target=target,
         client=client,
     )
+
+
+def _waited_s(stats: Stats) -> float | None:
+    """How long a client waited for reads and writes; None where these are not timed, as on servers."""
+    if "req_waittime" not in stats.rows:
+        return None
+    return (stats.total("ost_read") + stats.total("ost_write")) / 1e6
 
 
 def _refuse_without_root(run: Run) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gridwright.monitor.exporter.meanings import MEANINGS
 from gridwright.monitor.readings import LABELS
 
 _UNITS = ("bytes", "seconds")
@@ -45,50 +46,26 @@ _RENAMED = {
 }
 """Names of Prometheus have no capitals, and `total` is the end of counters."""
 
-_HELP: Mapping[str, str] = {
-    "node_cpu_seconds_total": "CPU time of all CPUs of the machine by mode; none of them ever falls.",
-    "node_load1": "Tasks that run or wait, over a minute.",
-    "node_memory_MemTotal_bytes": "Memory of the machine.",
-    "node_memory_MemAvailable_bytes": "Memory that programs can have without swapping.",
-    "node_memory_Dirty_bytes": "Memory that waits to be written to storage.",
-    "node_pressure_cpu_waiting_seconds_total": "Time in which some task waited for a CPU.",
-    "node_pressure_io_waiting_seconds_total": "Time in which some task waited for I/O.",
-    "node_pressure_io_stalled_seconds_total": "Time in which all tasks waited for I/O.",
-    "node_pressure_memory_waiting_seconds_total": "Time in which some task waited for memory.",
-    "node_pressure_memory_stalled_seconds_total": "Time in which all tasks waited for memory.",
-    "node_network_receive_bytes_total": "Bytes that a card has received.",
-    "node_network_transmit_bytes_total": "Bytes that a card has sent.",
-    "node_network_speed_bytes": "Bytes per second that a card can move in each direction, as it tells.",
-    "node_disk_read_bytes_total": "Bytes that were read from a disk.",
-    "node_disk_written_bytes_total": "Bytes that were written to a disk.",
-    "node_disk_reads_completed_total": "Requests to read that a disk has answered.",
-    "node_disk_writes_completed_total": "Requests to write that a disk has answered.",
-    "node_disk_io_time_seconds_total": "Time in which a disk had a request in flight.",
-    "node_disk_io_time_weighted_seconds_total": "Time of all requests of a disk together.",
-    "node_filesystem_size_bytes": "Room of a mounted file system; asked once a minute.",
-    "node_filesystem_avail_bytes": "Room of it that users have left; asked once a minute.",
-    "gridwright_mount_read_bytes_total": "Bytes that this client has read from a target.",
-    "gridwright_mount_written_bytes_total": "Bytes that this client has written to a target.",
-    "gridwright_mount_reads_total": "Requests to read that this client has sent to the server of a target.",
-    "gridwright_mount_writes_total": "Requests to write that this client has sent to the server of a target.",
-    "gridwright_job_cpu_seconds_total": "CPU time of the processes of a job on this node.",
-    "gridwright_job_read_bytes_total": "Bytes that the processes of a job have read from storage.",
-    "gridwright_job_written_bytes_total": "Bytes that the processes of a job have written, cached or not.",
-    "gridwright_job_resident_bytes": "Memory of the processes of a job; what they share counts for each.",
-    "gridwright_job_processes": "Processes of a job on this node.",
-}
-_UNTOLD = "As lustrefs-exporter has it."
+_RENAMED_LABELS = {"job": "jobid"}
+"""Prometheus calls what it scrapes a job, and would rename ours; lustrefs-exporter has this name, too."""
+
+_AS_ITS_NAME_SAYS = "A reading of this node."
+NOT_TOLD = frozenset({"user", "process"})
+"""Labels of readings that stay on the node: everybody who may look at Prometheus would see who does what."""
 
 
 def _of_reading(metric: str, labels: tuple[str, ...]) -> MetricFamily:
     own = f"gridwright_{metric}" if metric.startswith("node_") else metric
     name = _RENAMED.get(metric, own)
     counter = metric.endswith("_total")
-    return MetricFamily(name.removesuffix("_total"), _HELP.get(metric, _UNTOLD), labels, is_counter=counter)
+    names = tuple(_RENAMED_LABELS.get(label, label) for label in labels)
+    return MetricFamily(
+        name.removesuffix("_total"), MEANINGS.get(metric, _AS_ITS_NAME_SAYS), names, is_counter=counter
+    )
 
 
 OF_READINGS: Mapping[str, MetricFamily] = {
-    metric: _of_reading(metric, labels) for metric, labels in LABELS.items()
+    metric: _of_reading(metric, labels) for metric, labels in LABELS.items() if not NOT_TOLD & {*labels}
 }
 """By the metric of a reading."""
 

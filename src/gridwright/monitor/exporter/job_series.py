@@ -25,9 +25,9 @@ class JobSeries:
 
     most: int = MOST_JOBS
     _own: set[str] = field(default_factory=set)
-    _before: dict[tuple[str, str], float] = field(default_factory=dict)
+    _before: dict[tuple[str, ...], float] = field(default_factory=dict)
     """Counters of all jobs in the sample before."""
-    _others: dict[str, float] = field(default_factory=dict)
+    _others: dict[tuple[str, ...], float] = field(default_factory=dict)
     """What counters of jobs without a series have risen by."""
     _began: bool = False
 
@@ -60,23 +60,23 @@ class JobSeries:
 
     def _told_of(self, jobs: dict[str, list[Reading]]) -> Iterator[Reading]:
         before, self._before = self._before, {}
-        sums: dict[str, float] = {}
+        sums: dict[tuple[str, ...], float] = {}
         at = 0.0
         for job, those in jobs.items():
             for each in those:
                 if each.is_counter:
-                    self._before[each.metric, job] = each.value
+                    self._before[each.key] = each.value
                 if job in self._own:
                     yield each
                     continue
                 at = max(at, each.at_s)
+                of = (each.metric, *each.labels[1:])
                 if each.is_counter:
                     # What a job did before it was first seen here is not known to be new.
-                    last = before.get((each.metric, job), 0.0 if self._began else each.value)
-                    risen = max(0.0, each.value - last)
-                    self._others[each.metric] = self._others.get(each.metric, 0.0) + risen
+                    last = before.get(each.key, 0.0 if self._began else each.value)
+                    self._others[of] = self._others.get(of, 0.0) + max(0.0, each.value - last)
                 else:
-                    sums[each.metric] = sums.get(each.metric, 0.0) + each.value
+                    sums[of] = sums.get(of, 0.0) + each.value
         self._began = True
-        for metric, value in {**self._others, **sums}.items():
-            yield Reading(metric, (OTHER,), value, at)
+        for (metric, *more), value in {**self._others, **sums}.items():
+            yield Reading(metric, (OTHER, *more), value, at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
 from gridwright.monitor.exporter import families
@@ -35,7 +35,8 @@ class MetricsPage:
         self._samples += 1
         self._cost_s += snapshot.cost_s
         self._snapshot, self._took_s = snapshot, took_s
-        self._readings = self._jobs.told(map(self._risen, snapshot.readings))
+        told = (self._risen(each) for each in snapshot.readings if each.metric in OF_READINGS)
+        self._readings = self._jobs.told(told)
 
     def text(self, format_: TextFormat) -> Iterator[bytes]:
         """The last snapshot in pieces. Nothing where there is none yet."""
@@ -60,7 +61,9 @@ class MetricsPage:
         if reading.metric != _CPU:
             return reading
         value = self._highest[reading.labels] = max(reading.value, self._highest.get(reading.labels, 0.0))
-        return reading if value == reading.value else replace(reading, value=value)
+        if value == reading.value:
+            return reading
+        return Reading(_CPU, reading.labels, value, reading.at_s, reading.since_s)
 
     def _own(self, seen: Snapshot) -> Iterator[tuple[MetricFamily, Iterable[SeriesValue]]]:
         """What is told beside readings."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.monitor.rates import Key
@@ -31,30 +31,27 @@ def busiest(moved: dict[str, float], most: int = MOST_JOBS) -> set[str]:
 
 @dataclass(slots=True)
 class BusiestJobs:
-    """Chooses for each minute, by what was moved in the minute before."""
+    """Chooses for each minute, by what was moved in the minute before; who comes later has what is left."""
 
     most: int = MOST_JOBS
     _minute: int | None = None
     _kept: dict[str, set[str]] = field(default_factory=dict)
     _moved: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    def fold(self, values: Iterable[Value], minute: int) -> Iterator[Value]:
+    def fold(self, values: Sequence[Value], minute: int) -> Iterator[Value]:
         """The same values, where those of jobs that are not chosen are in the sum of others."""
         if minute != self._minute:
             self._minute = minute
-            self._kept = {
-                family: busiest(moved, self.most) if len(moved) > self.most else set()
-                for family, moved in self._moved.items()
-            }
-            self._moved = {}
+            self._choose(values)
         others: dict[Key, tuple[float, int]] = {}
         for key, value, back in values:
             family = family_of(key[0])
             if family is None:
                 yield key, value, back
                 continue
-            moved = self._moved.setdefault(family, {})
-            moved[key[1]] = moved.get(key[1], 0.0) + (value if key[0].endswith(MOVED) else 0.0)
+            if key[0].endswith(MOVED):
+                moved = self._moved.setdefault(family, {})
+                moved[key[1]] = moved.get(key[1], 0.0) + value
             if self._is_kept(family, key[1]):
                 yield key, value, back
             else:
@@ -62,11 +59,17 @@ class BusiestJobs:
                 others[key[0], OTHERS] = total + value, max(most, back)
         yield from ((key, total, back) for key, (total, back) in others.items())
 
+    def _choose(self, values: Sequence[Value]) -> None:
+        there: dict[str, dict[str, float]] = {}
+        for key, _, _ in values:
+            if (family := family_of(key[0])) is not None:
+                before = self._moved.get(family, {})
+                there.setdefault(family, {})[key[1]] = before.get(key[1], 0.0)
+        self._kept = {family: busiest(moved, self.most) - {OTHERS} for family, moved in there.items()}
+        self._moved = {}
+
     def _is_kept(self, family: str, name: str) -> bool:
         kept = self._kept.setdefault(family, set())
-        if name in kept:
-            return name != OTHERS
-        if OTHERS not in kept and len(kept) < self.most and name != OTHERS:
+        if name not in kept and len(kept) < self.most and name != OTHERS:
             kept.add(name)
-            return True
-        return False
+        return name in kept

@@ -21,6 +21,12 @@ class RangeQuestion:
     """In seconds since 1970."""
     step_s: float
     """Width of a step. It is told coarser where the history has no finer one."""
+    by: tuple[str, ...] | None = None
+    """Names of the labels that tell the series of an answer apart: those that differ in others alone are
+    summed up where they are kept. None: all labels. Of a sum, `highest` is the sum of the highest."""
+    most: int = 1000
+    """Series of each metric that are told at most, those with the largest values. The other jobs are told as
+    their sum, `other`."""
 
 
 @dataclass(frozen=True, slots=True)

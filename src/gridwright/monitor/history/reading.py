@@ -6,13 +6,14 @@ import json
 import math
 import re
 import sqlite3
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gridwright.messages import MessageError, typed
-from gridwright.monitor.history.busiest import family_of
+from gridwright.monitor.history.busiest import OTHERS, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
@@ -21,7 +22,7 @@ from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, Seri
 from gridwright.monitor.history.rolling import StepSums
 from gridwright.monitor.history.store import HistoryStore, StoredBlock
 from gridwright.monitor.rates import Figures, Key
-from gridwright.monitor.readings import MountedPlace, Snapshot
+from gridwright.monitor.readings import LABELS, MountedPlace, Snapshot
 from gridwright.monitor.rows import SeenNode
 
 MOST_STEPS = 4000
@@ -64,7 +65,8 @@ class StoredHistory:
             seen = _sums(parts, SAMPLER, start, step, steps).get(())
             series = []
             for metric in question.metrics:
-                sums = _sums(parts, metric, start, step, steps)
+                sums = _summed(_sums(parts, metric, start, step, steps), metric, question.by)
+                sums = _largest(sums, question.most, family_of(metric))
                 over = seen if seen is not None and family_of(metric) else None
                 series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
         return NodeCourse(self._node, float(start), float(step), tuple(series))
@@ -165,13 +167,39 @@ def _sums(parts: Sequence[_Part], metric: str, start: int, step: int, steps: int
     return found
 
 
+def _summed(sums: dict[Labels, StepSums], metric: str, by: tuple[str, ...] | None) -> dict[Labels, StepSums]:
+    """Series that differ in other labels alone, as one."""
+    if by is None:
+        return sums
+    names = LABELS.get(metric, ())
+    kept = [number for number, name in enumerate(names) if name in by]
+    found: dict[Labels, StepSums] = {}
+    for labels, each in sums.items():
+        name = tuple(labels[number] for number in kept if number < len(labels))
+        found[name] = found[name].plus(each) if name in found else each
+    return found
+
+
+def _largest(sums: dict[Labels, StepSums], most: int, family: str | None) -> dict[Labels, StepSums]:
+    """The series with the largest values; of those that come and go, the others as their sum."""
+    if len(sums) <= most:
+        return sums
+    ranked = sorted(sums, key=lambda each: (each[:1] == (OTHERS,), -abs(sum(sums[each].total)), each))
+    found = {labels: sums[labels] for labels in ranked[:most]}
+    for labels in ranked[most:] if family else ():
+        other = (OTHERS, *labels[1:])
+        found[other] = found[other].plus(sums[labels]) if other in found else sums[labels]
+    return found
+
+
 def _course(metric: str, labels: Labels, sums: StepSums, seen: StepSums | None) -> SeriesCourse:
-    means, highs = [], []
-    for number, (total, covered) in enumerate(zip(sums.total, sums.covered, strict=True)):
-        known = covered > 0
-        over = max(covered, seen.covered[number]) if known and seen is not None else covered
-        means.append(total / over if known else None)
-        highs.append(sums.high[number] if known else None)
+    over = sums.covered
+    if seen is not None:
+        over = array(
+            "d", (max(one, other) if one else 0.0 for one, other in zip(over, seen.covered, strict=True))
+        )
+    means = [total / seconds if seconds else None for total, seconds in zip(sums.total, over, strict=True)]
+    highs = [high if high > -math.inf else None for high in sums.high]
     return SeriesCourse(metric, labels, tuple(means), tuple(highs))
 
 

@@ -80,6 +80,8 @@ class StepSums:
 
         `at` counts steps of the column.
         """
+        if self._lay_in(column, step_s, at, part):
+            return
         mean, high, covered = column.mean, column.high, column.covered
         number, end = 0, len(mean)
         while number < end:
@@ -90,6 +92,27 @@ class StepSums:
                     step, mean[number:upto], high[number:upto], covered and covered[number:upto], step_s
                 )
             number = upto
+
+    def _lay_in(self, column: KeptColumn, step_s: int, at: int, part: int) -> bool:
+        """Take over whole steps of a column, where these are known and nothing is here; whether it was."""
+        start, rest = divmod(at, part)
+        number, more = divmod(len(column.mean), part)
+        first, end = max(0, -start), min(number, len(self.total) - start)
+        if rest or more or column.covered is not None:
+            return False
+        mean, high = column.mean[first * part : end * part], column.high[first * part : end * part]
+        here = slice(start + first, start + end)
+        if first >= end or math.isnan(sum(mean)) or any(self.covered[here]):
+            return first >= end
+        if part == 1:
+            self.total[here] = array("d", [value * step_s for value in mean])
+            self.high[here] = array("d", high)
+        else:
+            there = range(0, len(mean), part)
+            self.total[here] = array("d", [sum(mean[each : each + part]) * step_s for each in there])
+            self.high[here] = array("d", [max(high[each : each + part]) for each in there])
+        self.covered[here] = array("d", [float(part * step_s)]) * (end - first)
+        return True
 
     def _add_step(
         self,

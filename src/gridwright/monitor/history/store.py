@@ -26,6 +26,7 @@ _METRICS = 4096
 """More metrics than there will be: a piece has the number of its block times this, and that of its metric."""
 _MOST_CONTEXTS = 5000
 _PAGE = 4096
+_NEARLY_FULL = 0.9
 _TABLES = """
 CREATE TABLE metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE blocks (
@@ -167,10 +168,26 @@ class HistoryStore:
             "SELECT id, steps FROM blocks WHERE level = ? ORDER BY id DESC", (level,)
         ).fetchall():
             if left <= 0 and (used is None or block <= used):
-                self._base.execute("DELETE FROM blocks WHERE id = ?", (block,))
-                between = (block * _METRICS, (block + 1) * _METRICS)
-                self._base.execute("DELETE FROM pieces WHERE id >= ? AND id < ?", between)
+                self._forget(block)
             left -= steps * LEVELS[level].step_s
+
+    def make_room(self) -> None:
+        """Where the file is nearly as large as it may be, let a tenth of each level go. In a transaction."""
+        pages, free, most = (
+            self._base.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "max_page_count")
+        )
+        if pages - free < _NEARLY_FULL * most:
+            return
+        for level in range(len(LEVELS)):
+            blocks = self.blocks(level)
+            for each in blocks[: -(-len(blocks) // 10)]:
+                self._forget(each.id)
+
+    def _forget(self, block: int) -> None:
+        self._base.execute("DELETE FROM blocks WHERE id = ?", (block,))
+        between = (block * _METRICS, (block + 1) * _METRICS)
+        self._base.execute("DELETE FROM pieces WHERE id >= ? AND id < ?", between)
 
     def limit(self, most_bytes: int) -> None:
         """Never let the file grow beyond this: SQLite refuses what would, as on a full disk."""

@@ -28,10 +28,12 @@ _ENDED = object()
 class HistoryWriter:
     """The one writer of a history. Raises NoHistory where it cannot be opened."""
 
-    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, path: Path, most_bytes: int = MOST_BYTES, measurements: Measurements | None = None
+    ) -> None:
         self._store = HistoryStore(path, write=True)
         self._store.limit(most_bytes)
-        self._measurements = Measurements()
+        self._measurements = Measurements() if measurements is None else measurements
         self._minute = OpenMinute.of(self._store.seconds())
         self._order: list[Key] = []
         self._order_number = 0
@@ -104,6 +106,7 @@ class HistoryWriter:
                 self._store.put_block(FINEST, minute.start, MINUTE, 0, pieces)
             self._store.forget_seconds()
             self._store.forget_old_blocks(FINEST)
+            self._store.make_room()
         if not self._is_due:
             self._work, self._is_due = roll_up(self._store), True
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-WANTED = ("freezer", "memory", "cpuset", "pids", "cpu", "cpuacct")
-"""Controllers that a scheduler follows, limits and accounts jobs with."""
+WANTED = ("freezer", "memory", "cpuset", "pids", "cpu", "cpuacct", "blkio", "io")
+"""Controllers that a scheduler follows, limits and accounts jobs with, and that limit what they move."""
 ANCHOR = "anchor"
 """The group of the process that holds the lab together; names of nodes end in a digit, or are controller."""
 

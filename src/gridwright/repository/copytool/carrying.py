@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from gridwright.repository.content import CHUNK, FileContent, Torn, crc64_of, is_same_content
@@ -256,9 +255,3 @@ def _crc64(descriptor: int, underway: Underway) -> str:
         offset += got
         underway.beat()
     return f"{state:016x}"
-
-
-def relative_directory(directory: Path, mount: Path) -> bytes:
-    """A directory relative to its mount, as a `Carrier` has it. Raises ValueError where it is not below."""
-    relative = directory.resolve().relative_to(mount.resolve())
-    return b"" if relative == Path() else os.fsencode(relative)

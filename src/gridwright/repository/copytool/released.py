@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gridwright.errors import environment_error
 from gridwright.repository.below import at
 from gridwright.repository.copytool.liblustreapi import LustreLibrary, ReleasedFile
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

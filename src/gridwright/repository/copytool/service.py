@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import environment_error
+from gridwright.repository.below import relative_directory
 from gridwright.repository.copytool.agent import THREADS, CopytoolAgent
-from gridwright.repository.copytool.carrying import Carrier, relative_directory
+from gridwright.repository.copytool.carrying import Carrier
 from gridwright.repository.copytool.liblustreapi import CopytoolHandle, LustreLibrary
 from gridwright.repository.keys import bucket_of, shown
 from gridwright.repository.lazy import systemd

@@ -316,12 +316,18 @@ class Migration:
     def _try_again(self) -> None:
         """Copy what a directory was in the way of."""
         for path in self._journal.postponed(_AGAIN):
-            here = self._below.status(path)
-            if self._options.dry_run or (here is not None and stat.S_ISDIR(here.st_mode)):
+            if self._options.dry_run or not self._made_way(path):
                 self._report.problem(path, MigrationDecision.AGAIN.value)
                 continue
             self._do(path, partial(_copy, path, is_there=False), partial(self._copied, path))
         self._workers.wait()
+
+    def _made_way(self, path: bytes) -> bool:
+        """Remove the directory that the migration has made there and that holds nothing any more."""
+        here, row = self._below.status(path), self._journal.get(path)
+        if here is None or not stat.S_ISDIR(here.st_mode):
+            return True
+        return row is not None and row.is_made and self._removed(row)
 
     def _dress_directories(self) -> None:
         """Give directories their attributes: names are made in them no more."""

@@ -6,7 +6,6 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +14,6 @@ from gridwright.errors import GridwrightError, environment_error, input_error
 CONNECT_S, READ_S = 5, 30
 ATTEMPTS = 5
 DEFAULT_REGION = "us-east-1"
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
 
@@ -56,7 +54,7 @@ class BucketConnection:
     session: Any
     """botocore's session: credentials are asked of it, each time anew, so that they may be rolled over."""
     client: Any
-    """boto3's client."""
+    """botocore's client."""
     requester_pays: bool = False
 
 
@@ -70,9 +68,9 @@ def connect(
     """
     try:
         import awscrt  # noqa: F401 - all that moves contents needs it, later on
-        import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
+        from botocore.session import get_session
     except ImportError:
         raise environment_error(
             "boto3 or awscrt is not installed: one asks buckets, the other brings contents",
@@ -87,9 +85,11 @@ def connect(
         response_checksum_validation="when_required",
     )
     try:
-        session = boto3.session.Session(botocore_session=_quick_to_read_times(), profile_name=profile)
-        region = session.region_name or DEFAULT_REGION
-        client = session.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+        session = get_session()
+        if profile is not None:
+            session.set_config_variable("profile", profile)
+        region = session.get_config_variable("region") or DEFAULT_REGION
+        client = session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
         if session.get_credentials() is None:
             raise environment_error(
                 "no credentials for the bucket were found",
@@ -100,22 +100,6 @@ def connect(
     except BotoCoreError as error:
         raise environment_error(f"the bucket was not asked: {error}", where=f"s3://{bucket}") from error
     return _located(bucket, region, client, session, requester_pays)
-
-
-def _quick_to_read_times() -> Any:  # noqa: ANN401
-    """A session of botocore that reads times quickly: its own parser takes half of the time of a listing."""
-    from botocore.session import get_session
-    from botocore.utils import parse_timestamp
-
-    def parse(value: Any) -> datetime:  # noqa: ANN401 - text, or a number in other protocols
-        if isinstance(value, str) and _TIME.fullmatch(value):
-            return datetime.fromisoformat(value.replace("Z", "+00:00"))
-        found: datetime = parse_timestamp(value)
-        return found
-
-    session = get_session()
-    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse)
-    return session
 
 
 def _located(bucket: str, region: str, client: Any, session: Any, requester_pays: bool) -> BucketConnection:  # noqa: ANN401

@@ -15,7 +15,9 @@ from gridwright.repository.pace import Pace
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults
+from gridwright.repository.s3.listing import page_query, read_page
 from gridwright.repository.s3.ranges import RANGE_BYTES, RangeFetching
+from gridwright.repository.s3.small_objects import SmallFetching
 from gridwright.repository.s3.transfers import PART_BYTES, Headers, Response, Transfers, metadata_headers
 from gridwright.repository.store import (
     ANY,
@@ -32,7 +34,6 @@ from gridwright.repository.store import (
 
 MOST_TO_COPY = 5 * 10**9
 """Bytes of the largest object that one request copies: 5 GB."""
-PAGE = 1000
 _PARTS = re.compile(r"-([0-9]{1,5})$", re.ASCII)
 _LATE_NS = 10**9
 """Servers make the Date of their answers once a second, so that it may be earlier than that of the object."""
@@ -52,6 +53,7 @@ class S3Store:
         self._client = connection.client
         self._transfers = Transfers(connection, pause_ms=pause_ms)
         self._ranges = RangeFetching(self._client, connection.bucket, self._payer(), pause_ms)
+        self._small = SmallFetching(connection)
         self._pace = pace or Pace(None)
         self._requests = RequestCount()
 
@@ -67,17 +69,20 @@ class S3Store:
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
         """All objects whose keys begin so."""
-        following: dict[str, Any] = {"StartAfter": start_after} if start_after else {}
+        token = None
         while True:
             self._count("list")
-            with botocore_faults(self._transfers.url(prefix)):
-                page = self._client.list_objects_v2(
-                    Bucket=self.bucket, Prefix=prefix, MaxKeys=PAGE, **following, **self._payer()
-                )
-            yield from map(_entry, page.get("Contents", ()))
-            if not page.get("IsTruncated"):
+            query = page_query(prefix, start_after=start_after, token=token)
+            response = _answer(self._transfers.ask("GET", "ListObjectsV2", "", query=query))
+            try:
+                page = read_page(bytes(response.body))
+            except ValueError as error:
+                said = f"its listing cannot be read: {error}"
+                raise StoreError(StoreFault.UNREACHABLE, self._transfers.url(prefix), said) from error
+            yield from page.entries
+            token = page.token
+            if token is None:
                 return
-            following = {"ContinuationToken": page["NextContinuationToken"]}
 
     def head(self, key: str, version_id: str | None = None) -> Future[ObjectHead]:
         """What the store says of an object."""
@@ -127,6 +132,15 @@ class S3Store:
             self._count("get", -(-reference.size // RANGE_BYTES))
             return self._ranges.fetch(reference, url, descriptor, progress)
         self._count("get")
+        return self._small.fetch(
+            reference, descriptor, progress, lambda: self._receive(reference, url, descriptor, progress)
+        )
+
+    def _receive(
+        self, reference: ObjectReference, url: str, descriptor: int, progress: Progress | None
+    ) -> Future[str | None]:
+        """Bring a small object by awscrt, which tries again and says what is wrong with it."""
+        self._count("get")
         received = self._transfers.receive(
             reference.key,
             descriptor,
@@ -166,6 +180,8 @@ class S3Store:
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata."""
+        from s3transfer.manager import TransferManager
+
         self._count("copy", -(-source.size // MOST_TO_COPY) or 1)
         where = {"Bucket": self.bucket, "Key": source.key}
         if source.version_id:
@@ -173,7 +189,8 @@ class S3Store:
         extra = {"Metadata": dict(metadata), "MetadataDirective": "REPLACE", **self._payer()}
         with botocore_faults(self._transfers.url(source.key)):
             if source.size > MOST_TO_COPY:
-                self._client.copy(where, self.bucket, key, ExtraArgs=extra)
+                with TransferManager(self._client) as manager:
+                    manager.copy(where, self.bucket, key, extra_args=extra).result()
             else:
                 self._client.copy_object(
                     Bucket=self.bucket,
@@ -207,6 +224,7 @@ class S3Store:
         """Give up what is under way."""
         self._transfers.close()
         self._ranges.close()
+        self._small.close()
 
     def _count(self, kind: str, requests: int = 1) -> None:
         self._pace.wait(requests)
@@ -261,16 +279,6 @@ def _condition(condition: WriteCondition) -> Headers:
     if condition.none_there:
         return [("if-none-match", "*")]
     return [("if-match", f'"{condition.etag}"')] if condition.etag else []
-
-
-def _entry(found: Mapping[str, Any]) -> ObjectEntry:
-    return ObjectEntry(
-        key=found["Key"],
-        size=found["Size"],
-        etag=_unquoted(found["ETag"]),
-        last_modified_ns=int(found["LastModified"].timestamp()) * 10**9,
-        storage_class=found.get("StorageClass", "STANDARD"),
-    )
 
 
 def _stored(response: Response) -> WrittenObject:

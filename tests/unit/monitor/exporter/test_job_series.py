@@ -40,6 +40,26 @@ def test_gauges_of_the_others_are_summed_up_now() -> None:
     assert told(JobSeries(most=1), {"1": 10, "2": 30, "3": 20}, PROCESSES) == {"2": 1, OTHER: 2}
 
 
+def test_other_labels_of_jobs_are_summed_up_each_for_itself() -> None:
+    waits = "gridwright_job_waiting_seconds_total"
+
+    def told_waits(series: JobSeries, seconds: float) -> dict[tuple[str, ...], float]:
+        readings = [
+            Reading(waits, (job, how), seconds, 1.0) for job in ("1", "2") for how in ("disk", "memory")
+        ]
+        return {each.labels: each.value for each in series.told([*readings, *sample({"1": 9, "2": 1})])
+                if each.metric == waits}  # fmt: skip
+
+    series = JobSeries(most=1)
+    told_waits(series, 5.0)
+    assert told_waits(series, 7.0) == {
+        ("1", "disk"): 7.0,
+        ("1", "memory"): 7.0,
+        (OTHER, "disk"): 2.0,
+        (OTHER, "memory"): 2.0,
+    }
+
+
 def test_a_job_that_is_called_like_the_sum_is_in_the_sum() -> None:
     series = JobSeries(most=5)
     told(series, {OTHER: 7, "1": 1})

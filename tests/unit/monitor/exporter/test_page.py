@@ -47,6 +47,15 @@ def test_every_reading_is_a_series() -> None:
     assert {each.series for each in OF_READINGS.values()} <= names
 
 
+def test_who_does_what_is_not_told() -> None:
+    """Whatever samplers read of users and their programs: their names would be in everybody's Prometheus."""
+    whose = Reading("gridwright_process_moved_bytes_total", ("cp", "alice"), 7.0, 1.0)
+    told = "".join(lines(page_of(replace(SNAPSHOT, readings=(*SNAPSHOT.readings, whose)))))
+    assert "alice" not in told
+    assert "user=" not in told
+    assert "process=" not in told
+
+
 def test_sources_that_are_silent_are_told_beside_those_that_answer() -> None:
     told = lines(page_of(SNAPSHOT))
     assert 'gridwright_source_silent{source="/lustre"} 1' in told
@@ -84,16 +93,22 @@ def test_time_that_the_kernel_takes_back_does_not_look_like_a_reboot() -> None:
 
 def test_ten_thousand_jobs_and_a_thousand_targets_are_a_small_page_in_little_memory() -> None:
     jobs = [
-        Reading(metric, (str(job),), job, 1.0)
+        Reading(f"gridwright_job_{metric}", (str(job),), job, 1.0)
         for job in range(10_000)
-        for metric in LABELS
-        if metric.startswith("gridwright_job_")
+        for metric in (
+            "read_bytes_total",
+            "written_bytes_total",
+            "cpu_seconds_total",
+            "processes",
+            "resident_bytes",
+        )
     ]
     targets = [
-        Reading(metric, ("/lustre", f"scratch-OST{target:04x}"), target, 1.0, 1.7e9)
+        Reading(
+            f"gridwright_mount_{metric}_total", ("/lustre", f"scratch-OST{target:04x}"), target, 1.0, 1.7e9
+        )
         for target in range(1000)
-        for metric in LABELS
-        if metric.startswith("gridwright_mount_")
+        for metric in ("read_bytes", "written_bytes", "reads", "writes")
     ]
     snapshot = replace(SNAPSHOT, readings=(*jobs, *targets))
     page = MetricsPage()

@@ -1,0 +1,68 @@
+"""One round of `gridwright watch`: `python -m gridwright.cli.watch.watch_round` reads a RoundRequest.
+
+A process of its own for each round: one that hangs can be ended, and what it loaded is gone with it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.errors import GridwrightError
+from gridwright.messages import decode
+from gridwright.watch.round_messages import RoundRefused, RoundReport, RoundRequest
+from gridwright.watch.rounds import ANSWERS
+
+if TYPE_CHECKING:
+    from gridwright.grid.grid import Grid
+    from gridwright.spec import GridSpec
+
+
+def main() -> None:
+    """Do one round, and tell what it saw."""
+    # The watch ends it so, and connections are to be taken down.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    request = decode(sys.stdin.read(), RoundRequest)
+    answer: RoundReport | RoundRefused
+    try:
+        answer = _look(request)
+    except GridwrightError as error:
+        problem = error.problems[0]
+        where = f"{problem.where}: " if problem.where else ""
+        answer = RoundRefused(f"{where}{problem.what}", problem.remedy or "")
+    print(ANSWERS.encode(answer).decode())  # noqa: T201 - the answer
+
+
+def _look(request: RoundRequest) -> RoundReport:
+    from gridwright.cli.data.wanted_layouts import layout_wishes
+    from gridwright.cli.spec_file import load_placed
+    from gridwright.doctor.access import access_to
+    from gridwright.doctor.checks import all_checks
+    from gridwright.doctor.examination import see
+    from gridwright.watch.judging import judge
+
+    spec = load_placed(Path(request.spec)) if request.spec is not None else None
+    checks = [check for check in all_checks() if request.everything or check.is_cheap]
+    # A job on each node each minute would be dear, and the account of the service has none.
+    by_jobs = request.everything and not request.on_head
+    access = None if spec is None else access_to(_grid(spec, request), by_jobs=by_jobs)
+    seen = see(
+        spec,
+        access,
+        pairs=request.everything,
+        wishes=layout_wishes(spec) if spec is not None and request.everything else None,
+        only=None if request.everything else checks,
+    )
+    return judge(seen, checks, request.known, everything=request.everything, level=request.level)
+
+
+def _grid(spec: GridSpec, request: RoundRequest) -> Grid:
+    from gridwright.grid.grid import Grid
+
+    return Grid.on_its_head(spec) if request.on_head else Grid.open(spec)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""What changed on nodes, as marks in time: jobs, mounts, boots, limits, cards, nodes not seen (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gridwright.monitor.history.questions import Histories, NodeCourse, RangeQuestion, SeriesCourse
+from gridwright.spec.hosts import fold_hosts
+from gridwright.units import format_rate
+
+BEFORE_S = 900.0
+"""So long before the beginning changes are looked for."""
+_AFTER_S = 30.0
+_STEPS = 360
+_FINEST_S = 10.0
+_MOST = 12
+"""Marks that are told; those nearest to the beginning are kept."""
+_JOB, _SIZE = "gridwright_job_processes", "node_filesystem_size_bytes"
+_CHANGING = {
+    "node_network_speed_bytes": ("network", "card {0} of {node} goes at {new} ({old})"),
+    "gridwright_network_limit_bytes": ("limit", "the queue of card {0} of {node} lets {new} through ({old})"),
+    "gridwright_group_io_limit_bytes": (
+        "limit",
+        "control group {0} of {node} may {2} {new} at {1} ({old})",
+    ),
+}
+"""Gauges whose steps are changes that somebody made, or that befell the node."""
+_METRICS = (_JOB, _SIZE, "node_boot_time_seconds", "node_load1", *_CHANGING)
+_OTHER_JOBS = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Something that happened; `at_s` in seconds since 1970."""
+
+    at_s: float
+    sort: str
+    """job, mount, boot, limit, network, node, run or configuration."""
+    text: str
+    source: str
+    nodes: tuple[str, ...] = ()
+
+
+def changes_before(histories: Histories, begin_s: float) -> list[Mark]:
+    """What changed on nodes shortly before a time, in order of time."""
+    start = begin_s - BEFORE_S
+    step = max(_FINEST_S, (BEFORE_S + _AFTER_S) / _STEPS)
+    courses = histories.courses(RangeQuestion(_METRICS, start, begin_s + _AFTER_S, step))
+    marks = [mark for course in courses for mark in _of_node(course)]
+    return nearest_marks(_together(marks), begin_s)
+
+
+def nearest_marks(marks: Sequence[Mark], begin_s: float) -> list[Mark]:
+    """Those that are told: the nearest to a time, in order."""
+    kept = sorted(marks, key=lambda each: abs(each.at_s - begin_s))[:_MOST]
+    return sorted(kept, key=lambda each: each.at_s)
+
+
+def _together(marks: Sequence[Mark]) -> list[Mark]:
+    """The same at the same time on several nodes is one mark."""
+    found: dict[tuple[float, str, str], list[str]] = {}
+    for each in marks:
+        found.setdefault((each.at_s, each.sort, each.text), []).extend(each.nodes)
+    return [
+        Mark(
+            at_s=at,
+            sort=sort,
+            text=text.replace("{node}", fold_hosts(nodes)),
+            source="history of the nodes",
+            nodes=tuple(nodes),
+        )
+        for (at, sort, text), nodes in found.items()
+    ]
+
+
+def _of_node(course: NodeCourse) -> Iterator[Mark]:
+    steps = max((len(each.values) for each in course.series), default=0)
+    seen = [any(_at(each, step) is not None for each in course.series) for step in range(steps)]
+
+    def mark(step: int, sort: str, text: str) -> Mark:
+        at = course.start_s + step * course.step_s
+        return Mark(at_s=at, sort=sort, text=text, source="", nodes=(course.node,))
+
+    for step in range(1, steps):
+        if seen[step] and not seen[step - 1] and any(seen[:step]):
+            yield mark(step, "node", "{node} was not seen for a while before")
+    for each in course.series:
+        if each.metric in {_JOB, _SIZE}:
+            yield from _comings(each, seen, mark)
+        elif each.metric != "node_load1":
+            yield from _steps(each, seen, mark)
+
+
+def _comings(
+    series: SeriesCourse, seen: Sequence[bool], mark: Callable[[int, str, str], Mark]
+) -> Iterator[Mark]:
+    """Where a series begins or ends while its node was seen."""
+    name = series.labels[0]
+    if name == _OTHER_JOBS:
+        return
+    for step in range(1, len(series.values)):
+        if not (seen[step] and seen[step - 1]):
+            continue
+        now, before = series.values[step], series.values[step - 1]
+        if now is not None and before is None:
+            if series.metric == _JOB:
+                yield mark(step, "job", f"job {name} began on {{node}}")
+            else:
+                yield mark(step, "mount", f"{name} ({series.labels[1]}) was mounted on {{node}}")
+        if now is None and before is not None and series.metric == _SIZE:
+            yield mark(step, "mount", f"{name} was unmounted on {{node}}, or does not answer any more")
+
+
+def _steps(
+    series: SeriesCourse, seen: Sequence[bool], mark: Callable[[int, str, str], Mark]
+) -> Iterator[Mark]:
+    """Where a gauge changes; and where a limit comes or goes while its node was seen."""
+    last: float | None = None
+    for step, value in enumerate(series.values):
+        was_seen = step > 0 and seen[step] and seen[step - 1]
+        comes = value is not None and (last is not None and abs(value - last) > 1e-6 * abs(last))
+        if series.metric == "node_boot_time_seconds":
+            # A clock that is set moves the time of the boot by seconds.
+            if value is not None and last is not None and value > last + 60.0:
+                yield mark(step, "boot", "{node} was booted")
+        elif comes or (value is not None and was_seen and series.values[step - 1] is None):
+            sort, text = _CHANGING[series.metric]
+            old = "none before" if last is None else f"{format_rate(last)} before"
+            yield mark(
+                step, sort, text.format(*series.labels, node="{node}", new=format_rate(value or 0.0), old=old)
+            )
+        last = value if value is not None else last
+
+
+def boot_marks(booted: Sequence[tuple[str, float | None]], since_s: float) -> list[Mark]:
+    """Nodes that were booted since a time, out of a picture."""
+    return [
+        replace(each, source="/proc/stat")
+        for each in _together(
+            [
+                Mark(at_s=at, sort="boot", text="{node} was booted", source="", nodes=(node,))
+                for node, at in booted
+                if at is not None and at >= since_s
+            ]
+        )
+    ]
+
+
+def _at(series: SeriesCourse, step: int) -> float | None:
+    return series.values[step] if step < len(series.values) else None

@@ -1,0 +1,269 @@
+"""Puts together why a grid, a library or a job is slow: one value, which says what it cannot tell (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from gridwright.monitor.causes.changes import Mark
+from gridwright.monitor.causes.sharing import ForeignCpu, Sharing, foreign_cpus, sharing_of
+from gridwright.monitor.causes.since import Beginning
+from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse
+from gridwright.monitor.causes.verdict import is_slow, why_untold
+from gridwright.monitor.frame import Frame
+from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.rows import JobLoad
+
+COMPUTES = 0.9
+"""From this part of its cores on a job computes, and storage holds nothing of it up."""
+RESTS = 0.05
+"""Below this part of its cores it neither computes nor, by itself, waits for a CPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One figure with where it was read, and at what time (seconds since 1970)."""
+
+    text: str
+    source: str
+    node: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowFileSystem:
+    """Why a file system is slow, or that it is not. `slow` is None where that cannot be told."""
+
+    row: LibraryRow
+    slow: bool | None
+    binds: tuple[ResourceUse, ...]
+    """What is at its limit, storage first; of one that is not slow, what is at its limit all the same."""
+    others: tuple[ResourceUse, ...]
+    """What has room, the fullest first."""
+    sharing: Sharing
+    since: Beginning | None
+    untold: tuple[str, ...]
+
+    @property
+    def required_bytes_per_s(self) -> float | None:
+        """What is required for all busy cores together."""
+        if self.row.required_per_core is None or self.row.busy_cores is None:
+            return None
+        return self.row.required_per_core * self.row.busy_cores
+
+    @property
+    def delivered_bytes_per_s(self) -> float | None:
+        """What was read and written."""
+        if self.row.read_bytes_per_s is None or self.row.written_bytes_per_s is None:
+            return None
+        return self.row.read_bytes_per_s + self.row.written_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowJob:
+    """What holds a job up. `held_up` is None where that cannot be told."""
+
+    job: str
+    load: JobLoad
+    cores: int | None
+    """What it asked for; None where the scheduler does not say."""
+    held_up: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The whole answer. Times in seconds since 1970."""
+
+    at_s: float
+    seconds: float
+    filesystems: tuple[SlowFileSystem, ...]
+    job: SlowJob | None
+    cpus: tuple[ResourceUse, ...]
+    """CPUs that run all the time, steal, and limits of CPU time that were reached."""
+    foreign_cpus: tuple[ForeignCpu, ...]
+    changes: tuple[Mark, ...]
+    away: dict[str, str]
+    untold: tuple[str, ...]
+    evidence: tuple[Evidence, ...] = field(default=())
+
+    @property
+    def slow(self) -> bool:
+        """Whether anything is, as far as can be told."""
+        return any(each.slow for each in self.filesystems) or bool(self.job and self.job.held_up)
+
+    @property
+    def told(self) -> bool:
+        """Whether it could be told of all that was asked about, and every node answered."""
+        whole = all(each.slow is not None for each in self.filesystems)
+        return whole and not self.away and not (self.job and self.job.held_up is None)
+
+    def document(self) -> dict[str, Any]:
+        """It in plain values: bytes, seconds, and parts of 1."""
+        return {
+            "time": self.at_s,
+            "seconds": self.seconds,
+            "slow": self.slow,
+            "told": self.told,
+            "filesystems": [_filesystem_document(each) for each in self.filesystems],
+            "job": None if self.job is None else asdict(self.job),
+            "cpus": [asdict(each) for each in self.cpus],
+            "foreign_cpus": [asdict(each) for each in self.foreign_cpus],
+            "changes": [asdict(each) for each in self.changes],
+            "away": self.away,
+            "untold": list(self.untold),
+            "evidence": [asdict(each) for each in self.evidence],
+        }
+
+
+def _filesystem_document(each: SlowFileSystem) -> dict[str, Any]:
+    row = each.row
+    return {
+        "filesystem": row.filesystem,
+        "libraries": list(row.libraries),
+        "slow": each.slow,
+        "standing": row.standing,
+        "asked": {
+            "required_bytes_per_s_per_core": row.required_per_core,
+            "busy_cores": row.busy_cores,
+            "required_bytes_per_s": each.required_bytes_per_s,
+            "waiting_cores": row.waiting_cores,
+            "waiting_part": row.waiting,
+        },
+        "delivered": {
+            "read_bytes_per_s": row.read_bytes_per_s,
+            "written_bytes_per_s": row.written_bytes_per_s,
+            "bytes_per_s_per_core": row.per_core,
+        },
+        "binds": [asdict(use) for use in each.binds],
+        "resources": [asdict(use) for use in each.others],
+        "sharing": asdict(each.sharing),
+        "since": None if each.since is None else asdict(each.since),
+        "untold": list(each.untold),
+    }
+
+
+def explain(
+    frame: Frame,
+    *,
+    filesystems: Sequence[str] | None = None,
+    since: dict[str, Beginning] | None = None,
+    changes: Sequence[Mark] = (),
+    job: SlowJob | None = None,
+    untold: Sequence[str] = (),
+) -> Explanation:
+    """What a picture tells of these file systems, of all of them by default."""
+    rows = [row for row in frame.libraries if filesystems is None or row.filesystem in filesystems]
+    reasons = tuple(_reason(row, frame, (since or {}).get(row.filesystem)) for row in rows)
+    cpus: dict[str, ResourceUse] = {
+        use.name: use for row in frame.libraries for use in row.uses if use.binds and use.sort not in STORAGE
+    }
+    return Explanation(
+        at_s=frame.time,
+        seconds=frame.seconds,
+        filesystems=reasons,
+        job=job,
+        cpus=tuple(cpus.values()),
+        foreign_cpus=tuple(foreign_cpus(frame)),
+        changes=tuple(changes),
+        away={row.node: row.absent for row in frame.nodes if row.absent},
+        untold=tuple(untold),
+        evidence=tuple(_evidence(reasons, frame)),
+    )
+
+
+def _reason(row: LibraryRow, frame: Frame, since: Beginning | None) -> SlowFileSystem:
+    slow = is_slow(row)
+    binds = tuple(each for each in row.uses if each.binds and each.sort in STORAGE)
+    untold = [why_untold(row)] if slow is None else []
+    if slow and not binds:
+        untold.append(
+            "what binds: nothing that was measured on the nodes is at its limit, so it is what was not "
+            "measured, such as servers, the network in between, or a limit outside the nodes"
+        )
+    sharing = sharing_of(row, frame)
+    if sharing.untold:
+        untold.append(f"what others than jobs have of it: {sharing.untold}")
+    if not row.disks and slow is not False:
+        untold.append("what clients outside the grid have of its servers: these are not asked")
+    room = tuple(each for each in row.uses if not each.binds and each.part is not None)
+    if slow is not False:
+        untold += [
+            f"how full it is: {each.text}"
+            for each in row.uses
+            if not each.binds and each.sort is ResourceSort.DISK and "may have room" in each.text
+        ]
+    return SlowFileSystem(
+        row=row, slow=slow, binds=binds, others=room, sharing=sharing, since=since, untold=tuple(untold)
+    )
+
+
+def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[str]) -> SlowJob:
+    """What holds a job up, as far as its CPU time and the file systems of its nodes tell.
+
+    `slow` are file systems that are slow on its nodes.
+    """
+    held_up: bool | None = None
+    used, of = load.cpus, f"of {cores} cores" if cores else "cores"
+    stopped = [
+        use
+        for row in frame.libraries[:1]
+        for use in row.uses
+        if use.binds and use.name.startswith("CPU limit") and _is_of_job(use.name, load.job)
+    ]
+    if used is None:
+        text = "its CPU time cannot be told: it began, or a process of it ended, meanwhile"
+    elif stopped:
+        held_up, text = True, stopped[0].text
+    elif cores and used >= COMPUTES * cores:
+        held_up, text = False, f"it computes: {used:.1f} {of} run all the time, and no storage holds it up"
+    elif slow:
+        held_up = True
+        text = f"it uses {used:.1f} {of}, and {' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow"
+    elif not cores and used >= COMPUTES:
+        held_up, text = False, f"it computes: {used:.1f} cores run, and no file system of its nodes is slow"
+    elif cores and used < RESTS * cores:
+        text = (
+            f"it uses {used:.2f} {of}, and no file system of its nodes is slow: it sleeps, or waits for "
+            "something that is not storage, such as a lock, a licence or another machine"
+        )
+    else:
+        text = (
+            f"it uses {used:.1f} {of}, and no file system of its nodes is slow: the rest of its time may be "
+            "programs with fewer threads than cores, or what is not storage"
+        )
+    return SlowJob(job=load.job, load=load, cores=cores, held_up=held_up, text=text)
+
+
+def _is_of_job(name: str, job: str) -> bool:
+    """Whether a control group is named after a job, as Slurm's `job_17` is: 1 is not meant by it."""
+    group = name.partition("control group ")[2].rpartition(" of ")[0]
+    return re.search(rf"(?<![0-9A-Za-z]){re.escape(job)}(?![0-9A-Za-z])", group) is not None
+
+
+def _evidence(reasons: Sequence[SlowFileSystem], frame: Frame) -> list[Evidence]:
+    """The figures that the answer rests on; nothing where all is well."""
+    at = frame.time
+    found: dict[str, Evidence] = {}
+    for reason in reasons:
+        if reason.slow is False:
+            continue
+        for use in reason.row.uses:
+            if use.part is not None or use.binds:
+                source = use.source + (f"; limit: {use.capacity_source}" if use.capacity_source else "")
+                found[use.name] = Evidence(text=use.text, source=source, node=use.node, at_s=at)
+    if not found:
+        return []
+    for row in frame.nodes:
+        if not row.absent and (row.iowait is not None or row.io_pressure is not None):
+            waits = f"{0.0 if row.iowait is None else row.iowait:.1f} CPUs wait for I/O"
+            part = "-" if row.io_pressure is None else f"{row.io_pressure:.0%}"
+            found[row.node] = Evidence(
+                text=f"{waits}, and tasks in {part} of the time",
+                source="/proc/stat, /proc/pressure/io",
+                node=row.node,
+                at_s=at,
+            )
+    return list(found.values())

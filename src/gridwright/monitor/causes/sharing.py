@@ -1,0 +1,167 @@
+"""Who uses a file system: jobs and users by share, processes of no job, and what nobody accounts for (pure).
+
+What is foreign is told as a proof tells it (`gridwright.disturbance`): what a file system moved beyond what
+jobs say that they moved, but no more than other processes say, where all of them can be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gridwright.disturbance.limits import limits
+from gridwright.monitor.frame import Frame
+from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.other_rows import OtherLoad
+from gridwright.monitor.rows import JobLoad
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharer:
+    """A job, or processes of no job. Rates are of all storage, as nobody counts them by file system."""
+
+    name: str
+    user: str
+    is_job: bool
+    bytes_per_s: float
+    share: float | None
+    """Of all that jobs and other processes moved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """Who moved bytes, and what of that no job accounts for. None is what cannot be told."""
+
+    jobs_bytes_per_s: float | None
+    foreign_bytes_per_s: float | None
+    """At least so much of what the file system moved was no job's."""
+    foreign_share: float | None
+    disturbs: bool
+    """Whether that is more than a proof can bear (`data/limits.csv` of disturbances)."""
+    unseen_bytes_per_s: float
+    """Of it, what no process that can be seen moved."""
+    sharers: tuple[Sharer, ...]
+    """Most first, jobs and others together."""
+    users: tuple[tuple[str, float], ...]
+    """Users with their share, most first."""
+    untold: str = ""
+    """Why what is foreign cannot be told."""
+
+
+def sharing_of(row: LibraryRow, frame: Frame) -> Sharing:
+    """Who used a file system and the nodes that have it."""
+    sharers = _sharers(frame)
+    known = [(job.read_bytes_per_s, job.written_bytes_per_s) for job in frame.jobs]
+    untold = _untold(row, frame)
+    moved = [
+        None if any(each[way] is None for each in known) else sum(each[way] or 0.0 for each in known)
+        for way in (0, 1)
+    ]
+    if untold or None in moved:
+        untold = untold or "what some jobs moved cannot be told (root can see it)"
+        return _sharing(None, 0.0, None, sharers, untold)
+    read, written = (each or 0.0 for each in moved)
+    machines = {each.machine: each for each in reversed(frame.others)}
+    late = sum(each.written_back_bytes_per_s for each in machines.values())
+    beyond = [
+        max(0.0, (row.read_bytes_per_s or 0.0) - read * (1 + limits().overhead)),
+        max(0.0, (row.written_bytes_per_s or 0.0) - written * (1 + limits().overhead) - late),
+    ]
+    said = [
+        sum(each.read_bytes_per_s or 0.0 for each in frame.others),
+        sum(each.written_bytes_per_s or 0.0 for each in frame.others),
+    ]
+    all_seen = all(each.sees_all for each in frame.others) and None not in [
+        each.read_bytes_per_s for each in frame.others
+    ]
+    total = (row.read_bytes_per_s or 0.0) + (row.written_bytes_per_s or 0.0)
+    seen = sum(min(pair) for pair in zip(beyond, said, strict=True))
+    # Counters are read moments apart: a small rest is nobody's.
+    unseen = 0.0 if all_seen or sum(beyond) - seen <= limits().traffic * total else sum(beyond) - seen
+    foreign = seen + unseen
+    return _sharing(read + written, unseen, (foreign, foreign / total if total else 0.0), sharers, "")
+
+
+def _sharing(
+    jobs: float | None,
+    unseen: float,
+    foreign: tuple[float, float] | None,
+    sharers: Sequence[Sharer],
+    untold: str,
+) -> Sharing:
+    users: dict[str, float] = {}
+    for each in sharers:
+        users[each.user or "unknown"] = users.get(each.user or "unknown", 0.0) + (each.share or 0.0)
+    rate, share = foreign or (None, None)
+    return Sharing(
+        jobs_bytes_per_s=jobs,
+        foreign_bytes_per_s=rate,
+        foreign_share=share,
+        disturbs=rate is not None
+        and share is not None
+        and rate >= limits().traffic_floor
+        and share > limits().traffic,
+        unseen_bytes_per_s=unseen,
+        sharers=tuple(sharers[:_NAMED]),
+        users=tuple(sorted(users.items(), key=lambda each: -each[1])[:_NAMED]),
+        untold=untold,
+    )
+
+
+def _untold(row: LibraryRow, frame: Frame) -> str:
+    if row.read_bytes_per_s is None or row.written_bytes_per_s is None:
+        return "what it moved cannot be told"
+    if not frame.others:
+        return "no node said what processes of no job moved"
+    return ""
+
+
+def _sharers(frame: Frame) -> list[Sharer]:
+    """All that moved anything, most first."""
+    found = [(job.job, job.user, True, _moved(job)) for job in frame.jobs]
+    others: dict[tuple[str, str], float] = {}
+    for load in frame.others:
+        for each in load.processes:
+            key = each.process, each.user
+            others[key] = others.get(key, 0.0) + (each.moved_bytes_per_s or 0.0)
+    found += [(process, user, False, moved) for (process, user), moved in others.items()]
+    total = sum(moved for *_, moved in found)
+    ranked = sorted((each for each in found if each[3] > 0), key=lambda each: (-each[3], each[0]))
+    return [
+        Sharer(name=name, user=user, is_job=is_job, bytes_per_s=moved, share=moved / total if total else None)
+        for name, user, is_job, moved in ranked
+    ]
+
+
+def _moved(job: JobLoad) -> float:
+    return (job.read_bytes_per_s or 0.0) + (job.written_bytes_per_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignCpu:
+    """Processes of no job that take more CPU time of a node than a proof can bear."""
+
+    node: str
+    share: float
+    """Of the node's CPU time."""
+    process: str
+    user: str
+
+
+def foreign_cpus(frame: Frame) -> list[ForeignCpu]:
+    """One for each machine whose CPUs others use, with the processes that use most."""
+    found: dict[str, ForeignCpu] = {}
+    cpus = {row.node: row.cpus for row in frame.nodes}
+    for load in frame.others:
+        share = (load.cpus or 0.0) / max(1, cpus.get(load.node, 1))
+        most = _busiest(load)
+        if share > limits().cpu and most is not None and load.machine not in found:
+            found[load.machine] = ForeignCpu(node=load.node, share=share, process=most[0], user=most[1])
+    return list(found.values())
+
+
+def _busiest(load: OtherLoad) -> tuple[str, str] | None:
+    most = max(load.processes, key=lambda each: each.cpus or 0.0, default=None)
+    return None if most is None else (most.process, most.user)

@@ -1,0 +1,181 @@
+"""An explanation in words, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from gridwright.monitor.causes.changes import Mark
+from gridwright.monitor.causes.explaining import Explanation, SlowFileSystem, SlowJob
+from gridwright.monitor.causes.sharing import Sharer, Sharing
+from gridwright.monitor.causes.since import Beginning
+from gridwright.report.terminal.frame import printed
+from gridwright.report.terminal.spelling import say
+from gridwright.spec.hosts import fold_hosts
+from gridwright.units import format_rate
+
+_ROOM = 4
+"""Resources with room that are told."""
+_STYLES = {"slow": "red", "well": "green"}
+
+
+@printed
+def explanation_text(console: Console, told: Explanation) -> None:
+    """Print it: first what is slow, then what is not, in a line each."""
+    say(console, f"at {clock(told.at_s)}, over {told.seconds:.0f} s", "dim")
+    if told.job is not None:
+        _job(console, told.job)
+    for each in sorted(told.filesystems, key=lambda each: (each.slow is False, each.slow is None)):
+        _filesystem(console, each)
+    for sentence in _cpus(told):
+        say(console, sentence)
+    if told.changes:
+        say(console, "what changed before:")
+        for mark in told.changes:
+            say(console, f"{clock(mark.at_s)}: {_mark(mark)}", indent=4)
+    untold = [*told.untold, *(f"{node} is away: {why}" for node, why in told.away.items())]
+    if untold:
+        say(console, "cannot tell:")
+        for reason in untold:
+            say(console, reason, indent=4)
+    if told.evidence:
+        say(console, "evidence:", "dim")
+        for line in told.evidence:
+            say(console, f"{line.text} [{line.source}]", "dim", indent=4)
+    if not told.slow and told.told:
+        say(console, "nothing is slow", "green")
+
+
+def clock(at_s: float) -> str:
+    """A time for people."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _mark(mark: Mark) -> str:
+    return f"{mark.text} [{mark.source}]"
+
+
+def _job(console: Console, job: SlowJob) -> None:
+    load = job.load
+    moved = (
+        f"it reads {_rate(load.read_bytes_per_s)} and writes {_rate(load.written_bytes_per_s)}"
+        f" on {fold_hosts(load.nodes)}"
+    )
+    say(console, f"job {job.job}: {job.text}; {moved}")
+
+
+def _filesystem(console: Console, each: SlowFileSystem) -> None:
+    row = each.row
+    named = ", ".join(row.libraries)
+    name = f"{named} on {row.filesystem}" if row.filesystem not in row.libraries else named
+    if each.slow is False:
+        full = f"; {'; '.join(use.text for use in each.binds)}" if each.binds else ""
+        say(console, f"{name}: not slow ({_standing(each)}){full}", _STYLES["well"])
+        _foreign(console, each.sharing)
+        return
+    word = "slow" if each.slow else "cannot tell whether it is slow"
+    say(console, f"{name}: {word}", _STYLES["slow"] if each.slow else "yellow")
+    for title, text in _lines(each):
+        say(console, f"{title}: {text}", indent=2)
+    _foreign(console, each.sharing)
+
+
+def _standing(each: SlowFileSystem) -> str:
+    rate = each.delivered_bytes_per_s
+    moved = "" if rate is None else f"{format_rate(rate)} moved"
+    words = {
+        "met": "each busy core has what is required",
+        "not-asked": "less is asked for: nobody waits for it",
+        "idle": "nobody works with it",
+        "not-required": "nobody waits for it",
+        "unknown": "nobody works",
+    }
+    return ", ".join(filter(None, [words.get(str(each.row.standing), ""), moved]))
+
+
+def _lines(each: SlowFileSystem) -> Iterator[tuple[str, str]]:
+    row = each.row
+    yield "asked", _asked(each)
+    delivered, required = each.delivered_bytes_per_s, each.required_bytes_per_s
+    if delivered is not None:
+        part = f", {delivered / required:.0%} of what is required" if required else ""
+        of_core = "" if row.per_core is None else f", {format_rate(row.per_core)} for each busy core"
+        yield (
+            "delivered",
+            f"{_rate(row.read_bytes_per_s)} read and {_rate(row.written_bytes_per_s)} written{of_core}{part}",
+        )
+    if row.note:
+        yield "in these figures", row.note
+    if each.binds:
+        yield "what binds", "; ".join(use.text for use in each.binds)
+    room = [f"{use.name} {use.part:.0%}" for use in each.others if use.part is not None]
+    if room:
+        yield "used of others", ", ".join(room[:_ROOM])
+    if each.sharing.sharers:
+        yield "who uses it", _sharers(each.sharing.sharers)
+        if len(each.sharing.users) > 1:
+            yield "users", ", ".join(f"{user} {share:.0%}" for user, share in each.sharing.users)
+    if each.since is not None:
+        yield "since", _since(each.since)
+    for line in each.untold:
+        yield "cannot tell", line
+
+
+def _asked(each: SlowFileSystem) -> str:
+    row = each.row
+    if row.busy_cores is None:
+        return "cannot tell: how many cores are busy is not known"
+    waits = "" if row.waiting_cores is None else f"; {row.waiting_cores:.1f} CPUs wait for I/O"
+    waits += "" if row.waiting is None else f", tasks in {row.waiting:.0%} of the time"
+    if row.required_per_core is None:
+        return f"nothing is required of it; {row.busy_cores:.1f} cores are busy{waits}"
+    asked = f"{format_rate(row.required_per_core)} for each of {row.busy_cores:.1f} busy cores"
+    return f"{asked}, {format_rate(each.required_bytes_per_s or 0.0)} in all{waits}"
+
+
+def _sharers(sharers: Sequence[Sharer]) -> str:
+    return ", ".join(f"{_called(each)} {each.share or 0.0:.0%}" for each in sharers)
+
+
+def _called(each: Sharer) -> str:
+    of = f" of {each.user}" if each.user else ""
+    return f"job {each.name}{of}" if each.is_job else f"process {each.name}{of}{_own(each.name)}"
+
+
+def _own(process: str) -> str:
+    """A proof is started by ssh or by hand, and is no job."""
+    return " (a proof of Gridwright)" if "gridwright.iotest" in process else ""
+
+
+def _foreign(console: Console, sharing: Sharing) -> None:
+    if not sharing.disturbs or sharing.foreign_bytes_per_s is None:
+        return
+    who = [each for each in sharing.sharers if not each.is_job]
+    named = f"most of all {_called(who[0])}" if who else "processes that cannot be seen from the nodes"
+    if who and sharing.unseen_bytes_per_s > sharing.foreign_bytes_per_s / 2:
+        named = f"processes that cannot be seen from the nodes, or jobs that ended; also {_called(who[0])}"
+    text = f"{format_rate(sharing.foreign_bytes_per_s)}, {sharing.foreign_share or 0.0:.0%} of what it moves"
+    say(console, f"foreign load: at least {text}, is of no job of the grid: {named}", "yellow", indent=2)
+
+
+def _since(since: Beginning) -> str:
+    if since.at_s is None:
+        return f"not known: {since.why}"
+    if since.at_least:
+        return f"{clock(since.at_s)} or longer: {since.why}"
+    return f"{clock(since.at_s)} (it began within the {since.within_s:.0f} s before)"
+
+
+def _cpus(told: Explanation) -> Iterator[str]:
+    for use in told.cpus:
+        yield f"CPU time: {use.text}"
+    for each in told.foreign_cpus:
+        share = f"{each.share:.0%} of the CPU time of {each.node}"
+        most = f"{each.process} of {each.user}{_own(each.process)}"
+        yield f"foreign load: processes of no job have {share}, most of all {most}"
+
+
+def _rate(value: float | None) -> str:
+    return "an unknown rate" if value is None else format_rate(value)

@@ -1,0 +1,115 @@
+"""Looks at files that changelogs name, as a scan looks at all: the record says where, the disk what is so."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.repository.below import PathsBelow
+from gridwright.repository.changelog.journal import ChangeJournal
+from gridwright.repository.changelog.tables import GONE_BY_CHANGES
+from gridwright.repository.scan import find_gone, keep_changed, look_at_root, note_troubles, scan
+from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.walking import UnreadDirectory
+
+if TYPE_CHECKING:
+    from gridwright.repository.walking import FileStatus
+
+THREADS = 8
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_Looked = tuple[list[tuple[bytes, "FileStatus"]], list[bytes], list[UnreadDirectory]]
+"""What is there, what is not, and what could not be looked at."""
+
+
+def find_told_changes(
+    opened: OpenRepository, journal: ChangeJournal, report: RepositoryReport, *, deletions: bool
+) -> None:
+    """Keep as work what an export has to do of all that waits in the journal."""
+    opened.known.gone = GONE_BY_CHANGES
+    look_at_root(opened)
+    unread = set[bytes]()
+    trees = journal.trees()
+    if trees:
+        unread |= scan(opened, trees, report)
+    for tree in trees:
+        if not _is_within(tree, unread):
+            journal.note_gone_within(tree)
+    with ThreadPoolExecutor(THREADS) as pool:
+        paths = journal.paths()
+        while some := list(islice(paths, 2 * THREADS)):
+            looks = pool.map(partial(look_at, opened.settings.directory), some)
+            for there, missing, troubles in looks:
+                unread |= note_troubles(troubles, report)
+                keep_changed(opened, there, report)
+                journal.note_gone(missing)
+    journal.note_there(unread)
+    find_gone(opened, (), unread, deletions=deletions, report=report)
+    if b"" in unread:
+        journal.owe("the repository's own directory could not be looked at")
+    else:
+        journal.looked(unread)
+
+
+def find_all_changes(
+    opened: OpenRepository, journal: ChangeJournal, report: RepositoryReport, *, deletions: bool
+) -> None:
+    """Scan, and have the journal go on from there."""
+    unread = scan(opened, (), report)
+    find_gone(opened, (), unread, deletions=deletions, report=report)
+    if b"" in unread:
+        # Nothing is known of what was not looked at: the next export scans again.
+        return
+    journal.scanned(unread, opened.known.gone)
+
+
+def look_at(directory: Path, paths: Sequence[bytes]) -> _Looked:
+    """Look at some paths below a directory; no symbolic link on the way is followed."""
+    there: list[tuple[bytes, FileStatus]] = []
+    missing: list[bytes] = []
+    troubles: dict[bytes, UnreadDirectory] = {}
+    with PathsBelow(directory) as below:
+        device = os.fstat(below.root).st_dev
+        for path in paths:
+            try:
+                status = below.status(path)
+            except OSError as error:
+                if error.errno not in _NOT_THERE:
+                    parent = path.rpartition(b"/")[0]
+                    troubles[parent] = UnreadDirectory(parent, error.errno)
+                    continue
+                status = None
+            if status is None:
+                missing.append(path)
+            elif status.st_dev != device:
+                mount = _mounted_at(below, path, device)
+                troubles[mount] = UnreadDirectory(mount, None)
+            else:
+                there.append((path, status))
+    return there, missing, list(troubles.values())
+
+
+def _mounted_at(below: PathsBelow, path: bytes, device: int) -> bytes:
+    """The directory on the way to a path where another file system is mounted."""
+    for place in _above(path):
+        status = below.status(place)
+        if status is not None and status.st_dev != device:
+            return place
+    return path
+
+
+def _above(path: bytes) -> Iterator[bytes]:
+    """The directories that a path lies in, the outermost first."""
+    end = path.find(b"/")
+    while end >= 0:
+        yield path[:end]
+        end = path.find(b"/", end + 1)
+
+
+def _is_within(path: bytes, directories: Collection[bytes]) -> bool:
+    return any(path == each or path.startswith(each + b"/") for each in directories)

@@ -1,0 +1,131 @@
+"""Changelogs and FIDs of a mounted Lustre, by liblustreapi.
+
+Prototypes: lustre/include/lustre/lustreapi.h of Lustre 2.12 to 2.17; meaning:
+lustre/utils/liblustreapi_chlg.c and `lfs_fid2path` of lustre/utils/lfs.c. A changelog is read from the device
+`/dev/changelog-MDT`, which root alone may open.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_char_p, c_int, c_longlong, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+from gridwright.repository.changelog.records import HEAD_BYTES, ChangeRecord, parse_record, size_of
+from gridwright.repository.copytool.action_list import Fid
+
+_NAME = "liblustreapi.so.1"
+_WITH_JOB, _WITH_EXTRA = 0x04, 0x08
+"""CHANGELOG_FLAG_JOBID and CHANGELOG_FLAG_EXTRA_FLAGS: without, the library warns on stderr."""
+_LONGEST_PATH = 4096
+_MOST_LINKS = 65_000
+"""More than a file of Lustre can have; a library that never comes to an end is not followed."""
+
+
+class _LuFid(ctypes.Structure):
+    """`struct lu_fid`."""
+
+    _fields_ = (("sequence", c_uint64), ("object", c_uint32), ("version", c_uint32))
+
+
+class LustreSource:
+    """One mounted Lustre. Its calls may come from several threads."""
+
+    def __init__(self, mount: Path) -> None:
+        """Raises OSError where the library is not installed, or has not what is asked for."""
+        self._mount = os.fsencode(mount)
+        calls = ctypes.CDLL(_NAME)
+        try:
+            for name, arguments in {
+                "llapi_changelog_start": (POINTER(c_void_p), c_int, c_char_p, c_longlong),
+                "llapi_changelog_recv": (c_void_p, POINTER(c_void_p)),
+                "llapi_changelog_free": (POINTER(c_void_p),),
+                "llapi_changelog_fini": (POINTER(c_void_p),),
+                "llapi_changelog_clear": (c_char_p, c_char_p, c_longlong),
+                "llapi_get_obd_count": (c_char_p, POINTER(c_int), c_int),
+                "llapi_path2fid": (c_char_p, POINTER(_LuFid)),
+                "llapi_fid2path": (c_char_p, c_char_p, c_char_p, c_int, POINTER(c_longlong), POINTER(c_int)),
+            }.items():
+                call = getattr(calls, name)
+                call.argtypes, call.restype = arguments, c_int
+        except AttributeError as error:
+            raise OSError(errno.ENOSYS, f"{_NAME} has not all that is asked for: {error}") from error
+        self._calls = calls
+
+    def mdt_count(self) -> int:
+        """How many MDTs it has. Raises OSError."""
+        count = c_int(0)
+        _done(self._calls.llapi_get_obd_count(self._mount, byref(count), 1))
+        return count.value
+
+    def fid_of(self, path: bytes) -> Fid:
+        """The FID of an absolute path. Raises OSError."""
+        found = _LuFid()
+        _done(self._calls.llapi_path2fid(path, byref(found)))
+        return Fid(found.sequence, found.object, found.version)
+
+    def records(self, mdt: str, first: int) -> Iterator[ChangeRecord]:
+        """Records of an MDT from an index on, to the last one. Raises OSError, RecordError."""
+        with self._opened(mdt, first) as reader:
+            record = c_void_p()
+            while True:
+                if _done(self._calls.llapi_changelog_recv(reader, byref(record))) == 1:
+                    return
+                try:
+                    found = parse_record(ctypes.string_at(record.value or 0, _size(record)))
+                finally:
+                    self._calls.llapi_changelog_free(byref(record))
+                if found.index >= first:
+                    yield found
+
+    @contextmanager
+    def _opened(self, mdt: str, first: int) -> Iterator[c_void_p]:
+        reader = c_void_p()
+        flags = _WITH_JOB | _WITH_EXTRA
+        _done(self._calls.llapi_changelog_start(byref(reader), flags, mdt.encode(), first))
+        try:
+            yield reader
+        finally:
+            self._calls.llapi_changelog_fini(byref(reader))
+
+    def clear(self, mdt: str, user: str, last: int) -> None:
+        """Give up records up to an index above 0. Raises OSError: ENOENT where nobody is registered so."""
+        if last < 1:
+            raise ValueError("0 gives up all records, those that nobody has read among them")
+        _done(self._calls.llapi_changelog_clear(mdt.encode(), user.encode(), last))
+
+    def paths_of(self, fid: Fid) -> list[bytes]:
+        """All paths of a file, relative to the mount; none for one that is gone. Raises OSError."""
+        name = str(fid).encode()
+        path = ctypes.create_string_buffer(_LONGEST_PATH)
+        found: list[bytes] = []
+        link = 0
+        while link < _MOST_LINKS:
+            record, next_link = c_longlong(-1), c_int(link)
+            try:
+                _done(
+                    self._calls.llapi_fid2path(
+                        self._mount, name, path, _LONGEST_PATH, byref(record), byref(next_link)
+                    )
+                )
+            except FileNotFoundError:
+                return found
+            found.append(path.value.strip(b"/"))
+            if next_link.value == link:
+                return found
+            link = next_link.value
+        raise OSError(errno.EMLINK, f"the names of {fid} do not end")
+
+
+def _size(record: c_void_p) -> int:
+    return size_of(ctypes.string_at(record.value or 0, HEAD_BYTES))
+
+
+def _done(code: int) -> int:
+    if code < 0:
+        raise OSError(-code, os.strerror(-code))
+    return code

@@ -1,0 +1,80 @@
+"""A file, a directory or a symbolic link as it was when it and its object were equal."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from gridwright.repository.object_format import FileAttributes
+from gridwright.repository.references import ContentPlace, FileState, ObjectReference
+
+if TYPE_CHECKING:
+    from gridwright.repository.walking import FileStatus
+
+
+@dataclass(slots=True)
+class KnownFile:
+    """A file, a directory or a symbolic link, and its object, as both were when they were equal.
+
+    What is only true on one file system (ctime, inode) is 0 where the row came from the bucket's manifest.
+    """
+
+    path: bytes
+    mode: int
+    """st_mode, with the type."""
+    uid: int
+    gid: int
+    size: int
+    blocks: int
+    """512-byte blocks: fewer than the size needs where the file has holes."""
+    atime_ns: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    links: int
+    key: str | None
+    """None for the repository's own directory where the bucket has no prefix."""
+    etag: str
+    version_id: str | None
+    crc64: str | None
+    target: bytes | None
+    """Of a symbolic link."""
+    xattrs: bytes | None
+    """Extended attributes and ACLs, as `extended.encode` writes them; None for none."""
+    link_of: bytes | None
+    """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
+    is_name_only: bool
+    stored_ns: int = 0
+    """Since 1970, by the store's clock: an object that was written later is another one, or has other
+    attributes; 0 where that is not known."""
+
+    @property
+    def attributes(self) -> FileAttributes:
+        """What travels with the object."""
+        return FileAttributes(self.mode, self.uid, self.gid, self.atime_ns, self.mtime_ns)
+
+    def reference(self, bucket_url: str) -> ObjectReference:
+        """Its object."""
+        return ObjectReference(bucket_url, self.key or "", self.etag, self.version_id, self.size)
+
+    def is_of(self, etag: str, modified_ns: int) -> bool:
+        """Whether an object of a listing is the known one: a copy onto itself has new attributes at most."""
+        return self.etag == etag and not 0 < self.stored_ns < modified_ns
+
+    def state(self, bucket_url: str) -> FileState:
+        """What the file's own attribute is to say."""
+        place = ContentPlace.NAME_ONLY if self.is_name_only else ContentPlace.EXPORTED
+        return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
+
+
+HIDDEN = 0
+"""The permissions of a name that nobody could load when it is read: users get an error there, never zeros."""
+
+
+def is_hidden(row: KnownFile, status: FileStatus) -> bool:
+    """Whether a file has no permissions because it is such a name; the row has those that it will get."""
+    return bool(row.is_name_only) and stat.S_IMODE(status.st_mode) == HIDDEN
+
+
+COLUMNS = tuple(field.name for field in fields(KnownFile))

@@ -1,0 +1,32 @@
+"""An object of a listing on its way to a file: what is said of it, and what was asked."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from gridwright.repository.comparing import FileSide
+from gridwright.repository.known_file import KnownFile
+from gridwright.repository.store import ObjectEntry, ObjectHead
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An object of the listing that is to be a file or a directory."""
+
+    path: bytes
+    is_directory: bool
+    entry: ObjectEntry
+    told: KnownFile | None
+    """What the manifest says of it."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """An object whose attributes were asked for."""
+
+    listed: Listed
+    future: Future[ObjectHead]
+    known: KnownFile | None = None
+    """The row of the same content, where only attributes may be others."""
+    side: FileSide = FileSide.ABSENT

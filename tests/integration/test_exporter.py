@@ -1,0 +1,250 @@
+"""`gridwright exporter` beside Prometheus, VictoriaMetrics and promtool as Debian has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.errors import ExitStatus
+from gridwright.monitor.exporter.dashboards import dashboard_files
+from gridwright.monitor.exporter.exposition import escaped
+from gridwright.monitor.exporter.families import known_series
+from tests.support.certificates import make_certificate
+from tests.support.command import Command, Running, wait_until
+from tests.support.hanging_mount import hanging_mount
+from tests.support.prometheus import program
+
+TOKEN = 2 * "0123456789abcdef"
+HANGS_S = 30.0
+"""Two scrapes take less than that, and one that waits for the mount takes for ever."""
+PAGE_OF = re.compile(r"metrics of this node: (\S+)")
+JOB = b"9\\\"'{}\n\xff-\xe6\x97\xa5"
+"""What a user may set as the number of a job."""
+SHOWN_JOB = "9\\\\\\\"'{}\\n\ufffd-\u65e5"
+CONFIGURATION = """\
+global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+scrape_configs:
+  - job_name: gridwright
+    scheme: {scheme}
+    authorization: {{credentials_file: {token}}}
+    tls_config: {{ca_file: {certificate}}}
+    static_configs: [{{targets: ['{target}']}}]
+"""
+
+
+class Exporter:
+    """One that runs."""
+
+    def __init__(self, running: Running, url: str) -> None:
+        self.running, self.url = running, url
+
+    def text(self, accept: str = "", context: ssl.SSLContext | None = None) -> str:
+        headers = {"Accept": accept, "Authorization": f"Bearer {TOKEN}"}
+        request = urllib.request.Request(self.url, headers=headers)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=30, context=context) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+    @property
+    def target(self) -> str:
+        return urllib.parse.urlsplit(self.url).netloc
+
+
+@contextmanager
+def exporting(gridwright: Command, *more: str | Path) -> Iterator[Exporter]:
+    with gridwright.start("exporter", "--port", "0", *more) as running:
+        running.says("metrics of this node")
+        (url,) = PAGE_OF.findall(running._err.read_text())
+        yield Exporter(running, url)
+
+
+@contextmanager
+def started(*command: str | Path, log: Path) -> Iterator[None]:
+    """A server that runs, and has ended afterwards."""
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait(30)
+
+
+@contextmanager
+def a_job() -> Iterator[int]:
+    """A process of a job with a hostile number, that has written; gives how many bytes."""
+    script = "import sys, os; f = open(os.devnull, 'wb'); print(os.getpid(), flush=True); sys.stdin.read()"
+    environment = {**os.environb, b"GRIDWRIGHT_JOB_ID": JOB}
+    with subprocess.Popen(
+        ["python3", "-c", script], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.communicate()
+
+
+def query(port: int, expression: str) -> list[Any]:
+    """What Prometheus' API answers, at either server."""
+    address = f"http://127.0.0.1:{port}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+    try:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            document = json.load(answer)
+    except OSError:
+        return []
+    assert document["status"] == "success"
+    return list(document["data"]["result"])
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def series(metric: dict[str, str]) -> str:
+    """A series as its line on the page begins, in the order of the page's labels."""
+    name = metric["__name__"]
+    labels = {each: metric[each] for each in known_series()[name] if each in metric}
+    told = ",".join(f'{label}="{escaped(value)}"' for label, value in labels.items())
+    return f"{name}{{{told}}}" if told else name
+
+
+def read(text: str) -> dict[str, float]:
+    """Series of a page, by their line."""
+    lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+    return {series: float(value) for series, _, value in lines}
+
+
+def promtool(*arguments: str | Path, stdin: str = "") -> str:
+    """What it printed, where it was content."""
+    done = subprocess.run(
+        [program("promtool"), *arguments], input=stdin.encode(), capture_output=True, timeout=60, check=False
+    )
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, said
+    return said
+
+
+@pytest.fixture
+def guarded(gridwright: Command, tmp_path: Path) -> Iterator[tuple[Exporter, Path]]:
+    """An exporter with TLS and a token; and the configuration by which Prometheus scrapes it."""
+    certificate, key = make_certificate(tmp_path)
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\n")
+    token.chmod(0o600)
+    flags = ("--certificate", certificate, "--key", key, "--token-file", token, "--directory", tmp_path)
+    with exporting(gridwright, *flags) as exporter:
+        configuration = tmp_path / "prometheus.yml"
+        configuration.write_text(
+            CONFIGURATION.format(scheme="https", token=token, certificate=certificate, target=exporter.target)
+        )
+        yield exporter, configuration
+
+
+@contextmanager
+def prometheus(configuration: Path) -> Iterator[int]:
+    port, data = free_port(), configuration.with_name("prometheus")
+    with started(
+        program("prometheus"),
+        f"--config.file={configuration}",
+        f"--storage.tsdb.path={data}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        log=configuration.with_name("prometheus.log"),
+    ):
+        yield port
+
+
+@contextmanager
+def victoria_metrics(configuration: Path) -> Iterator[int]:
+    port, data = free_port(), configuration.with_name("victoria")
+    with started(
+        program("victoria-metrics"),
+        f"-promscrape.config={configuration}",
+        f"-storageDataPath={data}",
+        f"-httpListenAddr=127.0.0.1:{port}",
+        "-search.latencyOffset=0s",
+        log=configuration.with_name("victoria.log"),
+    ):
+        yield port
+
+
+def test_who_keeps_it_has_what_was_read(guarded: tuple[Exporter, Path]) -> None:
+    exporter, configuration = guarded
+    context = ssl.create_default_context(cafile=str(configuration.with_name("certificate.pem")))
+    with a_job(), prometheus(configuration) as one, victoria_metrics(configuration) as another:
+        for port in (one, another):
+            ask = partial(query, port)
+            rate = partial(ask, "rate(gridwright_node_cpu_seconds_total[10s])")
+            wait_until(lambda: rate() or None, seconds=30, what="rates", last=partial(ask, "up"))  # noqa: B023
+        kept = {port: kept_series(port) for port in (one, another)}
+        panels = {each: query(one, each) for each in expressions_of("node")}
+        after = read(exporter.text(context=context))
+    # All series, no more and no fewer, the job's among them; counters are what they were a moment before.
+    assert f'gridwright_job_processes{{jobid="{SHOWN_JOB}"}}' in after
+    for each in kept.values():
+        assert set(each) == set(after)
+        for name in ("gridwright_node_cores", "gridwright_node_memory_size_bytes"):
+            assert each[name] == after[name] > 0
+        rising = [name for name in after if "_total" in name]
+        assert [name for name in rising if not 0 <= each[name] <= after[name]] == []
+        cpu = 'gridwright_node_cpu_seconds_total{mode="idle"}'
+        assert after[cpu] - each[cpu] < 60 * after["gridwright_node_cpus"]
+
+    told = {name.partition("{")[0] for name in after}
+    shown = [each for each in panels if set(re.findall(r"gridwright_\w+", each)) <= told]
+    assert len(shown) > 8
+    assert [each for each in shown if not panels[each]] == []
+
+
+def expressions_of(dashboard: str) -> list[str]:
+    """As Grafana hands them on, for all nodes."""
+    values = {"$job": "gridwright", "$instance": ".+", "$__rate_interval": "10s"}
+    board = json.loads(dashboard_files()[f"gridwright-{dashboard}.json"])
+    found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    return [re.sub(r"\$\w+", lambda name: values[name[0]], each) for each in found]
+
+
+def kept_series(port: int) -> dict[str, float]:
+    found = query(port, '{__name__=~"gridwright_.*",__name__!~".*_created"}')
+    return {series(each["metric"]): float(each["value"][1]) for each in found}
+
+
+def test_promtool_finds_nothing_wrong_with_names_and_text(gridwright: Command, tmp_path: Path) -> None:
+    with a_job(), exporting(gridwright, "--directory", tmp_path) as exporter:
+        text = exporter.text()
+    assert SHOWN_JOB in text
+    assert promtool("check", "metrics", stdin=text) == ""
+
+
+@pytest.mark.root
+def test_a_mount_that_hangs_is_told_and_holds_up_neither_a_scrape_nor_the_end(
+    gridwright: Command, tmp_path: Path
+) -> None:
+    with hanging_mount(tmp_path / "dead") as mount, exporting(gridwright) as exporter:
+        began = time.monotonic()
+        told = read(exporter.text())
+        assert told[f'gridwright_source_silent{{source="{mount}"}}'] == 1
+        assert told['gridwright_source_silent{source="/"}'] == 0
+        assert read(exporter.text())["gridwright_node_cores"] > 0
+        assert time.monotonic() - began < HANGS_S
+        exporter.running.signal(signal.SIGTERM)
+        assert exporter.running.end(5).status == ExitStatus.DONE
+
+
+def test_it_is_not_reached_from_elsewhere_without_tls_and_a_token(gridwright: Command) -> None:
+    ended = gridwright("exporter", "--listen", "0.0.0.0")  # noqa: S104 - it is refused
+    assert ended.status == ExitStatus.INPUT
+    assert "unencrypted" in ended.text
+    assert "nothing would keep them out" in ended.text

@@ -1,0 +1,144 @@
+"""Histories of a grid: answers side by side, clocks apart, nodes that are away; and what a node answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gridwright.commands import CommandOutput, run_bounded
+from gridwright.messages import decode, encode
+from gridwright.monitor.history import node_program
+from gridwright.monitor.history.clocks import NodeClocks
+from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories
+from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest, unpacked_course
+from gridwright.monitor.history.places import history_file
+from gridwright.monitor.history.questions import RangeQuestion
+from gridwright.monitor.history.stored import StoredHistories
+from gridwright.monitor.rates import Key
+from tests.support.generated_history import DailyCourse, generate_history
+from tests.unit.monitor.history.nodes import DISK
+
+END = 1_800_000_600.0
+RATES: dict[Key, DailyCourse] = {
+    DISK: DailyCourse(5e6, 5e6, 0.0),
+    ("gridwright_sampler_cpu_seconds_total",): DailyCourse(0.1, 0.1),
+}
+
+
+def grid(tmp_path: Path, ahead: Mapping[str, float], away: Collection[str] = ()) -> GridHistories:
+    """Nodes whose clocks are ahead by so much; each begins to read at the same true time."""
+    for name, more in ahead.items():
+        spike: dict[Key, DailyCourse] = {
+            DISK: DailyCourse(0.0, 0.0, 0.0, spike=(END - 300 + more, END - 200 + more, 9e6))
+        }
+        generate_history(history_file(tmp_path / name), END + more, 1200, RATES | spike)
+
+    def ask(names: Collection[str], stdin: bytes) -> Mapping[str, CommandOutput | None]:
+        found: dict[str, CommandOutput | None] = {}
+        for name in names:
+            if name in away:
+                found[name] = None
+                continue
+            request = replace(decode(stdin, HistoryRequest), directory=str(tmp_path / name))
+            answer = replace(node_program.answered(request), now_s=time.time() + ahead[name])
+            found[name] = CommandOutput(0, encode(answer), b"")
+        return found
+
+    return GridHistories([*ahead, *away, "sleeper"], ask, {"sleeper"})
+
+
+def test_nodes_whose_clocks_are_apart_tell_what_happened_at_the_same_time(tmp_path: Path) -> None:
+    histories = grid(tmp_path, {"n1": 0.0, "n2": 30.0, "n3": -120.0}, away=["n4"])
+    courses = {each.node: each for each in histories.courses(RangeQuestion((DISK[0],), END - 600, END, 10))}
+    for name in ("n1", "n2", "n3"):
+        course = courses[name]
+        (disk,) = course.series
+        busy = [course.start_s + number * 10 for number, value in enumerate(disk.values) if value]
+        assert busy == [END - 300 + 10 * number for number in range(10)], name
+        assert len(disk.values) == 60
+        assert None not in disk.values[:-12]
+    assert courses["n4"].absent == "no answer in time"
+    assert courses["sleeper"].absent == "it is off until a job waits for it"
+    frame = histories.frame(END - 250, 10)
+    assert [row.read_bytes_per_s for row in frame.disks] == [pytest.approx(9e6, rel=1e-3)] * 3
+    assert {row.node: bool(row.absent) for row in frame.nodes} == {
+        "n1": False, "n2": False, "n3": False, "n4": True, "sleeper": True
+    }  # fmt: skip
+    assert frame.time == END - 250
+    reach = histories.reach()
+    assert reach is not None
+    assert reach[1] == pytest.approx(END, abs=60)
+
+
+def test_a_slow_answer_is_no_clock_that_is_ahead() -> None:
+    clocks = NodeClocks()
+    clocks.note("n1", 108.0, asked=100.0, answered=109.0)
+    assert clocks.ahead("n1") == 0.0
+    clocks.note("n1", 230.0, asked=200.0, answered=201.0)
+    assert clocks.ahead("n1") == 30.0, "a clock that was set is believed"
+    clocks.note("n1", 350.0, asked=310.0, answered=320.5)
+    assert clocks.ahead("n1") == 30.0, "a slow answer does not spoil what a quick one told"
+    assert clocks.ahead("n1", 600.0) == 0.0
+    assert clocks.ahead("unknown") == 0.0
+
+
+def ask_program(request: bytes) -> CommandOutput:
+    return run_bounded(PROGRAM, stdin=request, timeout_s=30, name="the program")
+
+
+def test_the_program_of_a_node_answers_what_its_file_says(tmp_path: Path) -> None:
+    file = history_file(tmp_path)
+    generate_history(file, END, 1200, RATES)
+    question = RangeQuestion((DISK[0],), END - 600, END, 10)
+    told = ask_program(encode(HistoryRequest("course", str(tmp_path), question)) + b"\n")
+    assert (told.status, told.stderr) == (0, b"")
+    answer = decode(told.stdout, HistoryAnswer)
+    assert answer.course is not None
+    assert [unpacked_course("n1", answer.course)] == StoredHistories({"n1": file}).courses(question)
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "says"),
+    [
+        (b"", 2, b"it is no JSON"),
+        (b'{"ask": "all", "directory": "/"}', 2, b"ask: 'all' is none of 'course', 'picture', 'reach'"),
+        (b'{"ask": "course", "directory": "/"}', 3, b"No such file"),
+    ],
+)
+def test_a_node_that_cannot_answer_says_why_in_one_line(
+    request_line: bytes, status: int, says: bytes
+) -> None:
+    told = ask_program(request_line + b"\n")
+    assert told.status == status
+    assert says in told.stderr
+    assert told.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda answer: answer | {"steps": 10**9},
+        lambda answer: answer | {"values": "AAAA"},
+        lambda answer: answer | {"values": 7},
+        lambda answer: answer | {"series": [{"metric": "x", "labels": []}] * 9},
+    ],
+)
+def test_an_answer_that_cannot_be_right_is_a_node_that_is_away(
+    tmp_path: Path, spoil: Callable[[dict[str, object]], dict[str, object]]
+) -> None:
+    generate_history(history_file(tmp_path), END, 1200, RATES)
+
+    def ask(names: Collection[str], stdin: bytes) -> Mapping[str, CommandOutput | None]:
+        request = replace(decode(stdin, HistoryRequest), directory=str(tmp_path))
+        answer = json.loads(encode(node_program.answered(request)))
+        answer["course"] = spoil(answer["course"])
+        return {name: CommandOutput(0, json.dumps(answer).encode(), b"") for name in names}
+
+    (found,) = GridHistories(["n1"], ask).courses(RangeQuestion((DISK[0],), END - 600, END, 10))
+    assert found.series == ()
+    assert "values" in found.absent

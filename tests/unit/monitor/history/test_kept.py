@@ -1,0 +1,197 @@
+"""What was sampled is told again at each width of steps: the same bytes, gaps as gaps, in a bounded size."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from gridwright.monitor.history import store as stores
+from gridwright.monitor.history.levels import LEVELS, HistoryLevel
+from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.history.stored import StoredHistories
+from gridwright.monitor.history.writing import HistoryWriter
+from gridwright.monitor.libraries import Standing, WatchedLibrary
+from gridwright.monitor.readings import MountedPlace
+from tests.unit.monitor.history.nodes import DISK, MEMORY, START, SampledNode
+
+NEAR = 1 / 1000
+"""What rates are kept to: each level rounds those of the one before once more."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "n1.history"
+
+
+def course(
+    file: Path, start: float, end: float, step: float, *, by: tuple[str, ...] | None = None
+) -> NodeCourse:
+    (found,) = StoredHistories({"n1": file}).courses(
+        RangeQuestion((DISK[0], MEMORY[0]), start, end, step, by)
+    )
+    assert found.absent == ""
+    return found
+
+
+def written(file: Path, seconds: int, node: SampledNode | None = None) -> list[float]:
+    """A node that reads more each second, with a burst now and then; what it read in each second."""
+    node, moved = node or SampledNode(), []
+    with HistoryWriter(file) as writer:
+        for number in range(seconds + 1):
+            bytes_read = 1e6 + 1000.0 * number + (5e7 if number % 97 == 0 else 0.0)
+            writer.add(node.sample({DISK: bytes_read}, {MEMORY: float(number)}))
+            writer.work()
+            moved.append(bytes_read)
+            node.passes()
+    return moved
+
+
+@pytest.mark.parametrize("step", [1, 10, 60, 600])
+def test_each_width_of_steps_tells_the_same_bytes_and_the_highest_second(file: Path, step: int) -> None:
+    seconds = 3 * 3600
+    moved = written(file, seconds)
+    found = course(file, START, START + seconds, step)
+    # Seconds are kept for an hour, and a little more until the next level has them.
+    width = max(step, 10) if step == 1 else step
+    assert (found.start_s, found.step_s) == (START, width)
+    disk, memory = found.series
+    for number, (mean, high) in enumerate(zip(disk.values, disk.highest, strict=True)):
+        # The first sample has nothing before it.
+        those = moved[max(1, number * width) : (number + 1) * width]
+        assert mean == pytest.approx(sum(those) / len(those), rel=NEAR)
+        assert high == pytest.approx(max(those), rel=NEAR)
+    assert memory.values[-1] == pytest.approx(seconds - (width + 1) / 2, rel=1e-3)
+
+
+def test_the_last_hour_is_there_by_the_second(file: Path) -> None:
+    moved = written(file, 2 * 3600 + 100)
+    end = START + 2 * 3600 + 100
+    found = course(file, end - 3600, end, 1)
+    assert found.step_s == 1
+    assert found.series[0].values == pytest.approx(moved[3700:-1], rel=NEAR)
+
+
+def test_a_node_that_was_off_leaves_a_gap_and_what_is_round_it_is_right(file: Path) -> None:
+    node = SampledNode()
+    first = written(file, 100, node)
+    node.passes(1000)
+    node.counters[DISK] += 1e15
+    second = written(file, 100, node)
+    disk = course(file, START, START + 1300, 1).series[0]
+    known = {number for number, value in enumerate(disk.values) if value is not None}
+    assert known == {*range(1, 101), *range(1102, 1202)}
+    assert disk.values[50] == pytest.approx(first[50], rel=NEAR)
+    assert disk.values[1150] == pytest.approx(second[49], rel=NEAR)
+    coarse = course(file, START, START + 1300, 60).series[0]
+    assert coarse.values[5:18] == (None,) * 13
+    assert coarse.values[1] == pytest.approx(sum(first[60:101]) / 41, rel=NEAR)
+
+
+def test_a_clock_that_is_set_back_or_far_ahead_drops_nothing_and_makes_no_rates(file: Path) -> None:
+    node, seconds = SampledNode(), 200
+    with HistoryWriter(file) as writer:
+        for number in range(4 * seconds):
+            clock = {seconds: -30.0, 2 * seconds: 20 * 365 * 86400.0, 3 * seconds: -20 * 365 * 86400.0}
+            writer.add(node.sample({DISK: 2e6}))
+            writer.work()
+            node.passes(1, clock=clock.get(number, 0.0))
+    known = [value for value in course(file, START, START + 1000, 1).series[0].values if value is not None]
+    assert len(known) >= 3 * seconds - 35
+    assert all(value == pytest.approx(2e6, rel=NEAR) for value in known)
+    future = course(file, START + 20 * 365 * 86400, START + 20 * 365 * 86400 + 1000, 1).series[0].values
+    assert sum(value is not None for value in future) >= seconds - 5
+
+
+def test_labels_that_nobody_asked_for_are_summed_where_they_are_kept(file: Path) -> None:
+    node, other = SampledNode(), (DISK[0], "sdb")
+    with HistoryWriter(file) as writer:
+        for _ in range(30):
+            writer.add(node.sample({DISK: 3e6, other: 5e6}))
+            node.passes()
+    (total,) = course(file, START + 10, START + 20, 1, by=()).series
+    assert total.labels == ()
+    assert total.values[5] == pytest.approx(8e6, rel=NEAR)
+    assert len(course(file, START + 10, START + 20, 1, by=("device",)).series) == 2
+
+
+def test_a_picture_of_then_is_the_picture_that_was_shown(file: Path) -> None:
+    node = SampledNode(places={"/grid/data": MountedPlace("/grid", "xfs", "sda", ("sda",))})
+    rises = {DISK: 150e6, ("node_disk_written_bytes_total", "sda"): 50e6}
+    rises |= {("node_cpu_seconds_total", "user"): 2.0, ("node_cpu_seconds_total", "system"): 0.0}
+    with HistoryWriter(file) as writer:
+        for number in range(130):
+            silent = {"/dead": f"no answer for {number - 60} s"} if number > 60 else {}
+            writer.add(node.sample(rises, {MEMORY: 1.0}, silent))
+            writer.work()
+            node.passes()
+    histories = StoredHistories({"n1": file})
+    frame = histories.frame(START + 100, 5, [WatchedLibrary("data", "disk", "/grid/data", 100e6)])
+    (library,), (row,), (mount,) = frame.libraries, frame.nodes, frame.mounts
+    assert library.per_core == pytest.approx(100e6, rel=NEAR)
+    assert library.standing is Standing.MET
+    assert (row.cores, row.machine) == (4, "boot1")
+    assert row.sampler_part == pytest.approx(0.004, rel=NEAR)
+    assert mount.silent == "no answer since 2027-01-15 08:01:01 UTC"
+    assert (frame.time, frame.seconds) == (START + 100, 5)
+    assert histories.frame(START + 40, 5).mounts == ()
+    assert histories.frame(START + 5000, 5).nodes[0].absent == "nothing is known of that time"
+
+
+def test_a_history_that_is_not_there_is_a_node_that_is_away(tmp_path: Path) -> None:
+    histories = StoredHistories({"n1": tmp_path / "none.history"})
+    (answer,) = histories.courses(RangeQuestion((DISK[0],), START, START + 60, 1))
+    assert (answer.series, answer.node) == ((), "n1")
+    assert "No such file" in answer.absent
+    assert histories.frame(START, 1).nodes[0].absent == answer.absent
+    assert histories.reach() is None
+
+
+def test_questions_without_measure_are_answered_in_measure(file: Path) -> None:
+    written(file, 200)
+    found = course(file, 0.0, 2.0**31, 1)
+    assert len(found.series[0].values) <= 4001
+    assert sum(value is not None for value in found.series[0].values) == 1
+    nothing = course(file, START + 50, START + 50, 1)
+    assert all(len(each.values) == 1 for each in nothing.series)
+
+
+def test_the_rings_are_as_long_as_they_are_said_to_be(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = (
+        HistoryLevel(1, 60, 300),
+        HistoryLevel(10, 12, 600),
+        HistoryLevel(60, 4, 1200),
+        HistoryLevel(120, 4, 1920),
+    )
+    for module in ("levels", "rolling", "reading", "store", "open_minute"):
+        monkeypatch.setattr(f"gridwright.monitor.history.{module}.LEVELS", short)
+    sizes = []
+    node = SampledNode()
+    for _ in range(4):
+        written(file, 1500, node)
+        sizes.append(file.stat().st_size)
+    with stores.HistoryStore(file, write=False) as kept:
+        for level, each in enumerate(short):
+            seconds = sum(block.steps * each.step_s for block in kept.blocks(level))
+            assert each.kept_s <= seconds <= each.kept_s + 3 * short[min(level + 1, 3)].block_s
+    # Pages of 4 KiB are filled now so, now otherwise.
+    assert sizes[-1] <= 1.5 * sizes[1]
+    assert LEVELS[0].kept_s == 3600
+
+
+def test_a_file_that_may_not_grow_lets_its_oldest_go(file: Path) -> None:
+    node = SampledNode()
+    with HistoryWriter(file, most_bytes=400_000) as writer:
+        for number in range(3000):
+            # Figures that cannot be packed.
+            rises = {
+                ("node_disk_read_bytes_total", f"sd{disk}"): math.sin(number * disk) * 1e6 + 2e6
+                for disk in range(30)
+            }
+            writer.add(node.sample(rises))
+            writer.work()
+            node.passes()
+    assert file.stat().st_size <= 400_000
+    recent = course(file, START + 2900, START + 2990, 1)
+    assert all(value is not None for value in recent.series[0].values)

@@ -1,0 +1,404 @@
+"""What binds is a measured statement; and what would fool it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gridwright.monitor.causes.explaining import Explanation, explain, explain_job
+from gridwright.monitor.causes.sharing import foreign_cpus, sharing_of
+from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse, StatedLimit
+from gridwright.monitor.causes.verdict import is_slow
+from gridwright.monitor.causes.words import explanation_text as printed
+from gridwright.monitor.frame import frame_of
+from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
+from gridwright.monitor.readings import MountedPlace, NodeSamples
+from tests.unit.monitor.test_frame import DATA, MB, ON_DISK, SERVED, Counted, disk, mount, node, row
+
+NVME = {DATA.directory: MountedPlace("/grid", "xfs", "nvme0n1", ("nvme0n1",))}
+LIMITED = ("gridwright_group_io_limit_bytes", "/job_17", "sda", "read")
+
+
+def explanation_text(told: Explanation) -> str:
+    return " ".join(printed(told).split())
+
+
+def binding(found: LibraryRow) -> list[ResourceSort]:
+    return [each.sort for each in found.uses if each.binds and each.sort in STORAGE]
+
+
+def use_of(found: LibraryRow, sort: ResourceSort) -> ResourceUse:
+    return next(each for each in found.uses if each.sort is sort)
+
+
+def in_flight(name: str, requests: float) -> Counted:
+    return {("node_disk_io_time_weighted_seconds_total", name): requests}
+
+
+def waits(target: str, reads: float, seconds_each: float) -> Counted:
+    return {
+        **mount(reads * MB, target),
+        ("gridwright_mount_reads_total", "/grid", target): reads,
+        ("gridwright_mount_writes_total", "/grid", target): 0.0,
+        ("gridwright_mount_waited_seconds_total", "/grid", target): reads * seconds_each,
+    }
+
+
+def others(read: float, *, process: str = "backup", cpus: float = 0.0) -> Counted:
+    return {
+        ("gridwright_others_read_bytes_total",): read,
+        ("gridwright_others_written_bytes_total",): 0.0,
+        ("gridwright_others_cpu_seconds_total",): cpus,
+        ("gridwright_process_moved_bytes_total", process, "root"): read,
+        ("gridwright_process_cpu_seconds_total", process, "root"): cpus,
+    }
+
+
+SEES_ALL: Counted = {("gridwright_sees_all_processes",): 1.0}
+
+
+def job(number: str, read: float, cpus: float = 0.2) -> Counted:
+    return {
+        ("gridwright_job_read_bytes_total", number): read,
+        ("gridwright_job_written_bytes_total", number): 0.0,
+        ("gridwright_job_cpu_seconds_total", number): cpus,
+    }
+
+
+def of_job(number: str, user: str = "alice") -> Counted:
+    return {
+        ("gridwright_job_processes", number): 1.0,
+        ("gridwright_job_resident_bytes", number): 1.0,
+        ("gridwright_job_user", number, user): 1.0,
+    }
+
+
+def test_an_nvme_disk_that_is_busy_all_the_time_may_have_room() -> None:
+    alone = {**disk("nvme0n1", 50 * MB, busy=1.0), **in_flight("nvme0n1", 1.2)}
+    found = row(node(iowait=1.0, counted=alone, places=NVME))
+    assert (found.standing, binding(found)) == (Standing.BELOW, [])
+    assert "may have room" in use_of(found, ResourceSort.DISK).text
+    told = explain(frame_of([node(iowait=1.0, counted=alone, places=NVME)], [DATA]))
+    assert told.slow
+    assert any(
+        "nothing that was measured on the nodes is at its limit" in each
+        for each in told.filesystems[0].untold
+    )
+    crowded = {**disk("nvme0n1", 50 * MB, busy=1.0), **in_flight("nvme0n1", 60.0)}
+    assert binding(row(node(iowait=1.0, counted=crowded, places=NVME))) == [ResourceSort.DISK]
+
+
+def test_an_ssd_that_does_not_rotate_is_as_nvme_and_one_that_says_nothing_is_not() -> None:
+    full = {**disk("sda", 50 * MB, busy=1.0), **in_flight("sda", 2.0), **disk("md0", 50 * MB)}
+    still: Counted = {("gridwright_disk_rotational", "sda"): 0.0}
+    assert binding(row(node(iowait=1.0, counted=full, gauges=still, places=ON_DISK))) == []
+    assert binding(row(node(iowait=1.0, counted=full, places=ON_DISK))) == [ResourceSort.DISK]
+
+
+def test_an_array_is_judged_by_its_members() -> None:
+    busy = {**disk("md0", 50 * MB, busy=1.0), **disk("sda", 50 * MB, busy=0.3)}
+    assert binding(row(node(iowait=1.0, counted=busy, places=ON_DISK))) == []
+
+
+def test_a_limit_of_a_control_group_binds_where_its_processes_are_at_it_and_only_on_this_disk() -> None:
+    slow = {**disk("md0", 4 * MB), **disk("sda", 4 * MB, busy=0.02)}
+    moved = ("gridwright_group_io_bytes_total", *LIMITED[1:])
+    at_limit = node(iowait=1.0, counted={**slow, moved: 3.9 * MB}, gauges={LIMITED: 4 * MB}, places=ON_DISK)
+    assert binding(row(at_limit)) == [ResourceSort.GROUP]
+    assert (
+        "control group /job_17 of n1 may have 4 MB/s read from sda, and has 3.90 MB/s" in row(at_limit).binds
+    )
+    below = node(iowait=1.0, counted={**slow, moved: 1 * MB}, gauges={LIMITED: 4 * MB}, places=ON_DISK)
+    assert binding(row(below)) == []
+    elsewhere = ("gridwright_group_io_limit_bytes", "/job_17", "sdz", "read")
+    other = node(
+        iowait=1.0,
+        counted={**slow, ("gridwright_group_io_bytes_total", *elsewhere[1:]): 3.9 * MB},
+        gauges={elsewhere: 4 * MB},
+        places=ON_DISK,
+    )
+    assert binding(row(other)) == []
+
+
+def test_a_queue_limits_what_a_card_sends_and_not_what_it_receives() -> None:
+    def card(received: float, sent: float) -> Counted:
+        return {
+            ("node_network_receive_bytes_total", "eth0"): received,
+            ("node_network_transmit_bytes_total", "eth0"): sent,
+            **mount(50 * MB),
+        }
+
+    limit: Counted = {
+        ("node_network_speed_bytes", "eth0"): 1250 * MB,
+        ("gridwright_network_limit_bytes", "eth0"): 100 * MB,
+    }
+    sends = row(node(iowait=1.0, counted=card(1 * MB, 97 * MB), gauges=limit, places=SERVED))
+    assert binding(sends) == [ResourceSort.CARD]
+    assert sends.binds == ("card eth0 of n1 sends 97% of the 100 MB/s that its queue lets through",)
+    assert binding(row(node(iowait=1.0, counted=card(97 * MB, 1 * MB), gauges=limit, places=SERVED))) == []
+
+
+def test_one_slow_target_of_many_is_named_and_a_busy_one_that_answers_is_not() -> None:
+    alike = {**waits("OST0", 50, 0.02), **waits("OST1", 50, 0.02), **waits("OST2", 50, 0.02)}
+    slow = {**alike, **waits("OST3", 5, 0.4)}
+    found = row(node(iowait=1.0, counted=slow, places=SERVED))
+    assert binding(found) == [ResourceSort.TARGET]
+    assert "requests to target OST3 take 400 ms, and 20 ms to the 3 others in the middle" in found.binds[0]
+    hot = {**alike, **waits("OST3", 300, 0.02)}
+    (told,) = [each for each in row(node(iowait=1.0, counted=hot, places=SERVED)).uses if each.binds]
+    assert told.sort is ResourceSort.SERVER, "requests wait for servers, and no target is slower than others"
+    few = {**waits("OST0", 50, 0.02), **waits("OST1", 50, 0.4)}
+    assert binding(row(node(iowait=1.0, counted=few, places=SERVED))) == [ResourceSort.SERVER]
+    pings = {**alike, **waits("OST3", 0.1, 2.0)}
+    assert ResourceSort.TARGET not in binding(row(node(iowait=1.0, counted=pings, places=SERVED)))
+
+
+def test_clients_whose_own_card_is_full_do_not_accuse_the_servers() -> None:
+    card: Counted = {
+        ("node_network_receive_bytes_total", "eth0"): 1240 * MB,
+        ("node_network_transmit_bytes_total", "eth0"): 0.0,
+    }
+    speed: Counted = {("node_network_speed_bytes", "eth0"): 1250 * MB}
+    served = {**waits("OST0", 100, 0.1), **card}
+    assert binding(row(node(iowait=4.0, counted=served, gauges=speed, places=SERVED))) == [ResourceSort.CARD]
+
+
+def limited(scope: str, rate: float, *, burst: float | None = None, read: float = 1.0) -> WatchedLibrary:
+    nodes = ("n1", "n2") if scope == "node" else ()
+    limit = StatedLimit(
+        "nfs.server-read", "NFS server", scope, rate, "the grid spec", read, 0.0, burst, nodes
+    )
+    return WatchedLibrary("data", "disk", DATA.directory, 100 * MB, (limit,))
+
+
+def test_a_limit_of_the_model_binds_where_all_clients_together_reach_it() -> None:
+    both = [node(each, iowait=3.0, counted=mount(240 * MB), places=SERVED) for each in ("n1", "n2")]
+    full = row(*both, libraries=(limited("grid", 500 * MB),))
+    assert binding(full) == [ResourceSort.STATED]
+    stated = use_of(full, ResourceSort.STATED)
+    assert stated.part == pytest.approx(0.96)
+    assert stated.capacity_source == "the grid spec"
+    assert binding(row(*both, libraries=(limited("grid", 900 * MB),))) == []
+    # Each byte that passes it twice takes twice as much of it.
+    assert binding(row(*both, libraries=(limited("grid", 1000 * MB, read=2.0),))) == [ResourceSort.STATED]
+    each_node = row(*both, libraries=(limited("node", 250 * MB),))
+    assert [each.node for each in each_node.uses if each.sort is ResourceSort.STATED] == ["n1", "n2"]
+
+
+def test_a_burst_that_is_spent_binds_at_the_lasting_rate() -> None:
+    def at(rate: float) -> LibraryRow:
+        sample = node(iowait=6.0, counted=mount(rate), places=SERVED)
+        return row(sample, libraries=(limited("grid", 250 * MB, burst=1000 * MB),))
+
+    assert binding(at(245 * MB)) == [ResourceSort.STATED]
+    assert "when its burst is spent" in at(245 * MB).binds[0]
+    assert binding(at(500 * MB)) == []
+    assert binding(at(960 * MB)) == [ResourceSort.STATED]
+
+
+def test_two_causes_at_once_are_both_told() -> None:
+    slow = {**disk("md0", 4 * MB), **disk("sda", 4 * MB, busy=0.99)}
+    moved = ("gridwright_group_io_bytes_total", *LIMITED[1:])
+    found = row(node(iowait=1.0, counted={**slow, moved: 3.9 * MB}, gauges={LIMITED: 4 * MB}, places=ON_DISK))
+    assert set(binding(found)) == {ResourceSort.GROUP, ResourceSort.DISK}
+
+
+def test_steal_and_a_limit_of_cpu_time_are_told_and_are_no_storage() -> None:
+    counted = {
+        **disk("md0", 4 * MB),
+        ("node_cpu_seconds_total", "steal"): 1.0,
+        ("gridwright_group_periods_total", "/job_17"): 10.0,
+        ("gridwright_group_throttled_periods_total", "/job_17"): 6.0,
+    }
+    found = row(node(user=2.0, counted=counted, places=ON_DISK))
+    assert binding(found) == []
+    assert found.standing is Standing.NOT_ASKED
+    assert sorted(each.sort for each in found.uses if each.binds) == [ResourceSort.CPU, ResourceSort.STEAL]
+    assert "stopped processes in 60% of its periods" in " ".join(found.binds)
+
+
+WORK = WatchedLibrary("work", "fast", "/fast/work", 100 * MB)
+BOTH = {**ON_DISK, WORK.directory: MountedPlace("/fast", "xfs", "nvme0n1", ("nvme0n1",))}
+
+
+def two(slow_rate: float, fast_rate: float, slow_wait: float, fast_wait: float) -> list[LibraryRow]:
+    counted = {
+        **disk("md0", slow_rate),
+        **in_flight("md0", slow_wait),
+        **disk("nvme0n1", fast_rate),
+        **in_flight("nvme0n1", fast_wait),
+    }
+    sample = node(iowait=1.5, counted=counted, places=BOTH, user=0.5)
+    return list(frame_of([sample], [DATA, WORK]).libraries)
+
+
+def test_a_file_system_that_nobody_waits_for_is_not_slow_because_another_one_is() -> None:
+    slow, idle = two(20 * MB, 1 * MB, 2.0, 0.0)
+    assert (slow.standing, idle.standing) == (Standing.BELOW, Standing.NOT_ASKED)
+
+
+def test_cores_that_work_with_two_file_systems_are_no_cores_twice() -> None:
+    one, other = two(130 * MB, 130 * MB, 1.0, 1.0)
+    assert (one.standing, other.standing) == (Standing.MET, Standing.MET)
+    # One that gives more than is required does not hide that the other one is slow.
+    slow, fast = two(20 * MB, 500 * MB, 1.0, 1.0)
+    assert (slow.standing, fast.standing) == (Standing.BELOW, Standing.MET)
+
+
+def test_what_is_not_required_is_slow_only_where_something_is_at_its_limit() -> None:
+    free = WatchedLibrary("data", "disk", DATA.directory, None)
+    waiting = node(iowait=3.0, counted=disk("md0", 20 * MB), places=ON_DISK)
+    assert is_slow(row(waiting, libraries=(free,))) is None
+    full = {**disk("md0", 20 * MB), **disk("sda", 20 * MB, busy=0.97)}
+    assert is_slow(row(node(iowait=3.0, counted=full, places=ON_DISK), libraries=(free,))) is True
+    assert is_slow(row(node(user=3.0, counted=full, places=ON_DISK), libraries=(free,))) is False, (
+        "nobody waits"
+    )
+    calm = node(user=3.0, counted=disk("md0", 20 * MB), places=ON_DISK)
+    assert is_slow(row(calm, libraries=(free,))) is False
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        node(user=8.0, counted=disk("md0", 5 * MB, busy=0.2), places=ON_DISK),
+        node(user=0.02, counted=disk("md0", 1000.0, busy=0.01), places=ON_DISK),
+        node(user=2.0, iowait=0.5, counted=disk("md0", 300 * MB, busy=0.8), places=ON_DISK),
+        node(user=0.01, places={DATA.directory: MountedPlace("/grid", "fuse.x", "", ())}),
+    ],
+    ids=["jobs compute", "idle", "met", "nobody works"],
+)
+def test_nothing_is_slow_where_all_is_well(sample: NodeSamples) -> None:
+    told = explain(frame_of([sample], [DATA]))
+    assert (told.slow, told.told, told.evidence) == (False, True, ())
+    assert "nothing is slow" in explanation_text(told)
+
+
+def test_a_cpu_bound_client_of_a_served_file_system_is_told_by_its_cpus() -> None:
+    sample = node(user=7.9, counted=waits("OST0", 10, 0.002), places=SERVED)
+    told = explain(frame_of([sample], [DATA]))
+    assert not told.slow
+    assert [each.name for each in told.cpus] == ["CPUs of n1"]
+
+
+def test_a_counter_that_began_anew_makes_it_cannot_tell_and_not_slow() -> None:
+    cleared = node(
+        user=2.0, iowait=1.0, counted=disk("md0", 1 * MB), places=ON_DISK,
+        before={("node_disk_read_bytes_total", "md0"): 9e12},
+    )  # fmt: skip
+    told = explain(frame_of([cleared], [DATA]))
+    assert (told.slow, told.told) == (False, False)
+    assert "cannot tell whether it is slow" in explanation_text(told)
+
+
+def test_a_node_that_is_away_is_told_and_the_others_are_judged() -> None:
+    slow = {**disk("md0", 5 * MB), **disk("sda", 5 * MB, busy=0.97)}
+    samples = [
+        node(iowait=2.0, counted=slow, places=ON_DISK),
+        NodeSamples("n2", absent="no answer in time"),
+    ]
+    told = explain(frame_of(samples, [DATA]))
+    assert (told.slow, told.told, told.away) == (True, False, {"n2": "no answer in time"})
+    assert "n2 is away: no answer in time" in explanation_text(told)
+
+
+def shared(counted: Counted, gauges: Counted) -> LibraryRow:
+    return row(node(iowait=2.0, counted=counted, gauges=gauges, places=ON_DISK))
+
+
+def test_what_a_stranger_moves_is_foreign_and_what_jobs_move_is_not() -> None:
+    counted = {**disk("md0", 100 * MB), **job("17", 30 * MB), **others(70 * MB)}
+    gauges = {**of_job("17"), **SEES_ALL}
+    sample = node(iowait=2.0, counted=counted, gauges=gauges, places=ON_DISK)
+    frame = frame_of([sample], [DATA])
+    found = sharing_of(frame.libraries[0], frame)
+    assert found.disturbs
+    assert found.foreign_bytes_per_s == pytest.approx(68.5 * MB), "5 % of what jobs move may be journals"
+    assert [(each.name, each.user, each.is_job) for each in found.sharers] == [
+        ("backup", "root", False),
+        ("17", "alice", True),
+    ]
+    assert dict(found.users) == pytest.approx({"root": 0.7, "alice": 0.3})
+    assert "foreign load: at least 68.5 MB/s" in explanation_text(explain(frame))
+
+
+def test_strangers_that_moved_little_do_not_get_the_rest_that_a_job_which_ended_had() -> None:
+    counted = {**disk("md0", 100 * MB), **job("17", 30 * MB), **others(0.1 * MB)}
+    sample = node(iowait=2.0, counted=counted, gauges={**of_job("17"), **SEES_ALL}, places=ON_DISK)
+    frame = frame_of([sample], [DATA])
+    assert not sharing_of(frame.libraries[0], frame).disturbs
+    # From within a container others cannot be asked.
+    hidden = node(iowait=2.0, counted=counted, gauges=of_job("17"), places=ON_DISK)
+    frame = frame_of([hidden], [DATA])
+    found = sharing_of(frame.libraries[0], frame)
+    assert found.disturbs
+    assert found.unseen_bytes_per_s > 60 * MB
+    assert "processes that cannot be seen from the nodes" in explanation_text(explain(frame))
+
+
+def test_what_was_written_earlier_is_nobodys_load_now() -> None:
+    written: Counted = {("node_disk_written_bytes_total", "md0"): 80 * MB}
+    counted = {**disk("md0", 0.0), **written, **others(0.0)}
+    dirty = ("node_memory_Dirty_bytes",)
+    sample = node(counted=counted, gauges={dirty: 1e9}, before={dirty: 1e9 + 170 * MB}, places=ON_DISK)
+    frame = frame_of([sample], [DATA])
+    assert not sharing_of(frame.libraries[0], frame).disturbs
+    steady = node(counted=counted, gauges={dirty: 1e9}, before={dirty: 1e9}, places=ON_DISK)
+    frame = frame_of([steady], [DATA])
+    assert sharing_of(frame.libraries[0], frame).disturbs
+
+
+def test_without_root_what_others_moved_is_not_told() -> None:
+    sample = node(iowait=2.0, counted={**disk("md0", 100 * MB), **job("17", 30 * MB)}, gauges=of_job("17"),
+                  before={("gridwright_job_read_bytes_total", "17"): 9e12}, places=ON_DISK)  # fmt: skip
+    frame = frame_of([sample], [DATA])
+    found = sharing_of(frame.libraries[0], frame)
+    assert (found.disturbs, found.foreign_bytes_per_s) == (False, None)
+    assert found.untold == "what some jobs moved cannot be told (root can see it)"
+
+
+def test_processes_of_no_job_that_take_cpus_are_named() -> None:
+    counted = {**disk("md0", 1 * MB), **others(0.0, process="indexer", cpus=2.0)}
+    frame = frame_of([node(user=2.5, counted=counted, places=ON_DISK)], [DATA])
+    (told,) = foreign_cpus(frame)
+    assert (told.process, told.user) == ("indexer", "root")
+    assert told.share == pytest.approx(0.25)
+    assert "most of all indexer of root" in explanation_text(explain(frame))
+    quiet = {**disk("md0", 1 * MB), **others(0.0, cpus=0.5)}
+    assert foreign_cpus(frame_of([node(user=2.5, counted=quiet, places=ON_DISK)], [DATA])) == []
+
+
+@pytest.mark.parametrize(
+    ("cpus", "cores", "slow", "held_up", "words"),
+    [
+        (3.9, 4, ["disk"], False, "it computes"),
+        (0.2, 4, ["disk"], True, "disk is slow"),
+        (0.01, 4, [], None, "it sleeps, or waits for something that is not storage"),
+        (1.0, 4, [], None, "fewer threads than cores"),
+        (2.0, None, [], False, "it computes"),
+    ],
+)
+def test_a_job_is_held_up_by_storage_only_where_its_file_system_is_slow(
+    cpus: float, cores: int | None, slow: list[str], held_up: bool | None, words: str
+) -> None:
+    counted = {**disk("md0", 1 * MB), **job("17", 1 * MB, cpus=cpus)}
+    frame = frame_of([node(counted=counted, gauges=of_job("17"), places=ON_DISK)], [DATA])
+    told = explain_job(frame.jobs[0], cores, frame, slow)
+    assert told.held_up is held_up
+    assert words in told.text
+
+
+def test_a_job_whose_own_limit_of_cpu_time_stops_it_is_told_so() -> None:
+    counted = {
+        **disk("md0", 1 * MB),
+        **job("17", 1 * MB, cpus=1.0),
+        ("gridwright_group_periods_total", "/slurm/job_17"): 10.0,
+        ("gridwright_group_throttled_periods_total", "/slurm/job_17"): 9.0,
+    }
+    frame = frame_of([node(counted=counted, gauges=of_job("17"), places=ON_DISK)], [DATA])
+    told = explain_job(frame.jobs[0], 4, frame, [])
+    assert told.held_up is True
+    assert "control group /slurm/job_17" in told.text
+    other = explain_job(replace(frame.jobs[0], job="1"), 4, frame, [])
+    assert other.held_up is None
