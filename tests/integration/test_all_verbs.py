@@ -87,6 +87,7 @@ CALLS = {
     "usage": "--grid grid.yaml --since 1d",
     "top": "--once --interval 0.1s",
     "exporter": "--listen 192.0.2.7",
+    "console": "--listen 192.0.2.7",
     "explain-slow": "--interval 1s",
     "watch": "--once",
     "layout show": "small.yaml",

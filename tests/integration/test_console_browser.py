@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.monitor.console.marks import Mark
+from gridwright.monitor.console.marks import TimeMark
 from gridwright.monitor.console.viewers import JobFacts
 from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
 from gridwright.monitor.history.stored import StoredHistories
@@ -24,7 +24,7 @@ from tests.support.skips import needs
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 NOTHING = "\N{EN DASH}"
 VIEWS = ("overview", "storage", "nodes", "jobs", "space", "runs", "repositories")
-PROOF = Mark(
+PROOF = TimeMark(
     kind="run", name="20260921-proof", text="iotest demo: met, proof", state="good",
     start_s=END_S - 2000, end_s=END_S - 1200,
 )  # fmt: skip

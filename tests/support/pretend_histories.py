@@ -20,11 +20,16 @@ MOUNT = "/mnt/scratch"
 TARGETS = 4
 SIZE = 4e13
 CORES = 16
+SLOW = 2
+"""The target that is slow of late."""
+TROUBLE_S = 1500.0
 
 
 @dataclass
 class PretendHistories:
-    """A Lustre of four targets and nodes that use it: busy by day. Job 4711 alone reads from OST0002 of late.
+    """A Lustre of four targets and nodes that use it: busy by day.
+
+    For the last TROUBLE_S the first job reads from OST0002, which answers late, and all wait.
 
     `away` has nodes of which nothing is known from a time on.
     """
@@ -95,38 +100,50 @@ class PretendHistories:
 
     def _series(self, node: str) -> Iterator[tuple[str, tuple[str, ...], Formula]]:
         number = int(node.removeprefix("compute"))
-        yield "node_cpu_seconds_total", ("user",), lambda at: 0.5 * CORES * _day(at)
-        yield "node_cpu_seconds_total", ("system",), lambda at: 0.1 * CORES * _day(at)
-        yield "node_cpu_seconds_total", ("iowait",), lambda at: 0.3 * CORES * _day(at)
-        yield "node_load1", (), lambda at: CORES * _day(at)
+        ripple = 1.0 + number
+        for mode, before, after in (("user", 8.0, 7.0), ("system", 1.2, 1.0), ("iowait", 0.1, 6.0)):
+            yield "node_cpu_seconds_total", (mode,), _changing(before, after, ripple)
+        yield "node_load1", (), _changing(CORES * 0.6, CORES * 1.2, ripple)
         yield "node_memory_MemTotal_bytes", (), lambda at: 256e9
         yield "node_memory_MemAvailable_bytes", (), lambda at: 256e9 - 180e9 * _day(at)
-        yield "node_pressure_io_waiting_seconds_total", (), lambda at: 0.4 * _day(at)
-        yield "node_network_receive_bytes_total", ("eth0",), lambda at: 0.92 * 3.125e9 * _day(at)
-        yield "node_network_transmit_bytes_total", ("eth0",), lambda at: 0.2 * 3.125e9 * _day(at)
+        yield "node_pressure_io_waiting_seconds_total", (), _changing(0.02, 0.6, ripple)
+        yield "node_network_receive_bytes_total", ("eth0",), _changing(0.8e9, 0.7e9, ripple)
+        yield "node_network_transmit_bytes_total", ("eth0",), _changing(0.5e9, 0.3e9, ripple)
         yield "node_network_speed_bytes", ("eth0",), lambda at: 3.125e9
         yield "node_filesystem_size_bytes", (self.mount, "lustre", "10.0.0.1@tcp:/scratch"), lambda at: SIZE
         yield "node_filesystem_avail_bytes", (self.mount, "lustre", "10.0.0.1@tcp:/scratch"), _free
         for index in range(TARGETS):
-            target = f"scratch-OST000{index}"
-            share = 2.5 if index == 2 else 0.5
-            for way in ("read", "written"):
-                yield (
-                    f"gridwright_mount_{way}_bytes_total",
-                    (self.mount, target),
-                    _scaled(3e8 * share / number),
-                )
+            yield from self._target(f"scratch-OST000{index}", index, number)
         for index, job in enumerate(self.jobs):
             if index % self.count + 1 == number:
-                yield "gridwright_job_processes", (job,), lambda at: 4.0
-                yield "gridwright_job_cpu_seconds_total", (job,), lambda at: 4.0 * _day(at)
-                yield "gridwright_job_resident_bytes", (job,), lambda at: 3e10
-                for way in ("read", "written"):
-                    yield (
-                        f"gridwright_job_{way}_bytes_total",
-                        (job,),
-                        _scaled(5e8 / (index + 1)),
-                    )
+                yield from self._job(job, index, ripple)
+
+    def _target(self, target: str, index: int, number: int) -> Iterator[tuple[str, tuple[str, ...], Formula]]:
+        """Requests are of 1 MB. One target gets the reads of the job that came, and answers late."""
+        slow, labels = index == SLOW, (self.mount, target)
+        share = 1.0 if not slow else 2.8 if number == 1 else 1.0
+        for way, operation, rate in (("read", "reads", 2e8), ("written", "writes", 1.25e8)):
+            moved = _changing(rate, rate * 0.75 * share, index + number + len(way))
+            yield f"gridwright_mount_{way}_bytes_total", labels, moved
+            yield f"gridwright_mount_{operation}_total", labels, _times(moved, 1e-6)
+        yield (
+            "gridwright_mount_waited_seconds_total",
+            labels,
+            _changing(325 * 0.004, 243 * share * (0.09 if slow else 0.005), index),
+        )
+
+    def _job(self, job: str, index: int, ripple: float) -> Iterator[tuple[str, tuple[str, ...], Formula]]:
+        since = END_S - TROUBLE_S if index == 0 else 0.0
+        rates = {
+            "cpu_seconds_total": 6.0 / (index + 1),
+            "resident_bytes": 30e9 / (index + 1),
+            "read_bytes_total": 6e8 / (index + 1),
+            "written_bytes_total": 1.5e8 / (index + 1),
+        }
+        yield "gridwright_job_processes", (job,), lambda at: 4.0 if at >= since else None
+        for name, rate in rates.items():
+            formula = _changing(rate, rate, ripple + index)
+            yield f"gridwright_job_{name}", (job,), _since(formula, since)
 
 
 _RINGS = ((1.0, 3600.0), (10.0, 2 * DAY_S), (60.0, 30 * DAY_S), (600.0, math.inf))
@@ -142,8 +159,21 @@ def _day(at_s: float) -> float:
     return 0.6 + 0.4 * math.cos((at_s - END_S) / DAY_S * 2 * math.pi)
 
 
-def _scaled(most: float) -> Formula:
-    return lambda at: most * _day(at)
+def _changing(before: float, after: float, ripple: float) -> Formula:
+    """A figure with the course of a day and some ripple, and another one while there is trouble."""
+    return lambda at: (
+        (after if at >= END_S - TROUBLE_S else before)
+        * _day(at)
+        * (1.0 + 0.05 * math.sin(at / (40.0 + 7.0 * ripple)) + 0.03 * math.sin(at / (11.0 + ripple)))
+    )
+
+
+def _times(formula: Formula, factor: float) -> Formula:
+    return lambda at: None if (value := formula(at)) is None else value * factor
+
+
+def _since(formula: Formula, since: float) -> Formula:
+    return lambda at: formula(at) if at >= since else None
 
 
 def _free(at_s: float) -> float:

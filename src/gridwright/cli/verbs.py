@@ -51,6 +51,7 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     },
     "watch": {
         "top": "Show what nodes, libraries and jobs of a grid do now, and what binds.",
+        "console": "Serve a page for browsers: a grid as it is and as it was, and what binds.",
         "exporter": "Serve what this node does now as OpenMetrics, for Prometheus and VictoriaMetrics.",
         "watch": "Watch a grid: look each minute, keep what is wrong since when, and tell who wants to know.",
         "explain-slow": "Say why a grid, a library or a job is slow: what binds, who else uses it, "

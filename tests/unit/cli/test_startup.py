@@ -60,6 +60,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
     assert {" ".join(verb) for verb in verbs()} == {
         "help",
         "top",
+        "console",
         "exporter",
         "watch",
         "layout",

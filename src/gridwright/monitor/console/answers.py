@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,8 @@ class Answers:
         now = self.watching.clock()
         at = now if asked.at_s is None else min(asked.at_s, now)
         frame = self.watching.histories.frame(at, asked.seconds, self.watching.libraries)
+        if asked.at_s is None:
+            frame = _with_reasons(frame, self.watching.absences())
         self._learn(frame)
         health = health_of(frame, now if asked.at_s is None else None)
         facts = by_job(seen_by(viewer, facts_of(frame.jobs, by_job(self.watching.jobs()))))
@@ -183,6 +185,15 @@ class Answers:
                 self._learn(self.watching.histories.frame(reach[1], _NATURE_S))
         with self._lock:
             return dict(self._natures)
+
+
+def _with_reasons(frame: Frame, absences: Mapping[str, str]) -> Frame:
+    """The same; of nodes that are away, why, as whoever samples them knows it."""
+    rows = tuple(
+        replace(row, absent=absences[row.node]) if row.absent and absences.get(row.node) else row
+        for row in frame.nodes
+    )
+    return replace(frame, nodes=rows)
 
 
 def _table(view: View) -> dict[str, Any]:

@@ -80,7 +80,15 @@ class LaidSeries:
 def question_of(asked: AskedSeries) -> RangeQuestion:
     """What the histories are asked: the metrics, and what tells whether a node was there."""
     metrics = tuple(dict.fromkeys([*asked.metrics, PRESENCE]))
-    return RangeQuestion(metrics, asked.range.start_s, asked.range.end_s, asked.range.step_s)
+    # What is added up in the end may be added up where it is kept.
+    wanted = {asked.by, *dict(asked.only)} - {"node", "metric", "all"}
+    return RangeQuestion(
+        metrics,
+        asked.range.start_s,
+        asked.range.end_s,
+        asked.range.step_s,
+        tuple(sorted(wanted)) if asked.how == "sum" else None,
+    )
 
 
 def grid_of(courses: Sequence[NodeCourse], start_s: float, end_s: float, step_s: float) -> TimeGrid:
@@ -113,14 +121,16 @@ def laid(
         for series in course.series:
             counts = asked.by == "node" or course.node in firsts or not series.metric.startswith(OF_MACHINES)
             if series.metric in asked.metrics and counts and _is_asked(course, series, asked):
-                held.setdefault(_line_name(course, series, asked.by), []).append((course, series))
+                held.setdefault(_line_name(course, series, asked), []).append((course, series))
     lines = [_line(name, those, grid, asked.how) for name, those in held.items()]
     lines.sort(key=lambda each: (-_size(each), each.name))
     shown, rest = lines[: asked.most], lines[asked.most :]
     if rest and asked.how == "sum":
         values = _together([each.values for each in rest], np.nansum)
         shown.append(CourseLine(f"{len(rest)} others", values, None))
-    return LaidSeries(grid, tuple(shown), len(rest), tuple(away_spans(courses, grid))[:_MOST_SPANS])
+    nodes = dict(asked.only).get("node")
+    asked_of = [each for each in courses if nodes is None or each.node in nodes]
+    return LaidSeries(grid, tuple(shown), len(rest), tuple(away_spans(asked_of, grid)[:_MOST_SPANS]))
 
 
 def _first_of_each(courses: Sequence[NodeCourse], machines: Mapping[str, str]) -> set[str]:
@@ -132,23 +142,27 @@ def _first_of_each(courses: Sequence[NodeCourse], machines: Mapping[str, str]) -
     return set(found.values())
 
 
-def _labels(series: SeriesCourse) -> dict[str, str]:
-    return dict(zip(LABELS.get(series.metric, ()), series.labels, strict=False))
+def _labels(series: SeriesCourse, asked: AskedSeries) -> dict[str, str]:
+    names = LABELS.get(series.metric, ())
+    by = question_of(asked).by
+    kept = names if by is None else tuple(name for name in names if name in by)
+    return dict(zip(kept if len(series.labels) == len(kept) else names, series.labels, strict=False))
 
 
 def _is_asked(course: NodeCourse, series: SeriesCourse, asked: AskedSeries) -> bool:
-    labels = {**_labels(series), "node": course.node}
+    labels = {**_labels(series, asked), "node": course.node}
     return all(labels.get(name) in values for name, values in asked.only)
 
 
-def _line_name(course: NodeCourse, series: SeriesCourse, by: str) -> str:
+def _line_name(course: NodeCourse, series: SeriesCourse, asked: AskedSeries) -> str:
+    by = asked.by
     if by == "all":
         return "all"
     if by == "metric":
         return series.metric
     if by == "node":
         return course.node
-    name = _labels(series).get(by, "")
+    name = _labels(series, asked).get(by, "")
     # Disks and mounts of two nodes are two, though they have one name.
     return f"{name} of {course.node}" if by in {"device", "mountpoint"} else name
 

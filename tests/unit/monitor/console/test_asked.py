@@ -12,6 +12,8 @@ from gridwright.monitor.console.asked import (
     FILTERS,
     HOW,
     MOST_POINTS,
+    AskedRange,
+    AskedSeries,
     asked_picture,
     asked_range,
     asked_series,
@@ -41,8 +43,8 @@ def test_any_query_is_read_within_bounds_or_refused_as_the_asker_s_mistake(
             assert error.status is ExitStatus.INPUT
             assert all(len(each.what) < 1000 and each.what.isprintable() for each in error.problems)
             continue
-        found = getattr(asked, "range", asked)
-        if hasattr(found, "steps"):
+        found = asked.range if isinstance(asked, AskedSeries) else asked
+        if isinstance(found, AskedRange):
             assert 1 <= found.steps <= MOST_POINTS + 1
             assert found.start_s <= found.end_s
 

@@ -17,6 +17,9 @@ def asked(metric: str, **more: str) -> AskedSeries:
     return asked_series([("metric", metric), ("from", "100"), ("to", "110"), ("points", "10"), *more.items()])
 
 
+Told = tuple[str, tuple[str, ...], list[float | None]]
+
+
 def course(
     node: str, *series: tuple[str, tuple[str, ...], list[float | None]], step: float = 1.0
 ) -> NodeCourse:
@@ -75,7 +78,7 @@ def test_disks_of_nodes_of_one_machine_count_once_and_their_mounts_each() -> Non
 
 
 def test_lines_beyond_those_asked_for_are_added_up_exactly() -> None:
-    jobs = [
+    jobs: list[Told] = [
         ("gridwright_job_read_bytes_total", (str(number),), [float(number)] * 10) for number in range(1, 13)
     ]
     found = laid([course("n1", *jobs, there())], asked("gridwright_job_read_bytes_total", by="job", most="3"))
@@ -84,7 +87,9 @@ def test_lines_beyond_those_asked_for_are_added_up_exactly() -> None:
 
 
 def test_only_what_is_asked_for_is_told() -> None:
-    modes = [("node_cpu_seconds_total", (mode,), [1.0] * 10) for mode in ("user", "system", "idle")]
+    modes: list[Told] = [
+        ("node_cpu_seconds_total", (mode,), [1.0] * 10) for mode in ("user", "system", "idle")
+    ]
     question = asked_series(
         [("metric", "node_cpu_seconds_total"), ("from", "100"), ("to", "110"), ("points", "10"),
          ("mode", "user"), ("mode", "system"), ("node", "n1")]

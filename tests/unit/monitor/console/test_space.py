@@ -7,14 +7,16 @@ import math
 import numpy as np
 import pytest
 
+from gridwright.monitor.console.laid import Values
 from gridwright.monitor.console.space import DAY_S, balance_of, outlook_of
 
 DAYS = np.arange(0, 60, 0.5)
 TIMES = [float(each) * DAY_S for each in DAYS]
 
 
-def noise(size: float) -> np.ndarray:
-    return size * np.sin(np.arange(len(DAYS)) * 12.9898)
+def noise(size: float) -> Values:
+    swing: Values = np.sin(np.arange(len(DAYS)) * 12.9898)
+    return size * swing
 
 
 def test_a_library_that_grows_is_full_when_it_is_and_outliers_do_not_change_that() -> None:
@@ -40,7 +42,7 @@ def test_a_library_that_grows_is_full_when_it_is_and_outliers_do_not_change_that
     ],
     ids=["steady", "empties", "goes up and down", "would take longer than anybody saw", "too few points"],
 )
-def test_what_does_not_fill_or_cannot_be_told_has_no_days(used: np.ndarray, outlook: str) -> None:
+def test_what_does_not_fill_or_cannot_be_told_has_no_days(used: Values, outlook: str) -> None:
     found = outlook_of(TIMES, used, 2e12)
     assert (found.outlook, found.days) == (outlook, None)
     assert (found.why != "") == (outlook == "cannot tell")

@@ -143,7 +143,7 @@ function machineParts(context) {
 function runsPart(context) {
   const list = element("ul", {});
   return {
-    element: section(element("h2", {}, "Runs and proofs in this range"), list),
+    element: section(element("h2", {}, "Runs, proofs and findings in this range"), list),
     update() {
       const marks = context.marks().slice(-8).reverse();
       replace(list, marks.map((each) => element("li", {},

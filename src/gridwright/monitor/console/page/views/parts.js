@@ -6,6 +6,16 @@ import { element } from "../element.js";
 import { columnsOf, SortedTable } from "../table.js";
 
 const POINTS = 300;
+/* What lines that are told apart by their metric are called. */
+const METRICS = {
+  node_pressure_io_waiting_seconds_total: "for I/O",
+  node_pressure_cpu_waiting_seconds_total: "for a CPU",
+  node_pressure_memory_waiting_seconds_total: "for memory",
+  node_network_receive_bytes_total: "received",
+  node_network_transmit_bytes_total: "sent",
+  node_disk_read_bytes_total: "read",
+  node_disk_written_bytes_total: "written",
+};
 
 export function section(...content) {
   return element("section", {}, ...content);
@@ -25,6 +35,7 @@ export function courseChart(context, { title, unit, query, href = null, note = "
     async update() {
       const found = await context.ask("series", asked());
       for (const line of found.lines) {
+        line.name = METRICS[line.name] ?? line.name;
         line.href = href && !/^\d+ others$/.test(line.name) ? href(line.name) : null;
       }
       chart.set(found);

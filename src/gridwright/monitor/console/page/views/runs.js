@@ -1,4 +1,4 @@
-/* Runs and proofs of the range, as they are marked on the charts. */
+/* Runs, proofs and findings of the range, as they are marked on the charts. */
 
 import { element } from "../element.js";
 import { moment, span } from "../format.js";
@@ -7,10 +7,10 @@ import { cell, courseChart, section, side, viewOf } from "./parts.js";
 
 export function runs(root, context) {
   const table = new SortedTable({
-    title: "Runs and proofs in this range",
-    columns: [{ title: "run", words: true }, { title: "began", words: true }, { title: "took" }, { title: "what came out", words: true }],
+    title: "Runs, proofs and findings in this range",
+    columns: [{ title: "run or finding", words: true }, { title: "began", words: true }, { title: "took" }, { title: "what came out", words: true }],
     link: (row) => context.link({ range: null, from: row.from, to: row.to, at: null }),
-    empty: "No run began or ended in this range.",
+    empty: "Nothing happened in this range that left a mark.",
     first: { index: 1, falling: true },
   });
   const chart = (title, unit, query) => courseChart(context, { title, unit, query });
@@ -18,7 +18,7 @@ export function runs(root, context) {
     withPicture: false,
     parts: [
       {
-        element: section(table.element, element("p", { class: "note" }, "Its name shows the time of a run. gridwright report RUN writes its report.")),
+        element: section(table.element, element("p", { class: "note" }, "A name shows that time. gridwright report RUN writes the report of a run, gridwright help FINDING what causes a finding; findings are those of gridwright watch.")),
         update() {
           table.set(context.marks().map((each) => row(each, context.range().to)));
         },
@@ -35,11 +35,11 @@ function row(mark, end) {
   const to = mark.to ?? end;
   const margin = Math.max(30, (to - mark.from) * 0.1);
   return {
-    key: mark.name,
+    key: `${mark.name} ${mark.from}`,
     from: Math.floor(mark.from - margin),
     to: Math.ceil(to + margin),
     cells: [
-      cell(mark.name), cell(moment(mark.from), mark.from), cell(mark.to === null ? "goes on" : span(to - mark.from), to - mark.from),
+      cell(mark.name), cell(moment(mark.from), mark.from), cell(mark.to === null ? "goes on" : mark.kind === "finding" ? "–" : span(to - mark.from), to - mark.from),
       cell(mark.text, null, { good: "green", bad: "red", doubt: "yellow" }[mark.state] || ""),
     ],
   };

@@ -1,0 +1,138 @@
+"""`gridwright console`: a grid as it is and as it was, as a page for browsers."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gridwright.cli.arguments import DEFAULT_RUNS, DEFAULT_SPEC, Reader, RunsDirectory, SpecFile
+from gridwright.cli.flags import verb
+from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at
+from gridwright.errors import ExitStatus
+
+if TYPE_CHECKING:
+    import threading
+
+    from gridwright.grid.grid import Grid
+    from gridwright.monitor.console.viewers import ViewerRule
+    from gridwright.monitor.console.watching import Watching
+    from gridwright.services.listening import Listening
+
+DEFAULT_PORT = 29119
+"""Next to that of the exporter."""
+_AT_ONCE, _PER_S = 600, 60
+"""Requests of one address: a page asks for its files and ten figures at once, and a proxy is one address."""
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class ConsoleFlags(ListeningFlags):
+    """The flags, each with its help."""
+
+    file: SpecFile = None
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 for a free one.")] = (
+        DEFAULT_PORT
+    )
+    live: Annotated[
+        bool, typer.Option("--live", help="Sample nodes from here, whatever history they keep.")
+    ] = False
+    runs: RunsDirectory = DEFAULT_RUNS
+    user_header: Annotated[
+        str | None,
+        typer.Option("--user-header", metavar="NAME", help="The header in which the proxy says who asks."),
+    ] = None
+    administrator: Annotated[
+        list[str] | None,
+        typer.Option("--administrator", metavar="USER", help="Who sees the names of all jobs; repeat it."),
+    ] = None
+
+
+@verb
+def console(flags: ConsoleFlags) -> int:
+    """Serve a page for browsers: a grid as it is and as it was, and what binds.
+
+    It prints its address with a token, and answers on this machine alone by default. Another address needs
+    --certificate, --key and a token; or the site's --proxy, which does TLS and has the token in
+    --proxy-header. Nodes that keep no history are sampled from here while it runs. Without FILE and
+    without ./grid.yaml it shows this machine. It ends with Ctrl-C.
+
+    \b
+    Examples:
+      gridwright console
+      gridwright console grid.yaml --port 8080
+      gridwright console --listen 10.0.0.7 --certificate node.pem --key node.key --token-file token
+    """  # noqa: D301 - \b is a control character for click
+    from gridwright.cli.interrupt import stop_on_signals
+    from gridwright.cli.watch.console_grid import opened
+
+    reader = Reader()
+    listening = reader.attempt(lambda: listening_at(flags, flags.port))
+    if flags.user_header is not None and flags.proxy_header is None:
+        reader.problem(
+            "only a proxy that is known by its token can say who asks",
+            "--user-header",
+            "add --proxy, --proxy-header and --token-file",
+        )
+    listening = reader.finish(listening)
+    grid = _grid(flags.file)
+    with stop_on_signals() as stop, opened(grid, flags.runs, live=flags.live) as watching:
+        _serve(watching, listening, _rule(flags), stop)
+    return ExitStatus.DONE
+
+
+def _grid(file: Path | None) -> Grid | None:
+    if file is None and not DEFAULT_SPEC.exists():
+        return None
+    from gridwright.cli.grid_file import open_grid
+
+    return open_grid(file)
+
+
+def _rule(flags: ConsoleFlags) -> ViewerRule:
+    from gridwright.monitor.console.viewers import ViewerRule
+
+    return ViewerRule(
+        started_by=getpass.getuser(),
+        started_by_root=os.geteuid() == 0,
+        user_header=flags.user_header,
+        administrators=frozenset(flags.administrator or ()),
+    )
+
+
+def _serve(watching: Watching, listening: Listening, rule: ViewerRule, stop: threading.Event) -> None:
+    """Answer until a signal comes. Raises GridwrightError where it cannot listen there."""
+    from gridwright.errors import environment_error
+    from gridwright.monitor.console.access import ConsoleAccess, session_token
+    from gridwright.monitor.console.answers import Answers
+    from gridwright.monitor.console.server import ConsoleServer, console_application
+    from gridwright.services.admission import Gate, PeerRate
+
+    own = listening.token is None
+    # Other users of this machine reach loopback as well.
+    guarded = replace(listening, token=session_token()) if own else listening
+    with guarded.bind() as listener:
+        access = ConsoleAccess(Gate(guarded, requests=PeerRate(_AT_ONCE, _PER_S)), listener.getsockname()[1])
+        server = ConsoleServer(console_application(Answers(watching), rule, access), access, listener)
+        server.start()
+        _say(guarded, access.port, own=own)
+        while not stop.wait(_LOOK_S):
+            if not server.is_alive:
+                raise environment_error("the web server ended by itself", where=guarded.url(access.port))
+        server.close()
+
+
+def _say(listening: Listening, port: int, *, own: bool) -> None:
+    """The address, on stdout for who opens it by a program."""
+    url = listening.url(port)
+    sys.stdout.write(f"{url}/?token={listening.token}\n" if own else f"{url}/\n")
+    sys.stdout.flush()
+    if sys.stderr.isatty():
+        words = "open it in a browser" if own else "the token is that of --token-file"
+        sys.stderr.write(f"{words}; Ctrl-C ends it ({time.strftime('%H:%M:%S')})\n")

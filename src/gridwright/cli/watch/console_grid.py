@@ -1,0 +1,191 @@
+"""What a console shows, gathered from a grid, or from this machine where there is none."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.errors import GridwrightError
+
+if TYPE_CHECKING:
+    from gridwright.grid.grid import Grid
+    from gridwright.monitor.console.marks import MarkState, TimeMark
+    from gridwright.monitor.console.pictures import Places
+    from gridwright.monitor.console.viewers import JobFacts
+    from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
+    from gridwright.monitor.history.questions import Histories
+    from gridwright.monitor.libraries import WatchedLibrary
+    from gridwright.spec.model import GridSpec
+
+_JOBS_S, _PLACES_S = 10.0, 600.0
+"""How often a scheduler is asked for its jobs, and nodes for what libraries lie on."""
+
+
+@contextmanager
+def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
+    """What is to be shown. Samplers that were started for it end with it.
+
+    Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
+    """
+    from gridwright.monitor.console.marks import MOST_MARKS, RunMarks
+    from gridwright.monitor.console.watching import HourlyCost, Remembered, Watching
+    from gridwright.monitor.gathering import watched_libraries
+
+    run_marks = RunMarks(runs)
+
+    def marks(start_s: float, end_s: float) -> Sequence[TimeMark]:
+        found = [
+            *run_marks.within(start_s, end_s),
+            *_findings(None if grid is None else grid.spec, start_s, end_s),
+        ]
+        return sorted(found, key=lambda each: each.start_s)[-MOST_MARKS:]
+
+    with _histories(grid, live=live) as histories:
+        absences = partial(getattr, histories, "absent", {})
+        if grid is None:
+            yield Watching(
+                name=socket.gethostname(),
+                histories=histories,
+                marks=marks,
+                absences=absences,
+                cost=HourlyCost(None, "there is no grid spec"),
+                is_machine=True,
+            )
+            return
+        libraries = watched_libraries(grid)
+        nowhere: Places = {}
+        no_jobs: Sequence[JobFacts] = ()
+        places = Remembered(lambda: _places(grid, libraries), nowhere, _PLACES_S)
+        jobs = Remembered(lambda: _jobs(grid), no_jobs, _JOBS_S)
+        yield Watching(
+            name=grid.spec.name,
+            histories=histories,
+            libraries=libraries,
+            places=places.get,
+            marks=marks,
+            absences=absences,
+            jobs=jobs.get,
+            cost=_cost(grid.spec),
+            repositories=_repositories(grid.spec),
+        )
+
+
+@contextmanager
+def _histories(grid: Grid | None, *, live: bool) -> Iterator[Histories]:
+    """What nodes have kept; where none of them keeps anything, they are sampled from here."""
+    from gridwright.monitor.gathering import commands_of, directories_of
+    from gridwright.monitor.history.live_histories import LiveHistories
+
+    kept = None if live else _kept(grid)
+    if kept is not None and kept.reach() is not None:
+        yield kept
+        return
+    with LiveHistories(commands_of(grid), () if grid is None else directories_of(grid)) as sampled:
+        yield sampled
+
+
+def _kept(grid: Grid | None) -> Histories | None:
+    """The histories that agents keep on nodes, or on this machine."""
+    from gridwright.monitor.history.grid_histories import histories_of
+    from gridwright.monitor.history.places import DIRECTORY, history_file
+    from gridwright.monitor.history.stored import StoredHistories
+
+    if grid is not None and not grid.is_this_machine:
+        return histories_of(grid)
+    file = history_file(DIRECTORY)
+    return StoredHistories({socket.gethostname(): file}) if file.exists() else None
+
+
+def _places(grid: Grid, libraries: Sequence[WatchedLibrary]) -> Places:
+    """What directories of libraries lie on, by node; those that are away have none."""
+    from gridwright.monitor.gathering import sample_grid
+    from gridwright.monitor.readings import Request
+
+    request = Request(0.1, 2, tuple(each.directory for each in libraries))
+    return {each.node: each.after.places for each in sample_grid(grid, request) if each.after is not None}
+
+
+def _jobs(grid: Grid) -> Sequence[JobFacts]:
+    """Jobs that run. Raises GridwrightError where the scheduler does not answer."""
+    from gridwright.monitor.console.viewers import JobFacts
+
+    if not grid.has_queue:
+        return []
+    return [
+        JobFacts(
+            job=each.id,
+            user=each.user,
+            name=each.name,
+            state=str(each.state),
+            node=each.node,
+            started=each.started,
+        )
+        for each in grid.scheduler.jobs()
+        if each.started is not None and each.ended is None
+    ]
+
+
+def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[TimeMark]:
+    """What a watch of the grid found; nothing where none runs."""
+    from gridwright.monitor.console.marks import TimeMark
+    from gridwright.watch.change_log import marks
+    from gridwright.watch.state import watch_directory
+
+    states: dict[str, MarkState] = {"opened": "bad", "closed": "good", "flapping": "doubt"}
+    for each in marks(watch_directory(spec), start_s, end_s):
+        yield TimeMark(
+            kind="finding",
+            name=each.link,
+            text=f"{each.what} ({each.where})" if each.where else each.what,
+            state=states.get(each.kind, "other"),
+            start_s=each.time,
+            end_s=each.time,
+        )
+
+
+def _cost(spec: GridSpec) -> HourlyCost:
+    """The bill by listed prices."""
+    from gridwright.catalog import load_catalog
+    from gridwright.model.grid import grid_model
+    from gridwright.monitor.console.watching import HourlyCost
+    from gridwright.plan.price_dates import price_dates
+
+    if not spec.is_cloud:
+        return HourlyCost(None, "the grid is not in a cloud")
+    try:
+        hourly = grid_model(spec).usd_per_hour
+        names = [group.instance for group in spec.nodes.values() if group.instance]
+        dates = price_dates(load_catalog(spec.file.parent if spec.file else None), names, spec.region or "")
+    except GridwrightError as error:
+        return HourlyCost(None, str(error).splitlines()[0])
+    if hourly is None:
+        return HourlyCost(None, "a price is missing")
+    return HourlyCost(hourly, f"listed prices of {dates or 'an unknown date'} in {spec.region}")
+
+
+def _repositories(spec: GridSpec) -> Sequence[RepositoryFacts]:
+    """All repositories of the spec."""
+    from gridwright.monitor.console.watching import RepositoryFacts
+    from gridwright.spec.linked import linked_directories
+
+    found = [
+        RepositoryFacts(
+            name,
+            str(each.library),
+            each.bucket,
+            "the file system's own link" if spec.is_linked(name) else "gridwright repo",
+        )
+        for name, each in spec.repositories.items()
+    ]
+    return [
+        *found,
+        *(
+            RepositoryFacts(name, f"on {each.filesystem}", each.link.bucket, "the file system's own link")
+            for name, each in linked_directories(spec).items()
+            if name not in spec.repositories
+        ),
+    ]
