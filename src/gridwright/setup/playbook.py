@@ -19,6 +19,7 @@ from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.layout_spec import layout_rows
+from gridwright.setup.repository_changelogs import changelog_variables
 from gridwright.setup.repository_services import service_files, service_variables
 from gridwright.setup.repository_timers import role_files, timers
 from gridwright.setup.scratch_spec import scratch_configuration
@@ -204,6 +205,7 @@ def variables(
         **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
         **(service_variables(spec) if set(groups) - {SERVERS} else {}),
+        **changelog_variables(spec),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }
