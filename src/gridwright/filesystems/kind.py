@@ -170,6 +170,20 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return []
 
+    def changelog_source(self, filesystem: M) -> str | None:
+        """The name of the file system whose metadata servers keep changelogs; None for a kind without."""
+        return None
+
+    def changelog_findings(
+        self, filesystem: M, run: Run, mount_point: str, users: Collection[str]
+    ) -> list[Finding]:
+        """What is wrong with changelogs, as far as the node where `run` runs commands serves metadata.
+
+        `users` are the names that repositories of the grid are registered under. Raises GridwrightError
+        (status ENVIRONMENT) where the tools of the file system are not there.
+        """
+        return []
+
     def library_findings(self, filesystem: M, run: Run, directory: str, wish: LayoutWish) -> list[Finding]:
         """What is wrong with the files of a library; asked on one node for all, as it may search for seconds.
 
