@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,14 @@ def top(
         Path | None,
         typer.Option("--play", metavar="PATH", parser=read_path, help="Play what was recorded."),
     ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(
+            "--servers",
+            metavar="HOSTS",
+            help="Servers of file systems to ask as well, such as oss[1-4],mds1.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Show what nodes, libraries and jobs of a grid do now, and what binds.
@@ -46,20 +55,30 @@ def top(
       gridwright top
       gridwright top lab.yaml --once --interval 5s --json
       gridwright top grid.yaml --record tuesday.top
+      gridwright top grid.yaml --servers 'oss[1-4],mds1'
       gridwright top --play tuesday.top
     """  # noqa: D301 - \b is a control character for click
-    seconds = _checked(interval, once=once, file=file, record=record, play=play, json=json)
+    seconds, hosts = _checked(
+        interval, once=once, file=file, record=record, play=play, json=json, servers=servers
+    )
     if not once:
-        return int(_watch(file, seconds, record, play))
-    frame = _last(play) if play is not None else _frame(file, seconds)
+        return int(_watch(file, seconds, record, play, hosts))
+    frame = _last(play) if play is not None else _frame(file, seconds, hosts)
     Output("top", json=json).show(LazyResult(document=frame.document, text=lambda: _text(frame)))
     return int(ExitStatus.DONE if frame.whole else ExitStatus.ENVIRONMENT)
 
 
 def _checked(
-    interval: str, *, once: bool, file: Path | None, record: Path | None, play: Path | None, json: bool
-) -> float:
-    """The interval in seconds. Raises GridwrightError with all that is wrong with the flags."""
+    interval: str,
+    *,
+    once: bool,
+    file: Path | None,
+    record: Path | None,
+    play: Path | None,
+    json: bool,
+    servers: str | None,
+) -> tuple[float, list[str]]:
+    """The interval in seconds, and servers. Raises GridwrightError with all that is wrong with the flags."""
     reader = Reader()
     seconds = reader.seconds("--interval", interval)
     if seconds is not None and not _SHORTEST_S <= seconds <= _LONGEST_S:
@@ -72,10 +91,27 @@ def _checked(
         reader.problem("only what is watched is recorded", "--record", "leave out --once and --play")
     if play is not None and file is not None:
         reader.problem("a recording says itself what was watched", "--play", "leave FILE out")
-    return reader.finish(seconds)
+    hosts = _hosts(reader, servers, no_grid=play is not None or (file is None and not DEFAULT_SPEC.exists()))
+    return reader.finish(seconds), hosts
 
 
-def _frame(file: Path | None, interval_s: float) -> Frame:
+def _hosts(reader: Reader, servers: str | None, *, no_grid: bool) -> list[str]:
+    from gridwright.spec.hosts import expand_hosts
+    from gridwright.yamltext.fields import FieldError
+
+    if servers is None:
+        return []
+    if no_grid:
+        reader.problem("servers are reached from the head node of a grid", "--servers", "name its FILE")
+        return []
+    try:
+        return expand_hosts(servers)
+    except FieldError as error:
+        reader.problem(error.text, "--servers", error.remedy)
+        return []
+
+
+def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Frame:
     """One picture of the grid, or of this machine. Raises GridwrightError."""
     from gridwright.monitor.frame import frame_of
     from gridwright.monitor.gathering import directories_of, sample_grid, sample_here, watched_libraries
@@ -85,7 +121,7 @@ def _frame(file: Path | None, interval_s: float) -> Frame:
     if grid is None:
         return frame_of([sample_here(Request(interval_s))])
     request = Request(interval_s, directories=directories_of(grid))
-    return frame_of(sample_grid(grid, request), watched_libraries(grid))
+    return frame_of(sample_grid(grid, request, servers), watched_libraries(grid))
 
 
 def _last(play: Path) -> Frame:
@@ -95,7 +131,9 @@ def _last(play: Path) -> Frame:
     return recording.frame(len(recording) - 1)
 
 
-def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path | None) -> ExitStatus:
+def _watch(
+    file: Path | None, interval_s: float, record: Path | None, play: Path | None, servers: Sequence[str]
+) -> ExitStatus:
     """Show pictures until the user has seen enough. Raises GridwrightError."""
     from contextlib import ExitStack, closing
 
@@ -111,7 +149,7 @@ def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path
     grid = _grid(file)
     libraries = [] if grid is None else watched_libraries(grid)
     request = Request(interval_s, 0, tuple(each.directory for each in libraries))
-    commands = commands_of(grid)
+    commands = commands_of(grid, servers)
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record, libraries))
         streams = stack.enter_context(NodeStreams(commands, request))
