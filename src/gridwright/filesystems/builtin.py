@@ -12,6 +12,7 @@ BUILT_IN = {
 """Each is imported when it is first asked for."""
 WATCHED = {
     "lustre": "gridwright.filesystems.lustre_client.watcher:WATCHER",
+    "gpfs": "gridwright.filesystems.scale.mmpmon:WATCHER",
     "nfs": "gridwright.filesystems.nfs.watcher:WATCHER",
     "nfs4": "gridwright.filesystems.nfs.watcher:WATCHER",
 }
