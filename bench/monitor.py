@@ -236,7 +236,7 @@ def exported(path: Path, seconds: float) -> tuple[float, float]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [path, f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def scrape() -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:

@@ -32,6 +32,7 @@ from gridwright.monitor.served_rows import (
     ost_rows,
     recovery_rows,
     served_job_rows,
+    serves_only,
 )
 
 
@@ -75,6 +76,17 @@ class Frame:
         }
 
 
+def _without_servers(
+    nodes: Sequence[SeenNode], rows: Sequence[NodeRow]
+) -> tuple[list[SeenNode], list[NodeRow]]:
+    """Nodes that compute: a server that is no client has no cores that wait for libraries."""
+    servers = {each.name for each in nodes if serves_only(each)}
+    return (
+        [each for each in nodes if each.name not in servers],
+        [each for each in rows if each.node not in servers],
+    )
+
+
 def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary] = ()) -> Frame:
     """The picture that these samples give; `libraries` are those of the spec."""
     return frame_of_seen(samples, seen(samples), libraries)
@@ -89,7 +101,7 @@ def frame_of_seen(
     return Frame(
         time=max((each.last.time for each in nodes), default=0.0),
         seconds=max((each.seconds for each in nodes), default=0.0),
-        libraries=tuple(library_rows(libraries, nodes, rows, disks)),
+        libraries=tuple(library_rows(libraries, *_without_servers(nodes, rows), disks)),
         nodes=tuple(rows),
         disks=tuple(disks),
         mounts=tuple(mount_rows(nodes)),

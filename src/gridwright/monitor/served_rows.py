@@ -93,6 +93,13 @@ class ServedJob:
     """Without reads and writes."""
 
 
+def serves_only(node: SeenNode) -> bool:
+    """Whether a node is a server of targets, and has none mounted as a client."""
+    told = node.figures
+    serves = told.labels("lustre_read_bytes_total") or told.labels("lustre_stats_total")
+    return bool(serves) and not told.labels("gridwright_mount_read_bytes_total")
+
+
 def filesystem_of(target: str) -> str:
     """`scratch` out of `scratch-OST0000`."""
     return target.rpartition("-")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from gridwright.filesystems.lustre_client.served_jobs import ServedJobs
 from gridwright.filesystems.reading import FigureSource, Reading
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.in_process import InProcess
+from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.paced_source import PacedSource
 from gridwright.monitor.readings import LABELS, NodeSamples, Snapshot
 from gridwright.monitor.sampler import Sampler
@@ -314,3 +315,34 @@ def test_ten_thousand_jobs_on_each_target_are_a_hundred_series_and_one_and_take_
     # Of jobs, and of jobs on targets: a hundred each, and the others, which each target has.
     assert series == (100 + 1) * 5 + (100 + 4) * 5
     assert megabytes < 60
+
+
+def test_a_server_is_no_node_whose_cores_wait_for_a_library() -> None:
+    def snapshot(node: str, at: float, own: tuple[Reading, ...]) -> Snapshot:
+        modes = ("user", "system", "iowait")
+        cpu = tuple(Reading("node_cpu_seconds_total", (mode,), at, at) for mode in modes)
+        return Snapshot(node, node, at, at, 8, 4, (*cpu, *own))
+
+    def served(at: float) -> tuple[Reading, ...]:
+        return (Reading("lustre_read_bytes_total", ("ost", "read", "fs-OST0000"), at, at),)
+
+    def moved(at: float) -> tuple[Reading, ...]:
+        return (Reading("gridwright_mount_read_bytes_total", ("/fs", "fs-OST0000"), at, at),)
+
+    def nothing(_at: float) -> tuple[Reading, ...]:
+        return ()
+
+    def busy(*own: Callable[[float], tuple[Reading, ...]]) -> float | None:
+        def told(at: float) -> tuple[Reading, ...]:
+            return tuple(each for make in own for each in make(at))
+
+        samples = [
+            NodeSamples(name, snapshot(name, 1.0, of(1.0)), snapshot(name, 2.0, of(2.0)))
+            for name, of in (("n1", nothing), ("oss1", told))
+        ]
+        (library,) = frame_of(samples, [WatchedLibrary("data", "fs", "/fs/data", None)]).libraries
+        return library.busy_cores
+
+    assert busy() == 6
+    assert busy(served) == 3
+    assert busy(served, moved) == 6, "a server that is a client, too, works with the others"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,14 @@ def top(
             help="The picture of then, if nodes keep history: 14:05, or 20m for so long ago.",
         ),
     ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(
+            "--servers",
+            metavar="HOSTS",
+            help="Servers of file systems to ask as well, such as oss[1-4],mds1.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Show what nodes, libraries and jobs of a grid do now, and what binds.
@@ -54,17 +63,20 @@ def top(
       gridwright top
       gridwright top lab.yaml --once --interval 5s --json
       gridwright top grid.yaml --record tuesday.top
+      gridwright top grid.yaml --servers 'oss[1-4],mds1'
       gridwright top --play tuesday.top
       gridwright top grid.yaml --at 14:05 --interval 1m
     """  # noqa: D301 - \b is a control character for click
     once = once or at is not None
-    seconds, at_s = _checked(interval, at, once=once, file=file, record=record, play=play, json=json)
+    seconds, at_s, hosts = _checked(
+        interval, at, once=once, file=file, record=record, play=play, json=json, servers=servers
+    )
     if not once:
-        return int(_watch(file, seconds, record, play))
+        return int(_watch(file, seconds, record, play, hosts))
     if at_s is not None:
         frame = _frame_of_then(file, at_s, seconds)
     else:
-        frame = _last(play) if play is not None else _frame(file, seconds)
+        frame = _last(play) if play is not None else _frame(file, seconds, hosts)
     Output("top", json=json).show(LazyResult(document=frame.document, text=lambda: _text(frame)))
     return int(ExitStatus.DONE if frame.whole else ExitStatus.ENVIRONMENT)
 
@@ -78,8 +90,9 @@ def _checked(
     record: Path | None,
     play: Path | None,
     json: bool,
-) -> tuple[float, float | None]:
-    """Interval and time in seconds. Raises GridwrightError with all that is wrong with the flags."""
+    servers: str | None,
+) -> tuple[float, float | None, list[str]]:
+    """Interval and time in seconds, servers. Raises GridwrightError with all that is wrong with the flags."""
     reader = Reader()
     seconds, at_s = reader.seconds("--interval", interval), reader.moment("--at", at)
     if seconds is not None and not _SHORTEST_S <= seconds <= _LONGEST_S:
@@ -94,10 +107,27 @@ def _checked(
         reader.problem("a recording says itself what was watched", "--play", "leave FILE out")
     if play is not None and at is not None:
         reader.problem("a recording is no history that nodes keep", "--at", "leave out --at, or --play")
-    return reader.finish(seconds), at_s
+    hosts = _hosts(reader, servers, no_grid=play is not None or (file is None and not DEFAULT_SPEC.exists()))
+    return reader.finish(seconds), at_s, hosts
 
 
-def _frame(file: Path | None, interval_s: float) -> Frame:
+def _hosts(reader: Reader, servers: str | None, *, no_grid: bool) -> list[str]:
+    from gridwright.spec.hosts import expand_hosts
+    from gridwright.yamltext.fields import FieldError
+
+    if servers is None:
+        return []
+    if no_grid:
+        reader.problem("servers are reached from the head node of a grid", "--servers", "name its FILE")
+        return []
+    try:
+        return expand_hosts(servers)
+    except FieldError as error:
+        reader.problem(error.text, "--servers", error.remedy)
+        return []
+
+
+def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Frame:
     """One picture of the grid, or of this machine. Raises GridwrightError."""
     from gridwright.monitor.frame import frame_of
     from gridwright.monitor.gathering import directories_of, sample_grid, sample_here, watched_libraries
@@ -107,7 +137,7 @@ def _frame(file: Path | None, interval_s: float) -> Frame:
     if grid is None:
         return frame_of([sample_here(Request(interval_s))])
     request = Request(interval_s, directories=directories_of(grid))
-    return frame_of(sample_grid(grid, request), watched_libraries(grid))
+    return frame_of(sample_grid(grid, request, servers), watched_libraries(grid))
 
 
 def _frame_of_then(file: Path | None, at_s: float, interval_s: float) -> Frame:
@@ -127,7 +157,9 @@ def _last(play: Path) -> Frame:
     return recording.frame(len(recording) - 1)
 
 
-def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path | None) -> ExitStatus:
+def _watch(
+    file: Path | None, interval_s: float, record: Path | None, play: Path | None, servers: Sequence[str]
+) -> ExitStatus:
     """Show pictures until the user has seen enough. Raises GridwrightError."""
     from contextlib import ExitStack, closing
 
@@ -143,7 +175,7 @@ def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path
     grid = _grid(file)
     libraries = [] if grid is None else watched_libraries(grid)
     request = Request(interval_s, 0, tuple(each.directory for each in libraries))
-    commands = commands_of(grid)
+    commands = commands_of(grid, servers)
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record, libraries))
         streams = stack.enter_context(NodeStreams(commands, request))

@@ -86,16 +86,15 @@ class LustreClientKind(FileSystemKind[M]):
 
     def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
         """By target, as the client counts them; takes root."""
-        from gridwright.filesystems.lustre_client.counters import ClientCounters
-        from gridwright.filesystems.lustre_client.parameter_files import ParameterFiles
+        from gridwright.filesystems.lustre_client.watcher import WATCHER
 
-        return ClientCounters(run, mount_point, None if root is None else ParameterFiles(root)).read
+        return WATCHER.mount_counters(run, mount_point, root)
 
     def server_figures(self, run: Run, root: Path) -> Mapping[str, FigureSource]:
         """Of its targets on a server, and of connections to them on a client; takes root."""
-        from gridwright.filesystems.lustre_client.served import server_figures
+        from gridwright.filesystems.lustre_client.watcher import WATCHER
 
-        return server_figures(run, root)
+        return WATCHER.server_figures(run, root)
 
     def no_space(self, run: Run, mount_point: str, path: str) -> str | None:
         """The full targets that the file lies on."""

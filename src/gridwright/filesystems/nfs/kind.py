@@ -108,9 +108,9 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
 
     def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
         """Of the mount, on the wire."""
-        from gridwright.filesystems.nfs.mountstats import MountCounter
+        from gridwright.filesystems.nfs.watcher import WATCHER
 
-        return MountCounter(run, mount_point).read
+        return WATCHER.mount_counters(run, mount_point, root)
 
     def servers_elsewhere(self, filesystem: NfsFileSystem) -> Iterator[ServerPorts]:
         """The server; NFS 3 has its mounting and the list of its ports beside it."""
