@@ -116,13 +116,16 @@ def promtool(*arguments: str | Path) -> None:
 
 
 def fires(
-    place: Path, nodes: Sequence[Node], expected: Sequence[tuple[str, str]], spec: str = SPEC, at: str = "30m"
+    place: Path,
+    nodes: Sequence[Node],
+    expected: Sequence[tuple[str, str]],
+    spec: str = SPEC,
+    minute: int = 30,
 ) -> None:
     """Of all alerts, just those that are expected, each with the value of one label, at a time."""
     (place / "rules.yml").write_text(rules_text(parse_spec(spec, "grid.yaml")))
-    long = at.endswith("h")
     inputs = [
-        {"series": name, "values": values if long else values.replace("x600", "x60")}
+        {"series": name, "values": values if minute > 50 else values.replace("x600", "x60")}
         for each in nodes
         for name, values in each.series()
     ]
@@ -134,7 +137,7 @@ def fires(
         {"labels": f'{{alertname="{name}",of="{of}"}}' if of else f'{{alertname="{name}"}}', "value": 1}
         for name, of in expected
     ]
-    test = {"expr": f"count by (alertname, of) ({firing})", "eval_time": at, "exp_samples": samples}
+    test = {"expr": f"count by (alertname, of) ({firing})", "eval_time": f"{minute}m", "exp_samples": samples}
     document = {
         "rule_files": ["rules.yml"],
         "evaluation_interval": "1m",
@@ -161,7 +164,7 @@ def test_a_library_below_its_requirement_is_told_while_somebody_waits(tmp_path: 
     below = ("GridwrightLibraryBelowRequirement", "shared")
     fires(tmp_path, [node], [below])
     # Not at once: a job may begin with a moment of it.
-    fires(tmp_path, [node], [], at="8m")
+    fires(tmp_path, [node], [], minute=8)
 
 
 def test_a_full_disk_below_a_library_is_somebody_who_waits(tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ def test_counters_that_begin_anew_fire_nothing(tmp_path: Path) -> None:
             yield name, f"{values.replace('x600', 'x20')} {values}" if "_total" in name else values
 
     node.series = restarted  # type: ignore[method-assign]
-    fires(tmp_path, [node], [], at="40m")
+    fires(tmp_path, [node], [], minute=40)
 
 
 def test_a_node_that_is_away_is_told_and_one_that_may_be_off_is_not(tmp_path: Path) -> None:
@@ -220,7 +223,7 @@ def test_a_mount_that_does_not_answer_is_told_by_its_name(tmp_path: Path) -> Non
     told = [("GridwrightSourceSilent", "/shared")]
     node = Node(more={silent: "1x600"})
     fires(tmp_path, [node], told)
-    fires(tmp_path, [Node(more={silent: "0x20 1x1 0x600"})], [], at="22m")
+    fires(tmp_path, [Node(more={silent: "0x20 1x1 0x600"})], [], minute=22)
 
 
 TARGETS = {
@@ -248,16 +251,16 @@ def room(values: str, size: float = 1e12) -> Node:
 
 
 def test_a_library_that_fills_is_told_days_before(tmp_path: Path) -> None:
-    fires(tmp_path, [room("900000000000-200000000x600")], [("GridwrightLibraryFills", "scratch")], at="8h")
+    fires(tmp_path, [room("900000000000-200000000x600")], [("GridwrightLibraryFills", "scratch")], minute=480)
 
 
 def test_what_a_job_writes_and_removes_is_no_filling(tmp_path: Path) -> None:
     saw = " ".join("900000000000-5000000000x59" for _ in range(10))
-    fires(tmp_path, [room(saw)], [], at="8h")
+    fires(tmp_path, [room(saw)], [], minute=480)
 
 
 def test_a_short_while_tells_nothing_of_days(tmp_path: Path) -> None:
-    fires(tmp_path, [room("900000000000-5000000000x60 600000000000x600")], [], at="59m")
+    fires(tmp_path, [room("900000000000-5000000000x120")], [], minute=115)
 
 
 def test_a_full_library_is_told_and_a_full_disk_of_no_library_is_not(tmp_path: Path) -> None:
