@@ -140,7 +140,7 @@ def fires(
     test = {"expr": f"count by (alertname, of) ({firing})", "eval_time": f"{minute}m", "exp_samples": samples}
     document = {
         "rule_files": ["rules.yml"],
-        "evaluation_interval": "1m",
+        "evaluation_interval": "1m" if minute <= 50 else "10m",
         "tests": [{"interval": "1m", "input_series": inputs, "promql_expr_test": [test]}],
     }
     (place / "test.yml").write_text(json.dumps(document))
@@ -260,7 +260,7 @@ def test_what_a_job_writes_and_removes_is_no_filling(tmp_path: Path) -> None:
 
 
 def test_a_short_while_tells_nothing_of_days(tmp_path: Path) -> None:
-    fires(tmp_path, [room("900000000000-5000000000x120")], [], minute=115)
+    fires(tmp_path, [room("900000000000-5000000000x120")], [], minute=110)
 
 
 def test_a_full_library_is_told_and_a_full_disk_of_no_library_is_not(tmp_path: Path) -> None:
