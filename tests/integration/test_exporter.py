@@ -10,7 +10,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +31,6 @@ from tests.support.hanging_mount import hanging_mount
 from tests.support.prometheus import program
 
 TOKEN = 2 * "0123456789abcdef"
-HANGS_S = 30.0
-"""Two scrapes take less than that, and one that waits for the mount takes for ever."""
 SAMPLED = "gridwright_exporter_sampled_seconds"
 PAGE_OF = re.compile(r"metrics of this node: (\S+)")
 JOB = b"9\\\"'{}\n\xff-\xe6\x97\xa5"
@@ -247,12 +244,11 @@ def test_a_mount_that_hangs_is_told_and_holds_up_neither_a_scrape_nor_the_end(
     gridwright: Command, tmp_path: Path
 ) -> None:
     with hanging_mount(tmp_path / "dead") as mount, exporting(gridwright) as exporter:
-        began = time.monotonic()
+        # A scrape that waits for the mount waits for ever, and its limit of time ends the test.
         told = read(exporter.text())
         assert told[f'gridwright_source_silent{{source="{mount}"}}'] == 1
         assert told['gridwright_source_silent{source="/"}'] == 0
         assert read(exporter.text())["gridwright_node_cores"] > 0
-        assert time.monotonic() - began < HANGS_S
         exporter.running.signal(signal.SIGTERM)
         assert exporter.running.end(5).status == ExitStatus.DONE
 

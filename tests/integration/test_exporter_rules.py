@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from gridwright.monitor.exporter.families import known_series
 from gridwright.monitor.exporter.rules import BUSY, DELIVERED, WAITS, rules_text
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
+from tests.support.certificates import make_certificate
 from tests.support.prometheus import program
 
 SPEC = """\
@@ -34,6 +36,7 @@ libraries:
   util: {filesystem: scratch}
 scheduler: {type: slurm}
 """
+DOCS = Path(__file__).parents[2] / "docs"
 POWERED = """\
 name: demo
 provider: lab
@@ -298,6 +301,33 @@ def test_promtool_understands_every_expression(spec: GridSpec, tmp_path: Path) -
     rules_flags = [f"-rule={each}" for each in files]
     done = subprocess.run(
         [program("vmalert"), "-dryRun", *rules_flags], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_prometheus_and_victoria_metrics_take_the_configuration_of_the_page(
+    spec: GridSpec, tmp_path: Path
+) -> None:
+    certificate, _ = make_certificate(tmp_path)
+    (tmp_path / "token").write_text(2 * "0123456789abcdef")
+    (tmp_path / "grid.rules.yml").write_text(rules_text(spec))
+    blocks = re.findall(r"(?m)^(?: {4}.*\n)+", (DOCS / "exporter.md").read_text())
+    scrapes, rules = (
+        next(textwrap.dedent(each) for each in blocks if each.strip().startswith(section))
+        for section in ("scrape_configs:", "rule_files:")
+    )
+    scrapes = re.sub("/etc/prometheus/[a-z-]+token", str(tmp_path / "token"), scrapes)
+    scrapes = re.sub("/etc/prometheus/[a-z-]+[.]pem", str(certificate), scrapes)
+    (tmp_path / "prometheus.yml").write_text(rules + scrapes)
+    promtool("check", "config", tmp_path / "prometheus.yml")
+    (tmp_path / "scrapes.yml").write_text(scrapes)
+    dry = [
+        "-dryRun",
+        f"-promscrape.config={tmp_path / 'scrapes.yml'}",
+        f"-storageDataPath={tmp_path / 'kept'}",
+    ]
+    done = subprocess.run(
+        [program("victoria-metrics"), *dry], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
 
