@@ -15,7 +15,7 @@ from gridwright.watch.round_messages import (
     FindingKey,
     Pace,
     RoundReport,
-    Sighting,
+    SeenFinding,
 )
 
 UNREACHED = "watch-nodes-unreached"
@@ -39,7 +39,7 @@ def judge(
     answers = {check.name: list(check.answers(observation)) for check in checks}
     wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation)]
     silenced = observation.spec.silence if observation.spec else {}
-    found: dict[FindingKey, Sighting] = {}
+    found: dict[FindingKey, SeenFinding] = {}
     for each in wrong:
         is_told_by_silence = each.key.name == NODE_DOWN and set(each.key.nodes) <= set(observation.silent)
         if (
@@ -68,10 +68,10 @@ def judge(
     )
 
 
-def _unreached(observation: Observation) -> Iterator[Sighting]:
+def _unreached(observation: Observation) -> Iterator[SeenFinding]:
     """That no node could be asked, though none is silent: where only jobs would get there."""
     if observation.known and not (observation.facts or observation.silent or observation.asleep):
-        yield Sighting(
+        yield SeenFinding(
             FindingKey(UNREACHED),
             "warning",
             "each",
@@ -82,14 +82,14 @@ def _unreached(observation: Observation) -> Iterator[Sighting]:
         )
 
 
-def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]) -> Iterator[Sighting]:
+def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]) -> Iterator[SeenFinding]:
     for check in checks:
         pace: Pace = "each" if check.is_cheap else "all"
         for answer in answers[check.name]:
             verdict = answer.judgement
             if verdict.ok:
                 continue
-            yield Sighting(
+            yield SeenFinding(
                 FindingKey(check.name, answer.nodes, answer.target),
                 check.level,
                 pace,
@@ -100,7 +100,7 @@ def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]
             )
 
 
-def _told(observation: Observation) -> Iterator[Sighting]:
+def _told(observation: Observation) -> Iterator[SeenFinding]:
     """What servers and clients of file systems found themselves, and searches of their files."""
     for name, said in observation.filesystems.items():
         for finding in () if isinstance(said, str) else said:
@@ -114,8 +114,8 @@ def _told(observation: Observation) -> Iterator[Sighting]:
             yield _of_filesystem(name, finding, (), "all")
 
 
-def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pace) -> Sighting:
-    return Sighting(
+def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pace) -> SeenFinding:
+    return SeenFinding(
         FindingKey(finding.name, nodes, name),
         finding.level,
         pace,
@@ -124,7 +124,7 @@ def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pa
     )
 
 
-def _joined(one: Sighting, other: Sighting) -> Sighting:
+def _joined(one: SeenFinding, other: SeenFinding) -> SeenFinding:
     """Two faults of one place are one finding that tells both."""
     if other.found in one.found:
         return one

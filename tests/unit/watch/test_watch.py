@@ -19,7 +19,7 @@ from gridwright.watch import change_log, watch
 from gridwright.watch.change_log import LoggedChange, marks, read_changes
 from gridwright.watch.damping import Damping
 from gridwright.watch.notices import Notice
-from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, Sighting
+from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
 from gridwright.watch.sending import couriers
 from gridwright.watch.sending.receivers import AnyReceiver, SendOutcome, WebReceiver
@@ -46,7 +46,7 @@ class Script:
         if told is None or isinstance(told, RoundLost):
             return told
         found = [
-            Sighting(key, "error", "each", "does not answer", "an answer", "It hangs.", "mend it")
+            SeenFinding(key, "error", "each", "does not answer", "an answer", "It hangs.", "mend it")
             for key in told
         ]
         clear = [key for key in request.known if key not in told]
