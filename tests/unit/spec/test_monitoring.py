@@ -11,7 +11,6 @@ from gridwright.errors import GridwrightError
 from gridwright.spec import parse_spec
 from gridwright.spec.monitoring import WatchSection
 
-
 DISK = {"filesystems": {"disk": {"type": "local", "path": "/data"}}}
 
 
