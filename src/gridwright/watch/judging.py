@@ -19,6 +19,9 @@ from gridwright.watch.round_messages import (
 )
 
 UNREACHED = "watch-nodes-unreached"
+_NO_NODE = ""
+_Places = Mapping[str, list[NodeJudgement]]
+"""Answers of a check by node; those of no node under an empty name."""
 MOST_TEXT = 500
 """Characters of a text that is kept."""
 
@@ -51,16 +54,17 @@ def judge(
         before = found.get(each.key)
         found[each.key] = each if before is None else _joined(before, each)
     left = [key for key in known if key not in found]
-    gone = [key for key in left if _is_gone(observation, key)]
+    gone = {key for key in left if _is_gone(observation, key)}
+    places = {name: _by_node(each) for name, each in answers.items()}
     clear = [
         key
         for key in left
-        if key not in gone and (key.name in silenced or _was_seen(observation, answers, key))
+        if key not in gone and (key.name in silenced or _was_seen(observation, places, key))
     ]
     return RoundReport(
         list(found.values()),
         clear,
-        gone,
+        sorted(gone),
         sorted(observation.down),
         len(observation.facts),
         len(observation.silent),
@@ -137,7 +141,15 @@ def _is_gone(observation: Observation, key: FindingKey) -> bool:
     return bool(key.nodes) and bool(observation.known) and not set(key.nodes) <= there
 
 
-def _was_seen(observation: Observation, answers: Mapping[str, list[NodeJudgement]], key: FindingKey) -> bool:
+def _by_node(answers: Iterable[NodeJudgement]) -> _Places:
+    found: dict[str, list[NodeJudgement]] = {}
+    for answer in answers:
+        for node in answer.nodes or (_NO_NODE,):
+            found.setdefault(node, []).append(answer)
+    return found
+
+
+def _was_seen(observation: Observation, answers: Mapping[str, _Places], key: FindingKey) -> bool:
     """Whether the place of a finding that was not found was looked at."""
     nodes = set(key.nodes)
     if key.name == UNREACHED:
@@ -151,17 +163,15 @@ def _was_seen(observation: Observation, answers: Mapping[str, list[NodeJudgement
     return key.name not in {check.name for check in all_checks()} and _told_of(observation, key)
 
 
-def _answered(answers: Iterable[NodeJudgement], key: FindingKey) -> bool:
+def _answered(places: _Places, key: FindingKey) -> bool:
     """Whether every node of it answered the check, and nothing kept its target from being looked at."""
-    nodes, told, has_answer = set(key.nodes), set[str](), False
-    for answer in answers:
-        if not (nodes & set(answer.nodes) if nodes else not answer.nodes):
-            continue
-        if not answer.judgement.answered and answer.target in ("", key.target):
+    for node in key.nodes or (_NO_NODE,):
+        answers = places.get(node, ())
+        if not answers or any(
+            not each.judgement.answered and each.target in ("", key.target) for each in answers
+        ):
             return False
-        has_answer = True
-        told.update(answer.nodes)
-    return has_answer and nodes <= told
+    return True
 
 
 def _told_of(observation: Observation, key: FindingKey) -> bool:
