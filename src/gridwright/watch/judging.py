@@ -136,9 +136,9 @@ def _joined(one: SeenFinding, other: SeenFinding) -> SeenFinding:
 
 
 def _is_gone(observation: Observation, key: FindingKey) -> bool:
-    """Whether a node of it is none of the grid any more."""
+    """Whether a node of it is none of the grid any more, or this machine has another name now."""
     there = {*observation.facts, *observation.silent, *observation.asleep, *observation.known}
-    return bool(key.nodes) and bool(observation.known) and not set(key.nodes) <= there
+    return bool(there) and not set(key.nodes) <= there
 
 
 def _by_node(answers: Iterable[NodeJudgement]) -> _Places:

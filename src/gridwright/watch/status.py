@@ -13,6 +13,8 @@ from gridwright.watch.state import Receiver, WatchState
 
 RECENT = 20
 """Changes that are shown in text."""
+MOST_CHANGES = 1000
+"""Those of a document; the log has more."""
 
 
 def status_document(directory: Path, state: WatchState, now_s: float) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def status_document(directory: Path, state: WatchState, now_s: float) -> dict[st
         "rounds": plain(state.numbers),
         "open": [_plain(each, state, now_s) for each in _sorted(state.open)],
         "receivers": {name: _receiver(each) for name, each in state.receivers.items()},
-        "changes": [plain(each) for each in read_changes(directory)],
+        "changes": [plain(each) for each in list(read_changes(directory))[-MOST_CHANGES:]],
     }
 
 

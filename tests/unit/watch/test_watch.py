@@ -62,6 +62,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], An
         return post(receiver, notice, notice.attempts)
 
     monkeypatch.setattr(couriers, "send_once", send_once)
+    monkeypatch.setattr(watch, "_LOOK_S", 0.01)
     secret = tmp_path / "secret"
     secret.touch(0o600)
     secret.write_text(SECRET)
