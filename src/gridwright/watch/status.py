@@ -52,6 +52,9 @@ def status_text(directory: Path, state: WatchState, now_s: float) -> str:
     unseen = [each for each in state.open if last_looked_is_old(each, state)]
     if unseen:
         lines += ["", f"{len(unseen)} of these could not be looked at in the last round: nobody answered."]
+    held = sum(not each.is_told for each in state.open)
+    if held:
+        lines += ["", f"{held} of these are not told yet: their nodes get no jobs."]
     lines += ["", *(_receiver_line(name, each, now_s) for name, each in state.receivers.items())]
     recent = list(read_changes(directory))[-RECENT:]
     lines += ["Last changes:"] if recent else []

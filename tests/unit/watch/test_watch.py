@@ -337,6 +337,9 @@ def test_the_status_says_what_is_open_since_when_and_what_nobody_could_look_at(t
     (found,) = document["open"]
     assert (found["nodes"], found["target"], round(found["age_s"])) == (["compute2"], "data", 93_784)
     assert status_document(place, state, 0.0)["open"][0]["age_s"] == 0.0, "a clock that was set back"
+    assert "not told" not in text
+    held = replace(state, findings=[replace(state.open[0], is_told=False)])
+    assert "1 of these are not told yet" in status_text(place, held, now_s)
     silent = replace(state, last_round=replace(state.last_round, began_s=now_s))
     assert "1 of these could not be looked at" in status_text(place, silent, now_s)
 
