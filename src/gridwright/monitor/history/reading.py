@@ -61,7 +61,8 @@ class StoredHistory:
             # A level whose steps are finer than these is read in whole steps of these.
             parts = list(layers.parts(level, start, start + steps * step))
             grid = _Grid(start, step, steps)
-            seen = _sums(parts, SAMPLER, grid).get(())
+            # Of those that come and go, the mean is over the time in which the node was seen.
+            seen = _sums(parts, SAMPLER, grid).get(()) if any(map(family_of, question.metrics)) else None
             series = []
             for metric in question.metrics:
                 sums = _summed(_sums(parts, metric, grid, question.only), metric, question.by)

@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 
 from gridwright.monitor.history.busiest import FAMILIES, MOVED, OTHERS, busiest, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode, encode
@@ -137,10 +138,11 @@ class StepSums:
 
     def plus(self, other: StepSums) -> StepSums:
         """Both as one series, each 0 where it is not known."""
+        known = min(self.high, default=0.0) > -math.inf and min(other.high, default=0.0) > -math.inf
         return StepSums(
-            array("d", map(float.__add__, self.total, other.total)),
+            array("d", map(add, self.total, other.total)),
             array("d", map(max, self.covered, other.covered)),
-            array("d", (_sum_of_highs(a, b) for a, b in zip(self.high, other.high, strict=True))),
+            array("d", map(add if known else _sum_of_highs, self.high, other.high)),
         )
 
     def column(self, step_s: int, seen: array[float] | None = None) -> KeptColumn:
