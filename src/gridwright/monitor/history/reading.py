@@ -8,19 +8,19 @@ import re
 import sqlite3
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from gridwright.messages import MessageError, typed
-from gridwright.monitor.history.busiest import OTHERS, family_of
+from gridwright.monitor.history.busiest import OTHERS, Family, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
 from gridwright.monitor.history.open_minute import OpenMinute
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
-from gridwright.monitor.history.rolling import StepSums
+from gridwright.monitor.history.rolling import StepSums, is_zero_unseen
 from gridwright.monitor.history.store import HistoryStore, StoredBlock
 from gridwright.monitor.rates import Figures, Key
 from gridwright.monitor.readings import LABELS, MountedPlace, Snapshot
@@ -62,12 +62,12 @@ class StoredHistory:
             parts = list(layers.parts(level, start, start + steps * step))
             grid = _Grid(start, step, steps)
             # Of those that come and go, the mean is over the time in which the node was seen.
-            seen = _sums(parts, SAMPLER, grid).get(()) if any(map(family_of, question.metrics)) else None
+            seen = _sums(parts, SAMPLER, grid).get(()) if any(map(is_zero_unseen, question.metrics)) else None
             series = []
             for metric in question.metrics:
                 sums = _summed(_sums(parts, metric, grid, question.only), metric, question.by)
-                sums = _largest(sums, question.most, family_of(metric))
-                over = seen if seen is not None and family_of(metric) else None
+                sums = _largest(sums, question.most, _family_told(metric, question.by))
+                over = seen if seen is not None and is_zero_unseen(metric) else None
                 series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
         return NodeCourse(self._node, float(start), float(step), tuple(series))
 
@@ -219,16 +219,28 @@ def _summed(sums: dict[Labels, StepSums], metric: str, by: tuple[str, ...] | Non
     return found
 
 
-def _largest(sums: dict[Labels, StepSums], most: int, family: str | None) -> dict[Labels, StepSums]:
+def _largest(sums: dict[Labels, StepSums], most: int, family: Family | None) -> dict[Labels, StepSums]:
     """The series with the largest values; of those that come and go, the others as their sum."""
     if len(sums) <= most:
         return sums
-    ranked = sorted(sums, key=lambda each: (each[:1] == (OTHERS,), -abs(sum(sums[each].total)), each))
+    others = {labels for labels in sums if family is not None and family.name(labels) == OTHERS}
+    ranked = sorted(sums, key=lambda labels: (labels in others, -abs(sum(sums[labels].total)), labels))
     found = {labels: sums[labels] for labels in ranked[:most]}
-    for labels in ranked[most:] if family else ():
-        other = (OTHERS, *labels[1:])
+    if family is None:
+        return found
+    for labels in ranked[most:]:
+        other = family.other(labels)
         found[other] = found[other].plus(sums[labels]) if other in found else sums[labels]
     return found
+
+
+def _family_told(metric: str, by: tuple[str, ...] | None) -> Family | None:
+    """The family of a metric of which these labels alone are told."""
+    family = family_of(metric)
+    if family is None or by is None:
+        return family
+    told = [name for name in LABELS.get(metric, ()) if name in by]
+    return replace(family, index=told.index(family.label)) if family.label in told else None
 
 
 def _course(metric: str, labels: Labels, sums: StepSums, seen: StepSums | None) -> SeriesCourse:
@@ -270,7 +282,7 @@ class _Window:
                 continue
             for labels, sums in _sums(self.parts, metric, self._grid).items():
                 if sums.covered[0] > 0:
-                    over = max(self.covered, sums.covered[0]) if family_of(metric) else sums.covered[0]
+                    over = max(self.covered, sums.covered[0]) if is_zero_unseen(metric) else sums.covered[0]
                     self.rates[metric, *labels] = sums.total[0] / over
 
     def _read_gauges(self, metric: str) -> None:

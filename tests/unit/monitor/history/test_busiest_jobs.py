@@ -11,6 +11,7 @@ from gridwright.monitor.history.busiest import OTHERS, BusiestJobs, busiest
 from gridwright.monitor.history.questions import RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.history.writing import HistoryWriter
+from gridwright.monitor.readings import LABELS
 from gridwright.monitor.rows import MOST_JOBS
 from tests.unit.monitor.history.nodes import START, SampledNode
 
@@ -93,3 +94,42 @@ def test_a_job_of_a_few_seconds_counts_for_what_it_moved_and_no_more(tmp_path: P
     # Ten seconds of ten minutes, the first of which was not seen.
     assert list(job_7.values) == pytest.approx([10 * 100e6 / 599], rel=NEAR)
     assert list(job_7.highest) == pytest.approx([100e6], rel=NEAR)
+
+
+def test_jobs_of_targets_and_groups_are_bounded_by_their_own_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As servers tell them: a series for each job of each target; and a limit is no sum."""
+    written, limit = "test_job_written_bytes_total", "test_group_limit_bytes"
+    monkeypatch.setitem(LABELS, written, ("component", "target", "jobid"))
+    monkeypatch.setitem(LABELS, limit, ("group", "device"))
+    file, node = tmp_path / "n1.history", SampledNode()
+    with HistoryWriter(file) as writer:
+        for number in range(660):
+            rises = {
+                (written, "ost", f"T{target}", f"{number // 60}.{job}"): 1e4 * job
+                for target in range(2)
+                for job in range(110)
+            }
+            node.counters = {key: value for key, value in node.counters.items() if key in rises}
+            gauges = {(limit, "slice", "sda"): 5e6} if number < 300 else {}
+            writer.add(node.sample(rises, gauges))
+            writer.work()
+            node.passes()
+    histories = StoredHistories({"n1": file})
+    question = RangeQuestion((written, limit), START, START + 600, 600, most=100_000)
+    (answer,) = histories.courses(question)
+    jobs = [each for each in answer.series if each.metric == written]
+    assert len(jobs) == 2 * (MOST_JOBS + 1)
+    assert {each.labels[1] for each in jobs} == {"T0", "T1"}
+    assert {each.labels[0] for each in jobs} == {"ost"}
+    # The first second of each minute is that of jobs that were not seen before.
+    each_target = 1e4 * sum(range(110)) * (600 - 10) / 599
+    for target in ("T0", "T1"):
+        told = sum(each.values[0] or 0.0 for each in jobs if each.labels[1] == target)
+        assert told == pytest.approx(each_target, rel=NEAR)
+    (held,) = [each for each in answer.series if each.metric == limit]
+    assert list(held.values) == pytest.approx([5e6], rel=NEAR)
+    (few,) = histories.courses(RangeQuestion((written,), START, START + 600, 600, by=("jobid",), most=5))
+    assert sorted(each.labels[0] for each in few.series)[-1] == OTHERS
+    assert sum(each.values[0] or 0.0 for each in few.series) == pytest.approx(2 * each_target, rel=NEAR)
