@@ -12,7 +12,7 @@ import pytest
 
 from gridwright.commands import CommandOutput, run_bounded
 from gridwright.messages import decode, encode
-from gridwright.monitor.history import node_program
+from gridwright.monitor.history import grid_histories, node_program
 from gridwright.monitor.history.clocks import NodeClocks
 from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories
 from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest, unpacked_course
@@ -73,6 +73,24 @@ def test_nodes_whose_clocks_are_apart_tell_what_happened_at_the_same_time(tmp_pa
     reach = histories.reach()
     assert reach is not None
     assert reach[1] == pytest.approx(END, abs=60)
+
+
+def test_a_node_that_is_away_holds_up_one_question_and_not_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories, asked = grid(tmp_path, {"n1": 0.0}, away=["n2"]), list[list[str]]()
+    ask = histories.ask
+
+    def noted(names: Collection[str], stdin: bytes) -> Mapping[str, CommandOutput | None]:
+        asked.append(list(names))
+        return ask(names, stdin)
+
+    histories.ask = noted
+    for _ in range(2):
+        assert histories.frame(END, 1).nodes[1].absent == "no answer in time"
+    monkeypatch.setattr(grid_histories, "AWAY_S", 0.0)
+    histories.frame(END, 1)
+    assert asked == [["n1", "n2"], ["n1"], ["n1", "n2"]]
 
 
 def test_a_slow_answer_is_no_clock_that_is_ahead() -> None:
