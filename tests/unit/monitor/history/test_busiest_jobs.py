@@ -24,7 +24,7 @@ def test_thousands_of_jobs_that_come_and_go_keep_exact_sums_and_few_series(tmp_p
     file, node = tmp_path / "n1.history", SampledNode()
     moved: dict[int, float] = defaultdict(float)
     with HistoryWriter(file) as writer:
-        for number in range(1260):
+        for number in range(1330):
             jobs = [f"{number // 60}.{each}" for each in range(120)]
             rises = {(READ, job): 1e5 * (1 + each) for each, job in enumerate(jobs)}
             node.counters = {key: value for key, value in node.counters.items() if key in rises}
@@ -54,10 +54,10 @@ def test_thousands_of_jobs_that_come_and_go_keep_exact_sums_and_few_series(tmp_p
             # The first second of all was not seen.
             seen = step - 1 if number == 0 else step
             assert mean * seen == pytest.approx(sum(moved[each] for each in tens), rel=NEAR)
-    frame = histories.frame(START + 1199, 5)
+    frame = histories.frame(START + 1329, 5)
     assert len(frame.jobs) == MOST_JOBS + 1
     assert sum(row.processes for row in frame.jobs) == 120
-    assert {row.job for row in frame.jobs[:50]} <= {OTHERS, *(f"19.{each}" for each in range(120))}
+    assert {row.job for row in frame.jobs[:50]} <= {OTHERS, *(f"22.{each}" for each in range(120))}
 
 
 def test_who_moved_most_in_the_minute_before_is_chosen() -> None:
@@ -105,7 +105,7 @@ def test_jobs_of_targets_and_groups_are_bounded_by_their_own_labels(
     monkeypatch.setitem(LABELS, limit, ("group", "device"))
     file, node = tmp_path / "n1.history", SampledNode()
     with HistoryWriter(file) as writer:
-        for number in range(660):
+        for number in range(730):
             rises = {
                 (written, "ost", f"T{target}", f"{number // 60}.{job}"): 1e4 * job
                 for target in range(2)
