@@ -14,7 +14,7 @@ from gridwright.commands import CommandOutput
 from gridwright.grid.grid import SILENT, Grid
 from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.frame import Frame, frame_of_seen
-from gridwright.monitor.history.clocks import NodeClocks
+from gridwright.monitor.history.clocks import HistoryClocks
 from gridwright.monitor.history.messages import (
     HistoryAnswer,
     HistoryRequest,
@@ -51,8 +51,8 @@ class GridHistories:
     directory: Path = DIRECTORY
 
     @cached_property
-    def _clocks(self) -> NodeClocks:
-        return NodeClocks()
+    def _clocks(self) -> HistoryClocks:
+        return HistoryClocks()
 
     @cached_property
     def _away(self) -> dict[str, tuple[str, float]]:

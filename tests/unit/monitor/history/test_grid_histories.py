@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput, run_bounded
 from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.history import grid_histories, node_program
-from gridwright.monitor.history.clocks import NodeClocks
+from gridwright.monitor.history.clocks import HistoryClocks
 from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories
 from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest, unpacked_course
 from gridwright.monitor.history.places import history_file
@@ -96,7 +96,7 @@ def test_a_node_that_is_away_holds_up_one_question_and_not_each(
 
 
 def test_a_slow_answer_is_no_clock_that_is_ahead() -> None:
-    clocks = NodeClocks()
+    clocks = HistoryClocks()
     clocks.note("n1", 108.0, asked=100.0, answered=109.0)
     assert clocks.ahead("n1") == 0.0
     clocks.note("n1", 230.0, asked=200.0, answered=201.0)
