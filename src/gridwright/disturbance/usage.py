@@ -63,9 +63,13 @@ class Usage:
     _bytes: dict[str, list[int]] = field(default_factory=lambda: {"own": [0, 0], "foreign": [0, 0]})
     _begun: bool = False
 
-    def look(self, now: float) -> UsedSoFar:
-        """Account for what happened since the last look; the first one only begins to count."""
-        found = {each.pid: each for each in processes(self.proc)}
+    def look(self, now: float, found: dict[int, SeenProcess] | None = None) -> UsedSoFar:
+        """Account for what happened since the last look; the first one only begins to count.
+
+        `found` has all processes by id, where somebody has looked already.
+        """
+        if found is None:
+            found = {each.pid: each for each in processes(self.proc)}
         ours = self.ownership.take(found, now, self.proc)
         ours |= {each.pid for each in found.values() if each.pid not in ours and self.serves(each)}
         known = {each.identity: each for each in found.values()}
@@ -93,6 +97,10 @@ class Usage:
         self._moved = {key: value for key, value in self._moved.items() if key in known}
         self._names = {key: value for key, value in self._names.items() if key in known}
         return self._used(held)
+
+    def moved(self, process: SeenProcess) -> tuple[int, int] | None:
+        """What a process had read and written when it was last looked at; None where that is not known."""
+        return self._moved.get(process.identity)
 
     def forget(self, most: int) -> None:
         """Keep so many names of others, those that used most: who watches for months sees ever new ones."""

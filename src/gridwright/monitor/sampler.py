@@ -16,7 +16,6 @@ from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
 from gridwright.monitor.mount_sources import moved_sources, place_of, shown_mounts, space_sources
 from gridwright.monitor.node_sources import kernel_readings
-from gridwright.monitor.other_sources import OtherSources
 from gridwright.monitor.queue_limits import queue_readings
 from gridwright.monitor.readings import MountedPlace, Reading, Snapshot
 
@@ -33,7 +32,6 @@ class Sampler:
 
     directories: tuple[str, ...] = ()
     _jobs: JobSources = field(default_factory=JobSources)
-    _others: OtherSources = field(default_factory=OtherSources)
     _groups: GroupSources = field(default_factory=GroupSources)
     _reads: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
@@ -66,11 +64,6 @@ class Sampler:
             cost_s=used,
         )
 
-    def _processes(self) -> list[Reading]:
-        """Of jobs, and of those that are of none."""
-        jobs = list(self._jobs.readings())
-        return [*jobs, *self._others.readings(self._jobs.members)]
-
     def _look_at_mounts(self) -> None:
         """Once a minute, and whenever something was mounted or unmounted."""
         now, mounts = time.monotonic(), shown_mounts()
@@ -78,7 +71,7 @@ class Sampler:
             return
         if self._space_at is None or mounts != self._mounts:
             moved = {f"mount:{point}": read for point, read in moved_sources(mounts).items()}
-            self._reads.keep({_JOBS: self._processes, **moved})
+            self._reads.keep({_JOBS: lambda: list(self._jobs.readings()), **moved})
             self._spaces.keep(space_sources(mounts))
             self._places = {path: place_of(path) for path in self.directories}
         self._mounts, self._space_at = mounts, now

@@ -10,16 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.monitor import other_sources
 from gridwright.monitor.job_sources import JobSources
-from gridwright.monitor.other_sources import OtherSources
 from gridwright.monitor.rates import Key, rates
 from gridwright.monitor.readings import Reading
 from tests.support.skips import root_only
 
 MIB = 1 << 20
-JOB = f"others-{os.getpid()}"
-"""Of this test alone: others run beside it."""
 PROGRAM = f"""
 import mmap, os, sys
 block = mmap.mmap(-1, {MIB})
@@ -53,7 +49,7 @@ class Mover:
 @pytest.fixture
 def movers(tmp_path: Path) -> Iterator[tuple[Mover, Mover]]:
     both = (
-        Mover(tmp_path / "job_script.py", tmp_path / "one", JOB),
+        Mover(tmp_path / "job_script.py", tmp_path / "one", "17"),
         Mover(tmp_path / "nightly_backup.py", tmp_path / "two", ""),
     )
     for each in both:
@@ -64,24 +60,11 @@ def movers(tmp_path: Path) -> Iterator[tuple[Mover, Mover]]:
         each.process.wait(10)
 
 
-class Sources:
-    """Jobs and others, read one after the other as a sampler does."""
-
-    def __init__(self) -> None:
-        self.jobs, self.others = JobSources(), OtherSources()
-
-    def readings(self) -> list[Reading]:
-        jobs = list(self.jobs.readings())
-        return [*jobs, *self.others.readings(self.jobs.members)]
-
-
 def moved(before: list[Reading], after: list[Reading]) -> dict[Key, float]:
     """Bytes between two readings, not their rates."""
-    began = {each.key: each.at_s for each in before}
-    looked = began["gridwright_others_read_bytes_total",]
-    ended = {each.key: each.at_s for each in after}
-    found = rates(before, after)
-    return {key: rate * (ended[key] - began.get(key, looked)) for key, rate in found.items()}
+    spans = {each.key: each.at_s for each in after}
+    first = max(each.at_s for each in before)
+    return {key: rate * (spans[key] - first) for key, rate in rates(before, after).items()}
 
 
 def backup(found: dict[Key, float]) -> float:
@@ -92,22 +75,19 @@ def backup(found: dict[Key, float]) -> float:
 
 
 @root_only
-def test_a_stranger_has_its_bytes_and_a_job_has_none_of_them(
-    movers: tuple[Mover, Mover], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(other_sources, "EACH_S", 0.0)
+def test_a_stranger_has_its_bytes_and_a_job_has_none_of_them(movers: tuple[Mover, Mover]) -> None:
     job, stranger = movers
-    sources = Sources()
+    sources = JobSources()
     before = list(sources.readings())
     job.writes(8)
     stranger.writes(16)
     after = list(sources.readings())
     found = moved(before, after)
     assert backup(found) == pytest.approx(16 * MIB, rel=0.1), "it began to be told with what it moved since"
-    assert found["gridwright_job_written_bytes_total", JOB] == pytest.approx(8 * MIB, rel=0.1)
+    assert found["gridwright_job_written_bytes_total", "17"] == pytest.approx(8 * MIB, rel=0.1)
     assert found["gridwright_others_written_bytes_total",] > 15 * MIB
     assert not any("job_script.py" in each.labels[0] for each in after if "process_moved" in each.metric)
-    assert ("gridwright_job_user", JOB, "root") in {each.key for each in after}
+    assert ("gridwright_job_user", "17", "root") in {each.key for each in after}
     stranger.writes(4)
     assert backup(moved(after, list(sources.readings()))) == pytest.approx(4 * MIB, rel=0.1)
 
@@ -128,7 +108,7 @@ def test_what_a_child_moved_that_has_ended_is_not_told_twice(tmp_path: Path) -> 
     assert parent.stdin is not None
     assert parent.stdout is not None
     try:
-        sources = Sources()
+        sources = JobSources()
         before = list(sources.readings())
         parent.stdin.write("go\n")
         parent.stdin.flush()
@@ -142,15 +122,3 @@ def test_what_a_child_moved_that_has_ended_is_not_told_twice(tmp_path: Path) -> 
         if key[0] == "gridwright_process_moved_bytes_total" and "parent_of_many.py" in key[1]
     )  # fmt: skip
     assert told == pytest.approx(16 * MIB, rel=0.1)
-
-
-@root_only
-def test_after_two_samples_it_is_looked_every_ten_seconds(movers: tuple[Mover, Mover]) -> None:
-    _, stranger = movers
-    sources = Sources()
-    sources.readings()
-    second = {each.key: each for each in sources.readings()}
-    stranger.writes(4)
-    third = {each.key: each for each in sources.readings()}
-    key = ("gridwright_others_written_bytes_total",)
-    assert third[key] == second[key], "with the time of that look"
