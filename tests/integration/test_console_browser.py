@@ -10,24 +10,18 @@ from typing import Any
 
 import pytest
 
-from gridwright.monitor.console.marks import TimeMark
-from gridwright.monitor.console.viewers import JobFacts
-from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
+from gridwright.monitor.console.watching import Watching
 from gridwright.monitor.history.stored import StoredHistories
-from gridwright.monitor.readings import MountedPlace
+from tests.support.console_grid import steps_to_the_job, troubled
 from tests.support.console_page import ARGUMENTS, CHROMIUM, Scheme, opened
 from tests.support.console_server import ServedConsole, served
 from tests.support.generated_history import YEAR_S, generate_history
-from tests.support.pretend_histories import END_S, LIBRARIES, MOUNT, PretendHistories
+from tests.support.pretend_histories import END_S, MOUNT, PretendHistories
 from tests.support.skips import needs
 
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 NOTHING = "\N{EN DASH}"
 VIEWS = ("overview", "storage", "nodes", "jobs", "space", "runs", "repositories")
-PROOF = TimeMark(
-    kind="run", name="20260921-proof", text="iotest demo: met, proof", state="good",
-    start_s=END_S - 2000, end_s=END_S - 1200,
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +41,7 @@ def console() -> Iterator[ServedConsole]:
     histories = PretendHistories(
         away={"compute3": END_S - 900}, jobs=("4711", "4712", HOSTILE), mount=MOUNT + HOSTILE
     )
-    places = {
-        node: {each.directory: MountedPlace(MOUNT + HOSTILE, "lustre") for each in LIBRARIES}
-        for node in histories.nodes()
-    }
-    watching = Watching(
-        name=f"demo {HOSTILE}",
-        histories=histories,
-        libraries=LIBRARIES,
-        places=lambda: places,
-        marks=lambda start, end: [PROOF] if start <= END_S - 1200 and end >= END_S - 2000 else [],
-        jobs=lambda: [JobFacts(job="4711", user="ann", name=HOSTILE, state="running", started=END_S - 7200)],
-        cost=HourlyCost(12.34, "listed prices of 2026-10 in us-east-1"),
-        repositories=[RepositoryFacts("archive", "data", "s3://bucket/prefix", "gridwright repo")],
-        clock=lambda: END_S + 1,
-    )
-    with served(watching) as found:
+    with served(troubled(histories, job_name=HOSTILE, name=f"demo {HOSTILE}")) as found:
         yield found
 
 
@@ -96,19 +75,9 @@ def test_from_something_is_slow_to_this_job_on_this_target_in_four_steps(
     browser: Any, console: ServedConsole
 ) -> None:
     with opened(browser, console.url) as seen:
-        page = seen.page
-        page.get_by_role("link", name="data, work", exact=True).click()
-        seen.settle("storage")
-        busiest = page.locator("tbody th a").first
-        assert busiest.inner_text() == "scratch-OST0002"
-        busiest.click()
-        seen.settle("storage")
-        assert "target=scratch-OST0002" in page.url
-        page.locator("section", has_text="Jobs").get_by_role("link", name="4711").first.click()
-        seen.settle("jobs")
-        assert page.get_by_role("heading", name="Job 4711").is_visible()
-        assert page.locator(".facts").get_by_text("ann").is_visible()
-        page.get_by_role("link", name="scratch-OST0002").first.wait_for()
+        steps = [name for name, _ in steps_to_the_job(seen)]
+        assert len(steps) == 4
+        assert seen.page.locator(".facts").get_by_text("ann").is_visible()
         assert seen.messages == []
 
 

@@ -78,8 +78,8 @@ function oneJob(root, context, job) {
   return viewOf(root, context, {
     parts: [
       heading,
-      side(chart("Read, by node", "rate", { metric: READ, by: "node", job }, toNode), chart("Written, by node", "rate", { metric: WRITTEN, by: "node", job }, toNode)),
       onTargets,
+      side(chart("Read, by node", "rate", { metric: READ, by: "node", job }, toNode), chart("Written, by node", "rate", { metric: WRITTEN, by: "node", job }, toNode)),
       side(
         chart("CPU time, by node", "cpus", { metric: "gridwright_job_cpu_seconds_total", by: "node", job }, toNode),
         chart("Memory, by node", "bytes", { metric: "gridwright_job_resident_bytes", by: "node", job }, toNode),

@@ -115,6 +115,14 @@ export function side(...parts) {
   };
 }
 
+/* The mount that libraries of a file system lie on, of those that nodes have; null where none is known. */
+export function mountOf(context, picture, filesystem) {
+  const mounts = picture.tables.find((each) => each.title === "Mounts")?.rows ?? [];
+  const points = mounts.map((row) => row.cells[0].text).sort((a, b) => b.length - a.length);
+  const directories = context.about().libraries.filter((each) => each.filesystem === filesystem).map((each) => each.directory);
+  return points.find((point) => point !== "/" && directories.some((each) => `${each}/`.startsWith(`${point}/`))) ?? null;
+}
+
 export function cell(text, value = null, style = "", node = null) {
   return { text: String(text), value, style, node };
 }

@@ -12,11 +12,17 @@ export function storage(root, context) {
   if (target) {
     return oneTarget(root, context, target);
   }
-  const only = { node: node || null, mountpoint: mount || null };
+  const only = { node: node || null, mountpoint: mount || null, most: 20 };
   const toTarget = (name) => context.link({ chosen: { target: name } });
+  const read = courseChart(context, { title: "Read, by target", unit: "rate", query: { metric: READ, by: "target", ...only }, href: toTarget });
+  /* The targets of the mount that is chosen, once they are known. */
+  const isOfMount = (row) => {
+    const lines = read.chart.data?.lines ?? [];
+    return lines.length === 0 || read.chart.data.others > 0 || lines.some((line) => line.name === row.key);
+  };
   const charts = [
     side(
-      courseChart(context, { title: "Read, by target", unit: "rate", query: { metric: READ, by: "target", ...only }, href: toTarget }),
+      read,
       courseChart(context, { title: "Written, by target", unit: "rate", query: { metric: WRITTEN, by: "target", ...only }, href: toTarget }),
     ),
     side(
@@ -24,10 +30,11 @@ export function storage(root, context) {
       courseChart(context, { title: "Disks: read and written", unit: "rate", query: { metric: ["node_disk_read_bytes_total", "node_disk_written_bytes_total"], by: "device", node: node || null } }),
     ),
   ];
+  const targets = element("div", { class: "tables" });
   const tables = element("div", { class: "tables" });
   const known = new Map();
   return viewOf(root, context, {
-    parts: [...charts, tables],
+    parts: [targets, ...charts, tables],
     also: (picture) => {
       for (const each of picture.tables.filter((table) => !OTHER_VIEWS.includes(table.title))) {
         if (!known.has(each.title)) {
@@ -35,11 +42,11 @@ export function storage(root, context) {
           const table = new PictureTable(each.title, {
             link: isTargets ? (row) => toTarget(row.key) : (row) => nodeOfRow(row, context),
             first: isTargets ? { index: each.words.length + Math.max(0, each.figures.indexOf("read MB/s")), falling: true } : null,
-            only: node && !isTargets ? (row) => row.key.split(" ")[0] === node : null,
+            only: isTargets ? (mount ? isOfMount : null) : node ? (row) => row.key.split(" ")[0] === node : null,
           });
           known.set(each.title, table);
           // Where the figures are that a viewer comes for.
-          isTargets ? tables.prepend(table.element) : tables.append(table.element);
+          (isTargets ? targets : tables).append(table.element);
         }
         known.get(each.title).set(picture);
       }
