@@ -89,6 +89,7 @@ CALLS = {
     "exporter": "--listen 192.0.2.7",
     "console": "--listen 192.0.2.7",
     "explain-slow": "--interval 1s",
+    "watch": "--once",
     "layout show": "small.yaml",
     "layout check": "small.yaml",
     "completion": "bash",

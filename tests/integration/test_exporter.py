@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from gridwright.errors import ExitStatus
 from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.exposition import escaped
 from gridwright.monitor.exporter.families import known_series
+from gridwright.setup.exporter_service import exporter_unit
 from tests.support.certificates import make_certificate
 from tests.support.command import Command, Running, wait_until
 from tests.support.hanging_mount import hanging_mount
@@ -32,6 +33,7 @@ from tests.support.prometheus import program
 TOKEN = 2 * "0123456789abcdef"
 HANGS_S = 30.0
 """Two scrapes take less than that, and one that waits for the mount takes for ever."""
+SAMPLED = "gridwright_exporter_sampled_seconds"
 PAGE_OF = re.compile(r"metrics of this node: (\S+)")
 JOB = b"9\\\"'{}\n\xff-\xe6\x97\xa5"
 """What a user may set as the number of a job."""
@@ -65,8 +67,8 @@ class Exporter:
 
 
 @contextmanager
-def exporting(gridwright: Command, *more: str | Path) -> Iterator[Exporter]:
-    with gridwright.start("exporter", "--port", "0", *more) as running:
+def exporting(gridwright: Command, *more: str | Path, prefix: Sequence[str] = ()) -> Iterator[Exporter]:
+    with gridwright.start("exporter", "--port", "0", *more, prefix=prefix) as running:
         running.says("metrics of this node")
         (url,) = PAGE_OF.findall(running._err.read_text())
         yield Exporter(running, url)
@@ -188,13 +190,18 @@ def test_who_keeps_it_has_what_was_read(guarded: tuple[Exporter, Path]) -> None:
             ask = partial(query, port)
             rate = partial(ask, "rate(gridwright_node_cpu_seconds_total[10s])")
             wait_until(lambda: rate() or None, seconds=30, what="rates", last=partial(ask, "up"))  # noqa: B023
+        before = read(exporter.text(context=context))
+        # The next scrape has what was there before; what others begin on this machine may come meanwhile.
+        for port in (one, another):
+            taken = partial(newer, port, before)
+            wait_until(taken, seconds=30, what="a scrape", last=partial(query, port, SAMPLED))
         kept = {port: kept_series(port) for port in (one, another)}
         panels = {each: query(one, each) for each in expressions_of("node")}
         after = read(exporter.text(context=context))
-    # All series, no more and no fewer, the job's among them; counters are what they were a moment before.
+    # All series, no more and no fewer, the job's among them; counters are what they were a moment ago.
     assert f'gridwright_job_processes{{jobid="{SHOWN_JOB}"}}' in after
     for each in kept.values():
-        assert set(each) == set(after)
+        assert set(before) & set(after) <= set(each) <= set(before) | set(after)
         for name in ("gridwright_node_cores", "gridwright_node_memory_size_bytes"):
             assert each[name] == after[name] > 0
         rising = [name for name in after if "_total" in name]
@@ -214,6 +221,12 @@ def expressions_of(dashboard: str) -> list[str]:
     board = json.loads(dashboard_files()[f"gridwright-{dashboard}.json"])
     found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     return [re.sub(r"\$\w+", lambda name: values[name[0]], each) for each in found]
+
+
+def newer(port: int, before: Mapping[str, float]) -> bool | None:
+    """Whether a server has a sample that was taken after this page."""
+    found = query(port, SAMPLED)
+    return (bool(found) and float(found[0]["value"][1]) > before[SAMPLED]) or None
 
 
 def kept_series(port: int) -> dict[str, float]:
@@ -241,6 +254,22 @@ def test_a_mount_that_hangs_is_told_and_holds_up_neither_a_scrape_nor_the_end(
         assert time.monotonic() - began < HANGS_S
         exporter.running.signal(signal.SIGTERM)
         assert exporter.running.end(5).status == ExitStatus.DONE
+
+
+@pytest.mark.root
+def test_with_no_more_rights_than_its_unit_gives_it_it_sees_jobs_of_all_users(gridwright: Command) -> None:
+    (kept,) = re.findall(r"CapabilityBoundingSet=(.*)", exporter_unit(["true"]))
+    rights = "".join(f",+{each.removeprefix('CAP_').lower()}" for each in kept.split())
+    held = ["setpriv", f"--bounding-set=-all{rights}", "--no-new-privs"]
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "GRIDWRIGHT_JOB_ID=4711"]
+    with subprocess.Popen([*user, "sleep", "60"]) as process:
+        try:
+            with exporting(gridwright, prefix=held) as exporter:
+                told = read(exporter.text())
+        finally:
+            process.kill()
+    assert told['gridwright_job_processes{jobid="4711"}'] == 1
+    assert 'gridwright_job_read_bytes_total{jobid="4711"}' in told
 
 
 def test_it_is_not_reached_from_elsewhere_without_tls_and_a_token(gridwright: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable
 from http.client import HTTPConnection
@@ -23,12 +24,14 @@ class Answer:
         self.status, self.headers, self.body = status, headers, body
         self.sent: int | None = None
         """Bytes of the body to send before the connection breaks; None sends all."""
+        self.hangs_up = False
+        """Whether the connection ends after the answer, which says nothing of it."""
 
 
 class LyingStore:
     """Passes requests on to a store, and what it answers back, through `lie`; as a context."""
 
-    def __init__(self, endpoint_url: str) -> None:
+    def __init__(self, endpoint_url: str, tls: ssl.SSLContext | None = None) -> None:
         self.lie: Callable[[Answer], None] = lambda _answer: None
         self.asked: list[tuple[str, str]] = []
         target = urlsplit(endpoint_url).netloc
@@ -71,6 +74,7 @@ class LyingStore:
                     return
                 if answer.sent is None:
                     self.wfile.write(answer.body)
+                    self.close_connection = self.close_connection or answer.hangs_up
                     return
                 self.wfile.write(answer.body[: answer.sent])
                 self.wfile.flush()
@@ -82,7 +86,10 @@ class LyingStore:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.endpoint_url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        self.endpoint_url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> LyingStore:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

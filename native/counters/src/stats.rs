@@ -30,14 +30,14 @@ pub struct Stats {
 
 const CLOCKS_DIFFER_S: f64 = 2.0;
 
-/// Reads a `stats` file.
-pub fn read_stats(path: &Path) -> io::Result<Stats> {
-    Ok(parse_stats(&fs::read(path)?))
+/// Reads the wanted operations of a `stats` file; all, where none is named.
+pub fn read_stats(path: &Path, wanted: &[String]) -> io::Result<Stats> {
+    Ok(parse_stats(&fs::read(path)?, wanted))
 }
 
 /// Understands the text of a `stats` file; lines of another form are passed over.
 #[must_use]
-pub fn parse_stats(text: &[u8]) -> Stats {
+pub fn parse_stats(text: &[u8], wanted: &[String]) -> Stats {
     let mut found = Stats::default();
     let mut elapsed_s = None;
     for line in text.split(|byte| *byte == b'\n') {
@@ -59,6 +59,9 @@ pub fn parse_stats(text: &[u8]) -> Stats {
                     continue;
                 };
                 found.cut |= !unit.ends_with(']');
+                if !wanted.is_empty() && !wanted.iter().any(|each| each == name) {
+                    continue;
+                }
                 let sum = words.nth(2).and_then(|word| word.parse().ok());
                 found.operations.push(Operation {
                     name: name.to_owned(),
@@ -86,7 +89,7 @@ mod tests {
         let text = b"snapshot_time 1795228009.950280110 secs.nsecs\nstart_time: 1795227698.5 secs.nsecs\n\
             elapsed_time 311.45 secs.nsecs\nread_bytes 2 samples [bytes] 2097152 2097152 4194304 8796093022208\n\
             req_waittime 7 samples [reqs]\nnonsense\nname many samples [usecs] 1 2 3\n";
-        let found = parse_stats(text);
+        let found = parse_stats(text, &[]);
         assert_eq!(found.snapshot_s, Some(1_795_228_009.950_280_1));
         assert_eq!(found.start_s, Some(1_795_227_698.5));
         assert!(!found.cut);
@@ -96,14 +99,16 @@ mod tests {
             .map(|each| (each.name.as_str(), each.samples, each.sum))
             .collect();
         assert_eq!(told, [("read_bytes", 2, 4_194_304), ("req_waittime", 7, 0)]);
-        assert!(parse_stats(b"read_bytes 2 samples [byte").cut);
-        assert!(parse_stats(b"snapshot_time 100\nstart_time 10\nelapsed_time 9\n").cut);
+        let some = parse_stats(text, &["req_waittime".to_owned()]);
+        assert_eq!(some.operations, found.operations[1..]);
+        assert!(parse_stats(b"read_bytes 2 samples [byte", &[]).cut);
+        assert!(parse_stats(b"snapshot_time 100\nstart_time 10\nelapsed_time 9\n", &[]).cut);
     }
 
     proptest::proptest! {
         #[test]
         fn any_bytes_are_read_without_an_end_of_the_program(text: Vec<u8>) {
-            let _ = parse_stats(&text);
+            let _ = parse_stats(&text, &[]);
         }
     }
 }

@@ -106,11 +106,15 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Snapshot and start in seconds since 1970, operations with samples and sum, whether figures are cut.
 type StatsRow = (Option<f64>, Option<f64>, Vec<(String, u64, u64)>, bool);
 
-/// Reads Lustre's `stats` files; None where one cannot be read.
+/// Reads the wanted operations of Lustre's `stats` files, all where none is named; None where one cannot be read.
 #[pyfunction]
-pub fn lustre_stats(py: Python<'_>, paths: Vec<PathBuf>) -> Vec<Option<StatsRow>> {
+pub fn lustre_stats(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    wanted: Vec<String>,
+) -> Vec<Option<StatsRow>> {
     let read = |path: &Path| {
-        let stats = read_stats(path).ok()?;
+        let stats = read_stats(path, &wanted).ok()?;
         let operations = stats.operations.into_iter();
         Some((
             stats.snapshot_s,

@@ -13,6 +13,7 @@ from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.directory_layout import directory_findings, stated_wish
 from gridwright.filesystems.health import Run
+from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.model import GridSpec
 
 
@@ -20,7 +21,7 @@ def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
     """File systems that each node is asked about, as plain data: what one client sees, another may not."""
     own_disks = spec.provider_kind.has_own_kernels
     return {
-        name: each.model_dump(mode="json", exclude_none=True) | _archives(spec, name)
+        name: each.model_dump(mode="json", exclude_none=True) | _archives(spec, name) | _users(spec, name)
         for name, each in spec.filesystems.items()
         # The disks of a lab's nodes are those of this machine.
         if not kind_of(each).asks_servers and (own_disks or not each.is_node_local)
@@ -36,6 +37,17 @@ def _archives(spec: GridSpec, filesystem: str) -> dict[str, list[int]]:
         and (archive := spec.hsm_archive(name)) is not None
     ]
     return {"hsm_archives": sorted(found)} if found else {}
+
+
+def _users(spec: GridSpec, filesystem: str) -> dict[str, list[str]]:
+    """The names that repositories on a file system are registered under; nothing where none is."""
+    found = [
+        user
+        for name, each in spec.repositories.items()
+        if spec.libraries[each.library].filesystem == filesystem
+        and (user := changelog_user(spec, name)) is not None
+    ]
+    return {"changelog_users": sorted(found)} if found else {}
 
 
 def health_of_filesystems(

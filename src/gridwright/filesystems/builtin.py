@@ -10,3 +10,10 @@ BUILT_IN = {
     "moosefs": "gridwright.filesystems.moosefs.kind:KIND",
 }
 """Each is imported when it is first asked for."""
+WATCHED = {
+    "lustre": "gridwright.filesystems.lustre_client.watcher:WATCHER",
+    "gpfs": "gridwright.filesystems.scale.mmpmon:WATCHER",
+    "nfs": "gridwright.filesystems.nfs.watcher:WATCHER",
+    "nfs4": "gridwright.filesystems.nfs.watcher:WATCHER",
+}
+"""Who answers a monitor, by what the kernel calls a mount, without a module that a node may not have."""

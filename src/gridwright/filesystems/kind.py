@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from gridwright.spec.filesystem import FileSystem
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gridwright.errors import Finding
     from gridwright.filesystems.allocation import TargetSpace
     from gridwright.filesystems.counters import ReadCounts
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.provided import LustreServers, ManagedLustre
+    from gridwright.filesystems.reading import FigureSource
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
     from gridwright.filesystems.site import Site
@@ -167,6 +170,20 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return []
 
+    def changelog_source(self, filesystem: M) -> str | None:
+        """The name of the file system whose metadata servers keep changelogs; None for a kind without."""
+        return None
+
+    def changelog_findings(
+        self, filesystem: M, run: Run, mount_point: str, users: Collection[str]
+    ) -> list[Finding]:
+        """What is wrong with changelogs, as far as the node where `run` runs commands serves metadata.
+
+        `users` are the names that repositories of the grid are registered under. Raises GridwrightError
+        (status ENVIRONMENT) where the tools of the file system are not there.
+        """
+        return []
+
     def library_findings(self, filesystem: M, run: Run, directory: str, wish: LayoutWish) -> list[Finding]:
         """What is wrong with the files of a library; asked on one node for all, as it may search for seconds.
 
@@ -205,9 +222,20 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return None
 
-    def mount_counters(self, run: Run, mount_point: str) -> ReadCounts | None:
-        """The same as `counters` for what is mounted there, whether or not a spec describes it."""
+    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts | None:
+        """The same as `counters` for what is mounted there, whether or not a spec describes it.
+
+        `root` is where the files of the node lie that `run` runs on; None where they cannot be opened here.
+        """
         return None
+
+    def server_figures(self, run: Run, root: Path) -> Mapping[str, FigureSource]:
+        """What a node that has it mounted, as a server or a client, tells beside that, while people watch.
+
+        By a name that says what it is. `root` is where the files of the node lie, and `run` starts a process
+        on it: at most one a minute in all. Kinds that tell the same have the same names.
+        """
+        return {}
 
     def no_space(self, run: Run, mount_point: str, path: str) -> str | None:
         """What of it is full where a write to its file `path` failed with ENOSPC, and the file's layout.

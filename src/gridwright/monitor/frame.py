@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from gridwright.monitor.libraries import LibraryRow, WatchedLibrary, library_rows
@@ -23,6 +23,17 @@ from gridwright.monitor.rows import (
     seen,
     target_rows,
 )
+from gridwright.monitor.served_rows import (
+    ServedJob,
+    ServedMdt,
+    ServedOst,
+    TargetRecovery,
+    mdt_rows,
+    ost_rows,
+    recovery_rows,
+    served_job_rows,
+    serves_only,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,12 @@ class Frame:
     targets: tuple[TargetLoad, ...]
     jobs: tuple[JobLoad, ...]
     others: tuple[OtherLoad, ...] = ()
+    osts: tuple[ServedOst, ...] = ()
+    mdts: tuple[ServedMdt, ...] = ()
+    recovery: tuple[TargetRecovery, ...] = ()
+    served_jobs: tuple[ServedJob, ...] = ()
+    library_names: dict[str, str] = field(default_factory=dict)
+    """Of libraries, by directory."""
 
     @property
     def whole(self) -> bool:
@@ -54,9 +71,20 @@ class Frame:
             **{
                 each.name: [asdict(row) for row in getattr(self, each.name)]
                 for each in fields(self)
-                if each.name not in {"time", "seconds"}
+                if each.name not in {"time", "seconds", "library_names"}
             },
         }
+
+
+def _without_servers(
+    nodes: Sequence[SeenNode], rows: Sequence[NodeRow]
+) -> tuple[list[SeenNode], list[NodeRow]]:
+    """Nodes that compute: a server that is no client has no cores that wait for libraries."""
+    servers = {each.name for each in nodes if serves_only(each)}
+    return (
+        [each for each in nodes if each.name not in servers],
+        [each for each in rows if each.node not in servers],
+    )
 
 
 def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary] = ()) -> Frame:
@@ -69,14 +97,20 @@ def frame_of_seen(
 ) -> Frame:
     """The picture that these nodes give; `asked` names all in their order, and why some are away."""
     rows, disks = node_rows(asked, nodes), disk_rows(nodes)
+    targets = target_rows(nodes)
     return Frame(
         time=max((each.last.time for each in nodes), default=0.0),
         seconds=max((each.seconds for each in nodes), default=0.0),
-        libraries=tuple(library_rows(libraries, nodes, rows, disks)),
+        libraries=tuple(library_rows(libraries, *_without_servers(nodes, rows), disks)),
         nodes=tuple(rows),
         disks=tuple(disks),
         mounts=tuple(mount_rows(nodes)),
-        targets=tuple(target_rows(nodes)),
+        targets=tuple(targets),
         jobs=tuple(job_rows(nodes)),
         others=tuple(other_rows(nodes)),
+        osts=tuple(ost_rows(nodes, rows, targets)),
+        mdts=tuple(mdt_rows(nodes, rows)),
+        recovery=tuple(recovery_rows(nodes)),
+        served_jobs=tuple(served_job_rows(nodes)),
+        library_names={each.directory: each.name for each in libraries},
     )

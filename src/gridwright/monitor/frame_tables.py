@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gridwright.monitor.frame import Frame
-from gridwright.monitor.views import View, notes, views
+from gridwright.monitor.table_cells import View
+from gridwright.monitor.views import notes, views
 from gridwright.report.terminal.frame import framed_table, printed
 from gridwright.report.terminal.spelling import cell, say
 

@@ -28,21 +28,32 @@ def sample_here(request: Request) -> NodeSamples:
     return samples_of(socket.gethostname(), answer)
 
 
-def sample_grid(grid: Grid, request: Request) -> list[NodeSamples]:
-    """Two snapshots of each node of a grid; nodes that are away are named, with the reason.
+def sample_grid(grid: Grid, request: Request, servers: Sequence[str] = ()) -> list[NodeSamples]:
+    """Two snapshots of each node of a grid, and of servers of its file systems that its head node reaches.
 
-    Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
+    Those that are away are named, with the reason. Raises GridwrightError (status ENVIRONMENT) where the grid
+    is not up.
     """
     if grid.is_this_machine:
-        return [sample_here(request)]
+        return [sample_here(request), *_sample_servers(grid, request, servers)]
     known = grid.known()
+    servers = [name for name in servers if name not in set(known.names)]
     asleep = dict.fromkeys(known.asleep, "it is off until a job waits for it")
-    asked = [name for name in known.names if name not in asleep]
+    asked = [*(name for name in known.names if name not in asleep), *servers]
     answers = grid.ask(asked, PROGRAM, stdin=encode(request) + b"\n", timeout_s=request.interval_s + ANSWER_S)
-    return [
+    nodes = [
         NodeSamples(name, absent=asleep[name]) if name in asleep else _with_cause(name, answers, known.down)
         for name in known.names
     ]
+    return [*nodes, *(samples_of(name, answers.get(name)) for name in servers)]
+
+
+def _sample_servers(grid: Grid, request: Request, servers: Sequence[str]) -> list[NodeSamples]:
+    timeout_s = request.interval_s + ANSWER_S
+    answers = (
+        grid.ask(servers, PROGRAM, stdin=encode(request) + b"\n", timeout_s=timeout_s) if servers else {}
+    )
+    return [samples_of(name, answers.get(name)) for name in servers]
 
 
 def _with_cause(
@@ -111,12 +122,17 @@ def mounted_here() -> list[WatchedLibrary]:
     return list(found.values())
 
 
-def commands_of(grid: Grid | None) -> Mapping[str, Sequence[str]]:
+def commands_of(grid: Grid | None, servers: Sequence[str] = ()) -> Mapping[str, Sequence[str]]:
     """What runs the sampler on each node that is on, and keeps it running: this machine, or by ssh.
+
+    `servers` are reached from the grid's head node.
 
     Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
     """
-    if grid is None or grid.is_this_machine:
+    if grid is None:
         return {socket.gethostname(): PROGRAM}
+    if grid.is_this_machine:
+        return {socket.gethostname(): PROGRAM, **grid.attached(servers, PROGRAM)}
     known = grid.known()
-    return grid.attached([name for name in known.names if name not in set(known.asleep)], PROGRAM)
+    on = [name for name in known.names if name not in set(known.asleep)]
+    return grid.attached([*on, *servers], PROGRAM)

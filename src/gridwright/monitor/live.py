@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 from rich.console import JustifyMethod
 from rich.text import Text
@@ -17,7 +18,9 @@ from gridwright.errors import GridwrightError
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.frame_tables import view_table
 from gridwright.monitor.recording import Recording
-from gridwright.monitor.views import View, notes, sorted_rows, views
+from gridwright.monitor.served_views import Chosen, file_systems
+from gridwright.monitor.table_cells import View, proportions, sorted_rows
+from gridwright.monitor.views import notes, views
 
 MINUTE = 60
 """Pictures that Tab goes on by in a recording: ltop's minute, at a picture each second."""
@@ -33,6 +36,13 @@ class Pictures(Protocol):
     @property
     def state(self) -> str:
         """What a reader should know of them, in a few words."""
+
+
+class Recorded(Pictures, Protocol):
+    """Pictures that can be recorded while they are watched."""
+
+    def record(self) -> str:
+        """Begin a recording, or end the one that goes on; says which, in words. Raises GridwrightError."""
 
 
 class Player:
@@ -78,6 +88,10 @@ class TopApp(App[None]):
         Binding("greater_than_sign", "sort(1)", "Sort", key_display=">"),
         Binding("space", "tag", "Tag", priority=True),
         Binding("p", "pause", "Pause"),
+        Binding("c", "servers", "Servers"),
+        Binding("f", "filesystem", "File system"),
+        Binding("P", "proportions", "Parts", key_display="P"),
+        Binding("R", "record", "Record", key_display="R"),
         Binding("left", "go(-1)", "Back", priority=True),
         Binding("right", "go(1)", "On", priority=True),
         Binding("tab", f"go({MINUTE})", "Minute on", priority=True),
@@ -92,7 +106,9 @@ class TopApp(App[None]):
         self._pictures = pictures
         self._interval_s = interval_s
         self._frame: Frame | None = None
-        self._shown = 1
+        self._shown = ""
+        self._chosen = Chosen()
+        self._parts = False
         self._columns: dict[str, int] = {}
         self._tagged: dict[str, set[str]] = {}
         self._title_shown = ""
@@ -115,12 +131,42 @@ class TopApp(App[None]):
         self.set_interval(self._interval_s, self._tick)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Going back and on is for recordings."""
+        """Going back and on is for recordings, and recording for what is live."""
+        if action == "record":
+            return hasattr(self._pictures, "record")
         return action != "go" or isinstance(self._pictures, Player)
 
     def action_table(self) -> None:
         """Show the next table below the libraries."""
-        self._shown += 1
+        if self._frame is None or (shown := self._view()) is None:
+            return
+        titles = [view.title for view in self._below(self._frame)]
+        self._shown = titles[(titles.index(shown.title) + 1) % len(titles)]
+        self._show()
+
+    def action_servers(self) -> None:
+        """Show a row for each server, or for each target."""
+        self._chosen = replace(self._chosen, servers=not self._chosen.servers)
+        self._show()
+
+    def action_filesystem(self) -> None:
+        """Show the targets of the next file system, or of all."""
+        names = ["", *(file_systems(self._frame) if self._frame else ())]
+        at = names.index(self._chosen.filesystem) if self._chosen.filesystem in names else 0
+        self._chosen = replace(self._chosen, filesystem=names[(at + 1) % len(names)])
+        self._show()
+
+    def action_proportions(self) -> None:
+        """Show rates as parts of their sum, or as they are."""
+        self._parts = not self._parts
+        self._show()
+
+    def action_record(self) -> None:
+        """Begin a recording, or end it."""
+        try:
+            self.notify(cast("Recorded", self._pictures).record())
+        except GridwrightError as error:
+            self.notify(str(error), severity="error")
         self._show()
 
     def action_sort(self, step: int) -> None:
@@ -155,6 +201,9 @@ class TopApp(App[None]):
     def _tick(self) -> None:
         if self.paused and isinstance(self._pictures, Player):
             return
+        if not self.query("#head"):
+            # The view is taken apart, and the timer has not ended yet.
+            return
         try:
             # While it is paused, too: samplers are to be read, and what is recorded goes on.
             found = self._pictures.next()
@@ -174,8 +223,12 @@ class TopApp(App[None]):
     def _view(self) -> View | None:
         if self._frame is None:
             return None
-        _, *below = views(self._frame)
-        return below[(self._shown - 1) % len(below)]
+        below = self._below(self._frame)
+        return next((view for view in below if view.title == self._shown), below[0])
+
+    def _below(self, frame: Frame) -> list[View]:
+        """The tables of which one is shown below the libraries."""
+        return views(frame, self._chosen)[1:]
 
     def _key_at_cursor(self) -> str | None:
         table = self.query_one(DataTable)
@@ -193,7 +246,7 @@ class TopApp(App[None]):
         above.display = bool(libraries.rows)
         above.update(view_table(self.console, libraries))
         below = self.query_one("#notes", Static)
-        below.update(Text("\n".join(notes(frame))))
+        below.update(Text("\n".join(notes(frame, self._chosen))))
         self._show_table(view)
 
     def _heading(self, frame: Frame, view: View) -> str:
@@ -202,10 +255,12 @@ class TopApp(App[None]):
         column = view.columns[self._columns.get(view.title, 0)]
         parts = [at, f"{len(frame.nodes)} nodes", *([f"{away} away"] if away else []), self._pictures.state]
         parts += ["paused"] if self.paused else []
+        parts += [self._chosen.filesystem, *(["rates as parts of their sum"] if self._parts else [])]
         return " · ".join(filter(None, [*parts, f"{view.title} by {column}"]))
 
     def _show_table(self, view: View) -> None:
         table, key = self.query_one(DataTable), self._key_at_cursor()
+        view = proportions(view) if self._parts else view
         if self._title_shown != view.title:
             table.clear(columns=True)
             table.add_columns(*map(_aligned, view.columns, _sides(view)))

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from gridwright.filesystems.block_devices import below, device_of, local_mount
 from gridwright.filesystems.counters import Counts, ReadCounts
+from gridwright.filesystems.health import Run
 from gridwright.filesystems.mount_table import Mount, parse_mounts
-from gridwright.filesystems.mounted_kind import kind_mounted_as
 from gridwright.filesystems.mounts import MEMORY_BACKED, OF_THE_KERNEL, is_served
+from gridwright.filesystems.reading import FigureSource
+from gridwright.filesystems.watching import watcher_of
 from gridwright.kernel_files import text_of
 from gridwright.monitor.in_process import InProcess
 from gridwright.monitor.readings import MountedPlace, Reading
@@ -42,14 +44,23 @@ def shown_mounts(root: Path = ROOT) -> list[Mount]:
 
 
 def moved_sources(mounts: Sequence[Mount], root: Path = ROOT) -> dict[str, Read]:
-    """By mount point, how to read what clients moved; of those whose kind counts it."""
+    """By mount point, how to read what clients moved; of those whose client counts it."""
     run = InProcess(root)
     found: dict[str, Read] = {}
     for mount in mounts:
-        kind = kind_mounted_as(mount.type)
-        counts = kind.mount_counters(run, mount.point) if kind else None
+        watcher = watcher_of(mount.type)
+        counts = watcher.mount_counters(run, mount.point, root) if watcher else None
         if counts is not None:
             found[mount.point] = partial(_moved, mount.point, counts)
+    return found
+
+
+def served_sources(mounts: Sequence[Mount], root: Path, run: Run) -> dict[str, FigureSource]:
+    """By a name that says what it is, what kinds of file systems that are mounted tell beside that."""
+    found: dict[str, FigureSource] = {}
+    for kernel_type in sorted({mount.type for mount in mounts}):
+        watcher = watcher_of(kernel_type)
+        found |= watcher.server_figures(run, root) if watcher else {}
     return found
 
 

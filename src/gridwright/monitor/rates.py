@@ -33,6 +33,8 @@ class Figures:
     """All that was read last, with a rate or without."""
     earlier: Mapping[Key, float] = field(default_factory=dict)
     """Gauges as they were read before that, where that is known."""
+    _series: dict[str, list[Key]] = field(default_factory=dict, compare=False)
+    """Labels by metric, once they were asked for."""
 
     def rate(self, metric: str, *labels: str) -> float | None:
         """The rate of a counter; None where there is none."""
@@ -44,14 +46,20 @@ class Figures:
 
     def labels(self, metric: str) -> list[Key]:
         """The labels that a metric was read with last, in order."""
-        return sorted(key[1:] for key in self.known if key[0] == metric)
+        if not self._series:
+            for key in sorted(self.known):
+                self._series.setdefault(key[0], []).append(key[1:])
+        return self._series.get(metric, [])
 
 
 def figures(before: Snapshot, after: Snapshot) -> Figures:
     """Rates and gauges of a node; of another boot, counters have no rates."""
     same = before.machine == after.machine
+    found = rates(before.readings, after.readings) if same else {}
+    # What is read less often has the rate of its own last two readings, until it is read again.
+    found |= {key: rate for key, rate in rates(after.earlier, after.readings).items() if key not in found}
     return Figures(
-        rates=rates(before.readings, after.readings) if same else {},
+        rates=found,
         gauges={each.key: each.value for each in after.readings if not each.is_counter},
         known=frozenset(each.key for each in after.readings),
         earlier={each.key: each.value for each in before.readings if not each.is_counter} if same else {},

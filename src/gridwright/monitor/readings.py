@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridwright.filesystems.reading import Reading
+
+__all__ = ["LABELS", "Labels", "MountedPlace", "NodeSamples", "Reading", "Request", "Snapshot"]
+
 Labels = Sequence[str]
 """Values that tell readings of one metric apart, such as the name of a device; LABELS names them."""
 
@@ -38,7 +42,46 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "gridwright_mount_reads_total": ("mountpoint", "target"),
     "gridwright_mount_writes_total": ("mountpoint", "target"),
     "gridwright_mount_waited_seconds_total": ("mountpoint", "target"),
+    "lustre_read_bytes_total": ("component", "operation", "target"),
+    "lustre_write_bytes_total": ("component", "operation", "target"),
+    "lustre_read_samples_total": ("component", "operation", "target"),
+    "lustre_write_samples_total": ("component", "operation", "target"),
+    "lustre_stats_total": ("component", "operation", "target"),
+    "lustre_oss_ost_stats_total": ("operation", "units"),
+    "lustre_pages_per_bulk_rw_total": ("component", "operation", "size", "target"),
+    "lustre_disk_io_total": ("component", "operation", "size", "target"),
+    "lustre_io_time_milliseconds_total": ("component", "operation", "size", "target"),
+    "lustre_available_kilobytes": ("component", "target"),
+    "lustre_free_kilobytes": ("component", "target"),
+    "lustre_capacity_kilobytes": ("component", "target"),
+    "lustre_inodes_free": ("component", "target"),
+    "lustre_inodes_maximum": ("component", "target"),
+    "lustre_exports": ("component", "target"),
+    "lustre_lock_count": ("component", "target"),
+    "gridwright_lock_grants_total": ("component", "target"),
+    "gridwright_lock_cancels_total": ("component", "target"),
+    "recovery_status": ("kind", "target"),
+    "recovery_status_connected_clients": ("kind", "target"),
+    "recovery_status_completed_clients": ("kind", "target"),
+    "recovery_status_evicted_clients": ("kind", "target"),
+    "gridwright_recovery_expected_clients": ("kind", "target"),
+    "gridwright_recovery_seconds_left": ("kind", "target"),
+    "lustre_health_healthy": (),
+    "gridwright_connection_state": ("connection", "target", "state"),
+    "lustre_job_read_bytes_total": ("component", "operation", "target", "jobid"),
+    "lustre_job_write_bytes_total": ("component", "operation", "target", "jobid"),
+    "lustre_job_read_samples_total": ("component", "operation", "target", "jobid"),
+    "lustre_job_write_samples_total": ("component", "operation", "target", "jobid"),
+    "gridwright_target_job_operations_total": ("component", "target", "jobid"),
+    "gridwright_served_job_read_bytes_total": ("component", "filesystem", "jobid"),
+    "gridwright_served_job_written_bytes_total": ("component", "filesystem", "jobid"),
+    "gridwright_served_job_reads_total": ("component", "filesystem", "jobid"),
+    "gridwright_served_job_writes_total": ("component", "filesystem", "jobid"),
+    "gridwright_served_job_operations_total": ("component", "filesystem", "jobid"),
+    "gridwright_unfollowed_jobs": (),
     "gridwright_job_cpu_seconds_total": ("job",),
+    "gridwright_job_waiting_seconds_total": ("job", "how"),
+    "gridwright_job_open_files": ("job", "directory"),
     "gridwright_job_read_bytes_total": ("job",),
     "gridwright_job_written_bytes_total": ("job",),
     "gridwright_job_resident_bytes": ("job",),
@@ -60,30 +103,8 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "gridwright_group_throttled_seconds_total": ("group",),
 }
 """Metrics, and the names of their labels. Those of node-exporter mean what they mean there, but that
-`node_cpu_seconds_total` is the sum over all CPUs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One figure: a counter (its metric ends in `_total`) or a gauge; bytes and seconds."""
-
-    metric: str
-    labels: tuple[str, ...]
-    value: float
-    at_s: float
-    """When its source told it, by the source's own clock: only differences of one series mean anything."""
-    since_s: float | None = None
-    """When the counter began, by the same clock, and another value after it began anew; None if unknown."""
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """What is the same in all readings of one series."""
-        return (self.metric, *self.labels)
-
-    @property
-    def is_counter(self) -> bool:
-        """Whether only differences of it mean anything."""
-        return self.metric.endswith("_total")
+`node_cpu_seconds_total` is the sum over all CPUs. Those of lustrefs-exporter (`lustre_` and `recovery_`) mean
+what they mean there; `lustre_exports` and `lustre_lock_count` end in `_total` there, although they fall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +134,8 @@ class Snapshot:
     cores: int
     """Physical cores of the machine, and logical CPUs."""
     readings: tuple[Reading, ...]
+    earlier: tuple[Reading, ...] = field(default=(), kw_only=True)
+    """Of sources that are read less often than samples are taken: what they had told before `readings`."""
     silent: dict[str, str] = field(default_factory=dict)
     """What could not be read, and why; a mount is named by its mount point."""
     places: dict[str, MountedPlace] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class Recorder:
 
     def __init__(self, path: Path, libraries: Sequence[WatchedLibrary]) -> None:
         """Make the file. Raises GridwrightError: INPUT where it is there, ENVIRONMENT where it cannot be."""
-        self._path = path
+        self.path = path
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         except FileExistsError:
@@ -83,7 +83,7 @@ class Recorder:
 
     def _failed(self, error: OSError) -> Exception:
         return environment_error(
-            f"cannot be written: {error.strerror}", where=str(self._path), remedy="name another file"
+            f"cannot be written: {error.strerror}", where=str(self.path), remedy="name another file"
         )
 
     def __enter__(self) -> Self:
@@ -92,7 +92,13 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._file)
+        self.close()
+
+    def close(self) -> None:
+        """End it; what is written stays."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
 
 class Recording:

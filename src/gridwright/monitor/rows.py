@@ -5,8 +5,8 @@ Rates are in bytes per second, times in seconds, parts from 0 to 1. None is what
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gridwright.monitor.rates import Figures, figures
 from gridwright.monitor.readings import NodeSamples, Snapshot
@@ -243,7 +243,7 @@ def moved_by_mount(node: SeenNode) -> dict[str, tuple[float | None, float | None
     for point in {labels[0] for labels in known}:
         targets = [labels for labels in known if labels[0] == point]
         read, written = (
-            _whole([node.figures.rate(f"gridwright_mount_{way}_bytes_total", *labels) for labels in targets])
+            whole([node.figures.rate(f"gridwright_mount_{way}_bytes_total", *labels) for labels in targets])
             for way in ("read", "written")
         )
         found[point] = read, written, len(targets)
@@ -278,7 +278,7 @@ def _target_load(target: str, held: Sequence[tuple[SeenNode, tuple[str, ...]]]) 
     clients = {node.name: (node, labels) for node, labels in reversed(held)}.values()
 
     def total(name: str) -> float | None:
-        return _whole(
+        return whole(
             [node.figures.rate(f"gridwright_mount_{name}_total", *labels) for node, labels in clients]
         )
 
@@ -305,6 +305,12 @@ class JobLoad:
     processes: int
     user: str = ""
     """Whose it is; empty where that is not known."""
+    waiting: float | None = None
+    """Part of the time in which it waited for I/O; of several nodes, that of the one that waited most."""
+    waiting_by: str = ""
+    """How that is known: `pressure`, `delay` or `state`; see `job_waits.py`."""
+    directories: tuple[str, ...] = ()
+    """Of libraries, where it has files open."""
 
 
 MOST_JOBS = 100
@@ -314,10 +320,9 @@ MOST_JOBS = 100
 def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
     """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others."""
     names = {labels[0] for node in nodes for labels in node.figures.labels("gridwright_job_processes")}
-    owners = [labels for node in nodes for labels in node.figures.labels("gridwright_job_user")]
-    # Of jobs that a history has only the sum of, it knows no user.
-    users = {labels[0]: labels[1] for labels in owners if len(labels) == 2}
-    rows = [_job_row(job, nodes, users.get(job, "")) for job in names]
+    users = {labels[0]: labels[1] for node in nodes for labels in node.figures.labels("gridwright_job_user")}
+    waits, opened = _waits(nodes), _opened(nodes)
+    rows = [replace(_job_row(job, nodes, waits, opened), user=users.get(job, "")) for job in names]
     rows.sort(key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job))
     others = rows[MOST_JOBS:]
     return [*rows[:MOST_JOBS], *([_sum_of(others)] if others else [])]
@@ -327,19 +332,25 @@ def _sum_of(jobs: Sequence[JobLoad]) -> JobLoad:
     return JobLoad(
         job=f"{len(jobs)} others",
         nodes=tuple(dict.fromkeys(node for job in jobs for node in job.nodes)),
-        cpus=_whole([job.cpus for job in jobs]),
+        cpus=whole([job.cpus for job in jobs]),
         memory_bytes=sum(job.memory_bytes for job in jobs),
-        read_bytes_per_s=_whole([job.read_bytes_per_s for job in jobs]),
-        written_bytes_per_s=_whole([job.written_bytes_per_s for job in jobs]),
+        read_bytes_per_s=whole([job.read_bytes_per_s for job in jobs]),
+        written_bytes_per_s=whole([job.written_bytes_per_s for job in jobs]),
         processes=sum(job.processes for job in jobs),
+        directories=tuple(sorted({each for job in jobs for each in job.directories})),
     )
 
 
-def _job_row(job: str, nodes: Sequence[SeenNode], user: str) -> JobLoad:
+def _job_row(
+    job: str,
+    nodes: Sequence[SeenNode],
+    waits: Mapping[str, tuple[float | None, str]],
+    opened: Mapping[str, Collection[str]],
+) -> JobLoad:
     on = [node for node in nodes if node.figures.gauge("gridwright_job_processes", job) is not None]
 
     def rate(name: str) -> float | None:
-        return _whole([node.figures.rate(f"gridwright_job_{name}_total", job) for node in on])
+        return whole([node.figures.rate(f"gridwright_job_{name}_total", job) for node in on])
 
     def gauge(name: str) -> float:
         return sum(node.figures.gauge(f"gridwright_job_{name}", job) or 0.0 for node in on)
@@ -352,8 +363,31 @@ def _job_row(job: str, nodes: Sequence[SeenNode], user: str) -> JobLoad:
         read_bytes_per_s=rate("read_bytes"),
         written_bytes_per_s=rate("written_bytes"),
         processes=int(gauge("processes")),
-        user=user,
+        waiting=waits.get(job, (None, ""))[0],
+        waiting_by=waits.get(job, (None, ""))[1],
+        directories=tuple(sorted(opened.get(job, ()))),
     )
+
+
+def _waits(nodes: Sequence[SeenNode]) -> dict[str, tuple[float | None, str]]:
+    """The part of the time in which each job waits for I/O, and how that is known."""
+    found: dict[str, tuple[float | None, str]] = {}
+    metric = "gridwright_job_waiting_seconds_total"
+    for node in nodes:
+        for job, how in node.figures.labels(metric):
+            waited = _part(node.figures.rate(metric, job, how))
+            if waited is not None and waited >= (found.get(job, (None, ""))[0] or 0.0):
+                found[job] = waited, how
+    return found
+
+
+def _opened(nodes: Sequence[SeenNode]) -> dict[str, set[str]]:
+    """The directories of libraries in which each job has files open."""
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        for job, directory in node.figures.labels("gridwright_job_open_files"):
+            found.setdefault(job, set()).add(directory)
+    return found
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
@@ -362,7 +396,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _whole(values: Sequence[float | None]) -> float | None:
+def whole(values: Sequence[float | None]) -> float | None:
     """The sum; None where a part of it is not known, which would make it too small."""
     known = [each for each in values if each is not None]
     return sum(known) if known and len(known) == len(values) else None

@@ -7,15 +7,27 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from gridwright.commands import run_here
+from gridwright.filesystems.health import Run
 from gridwright.filesystems.mount_table import Mount
+from gridwright.filesystems.reading import FigureSource
 from gridwright.kernel_files import boot_id
 from gridwright.machine import physical_cores
 from gridwright.monitor.group_sources import GroupSources
 from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
-from gridwright.monitor.mount_sources import moved_sources, place_of, shown_mounts, space_sources
+from gridwright.monitor.mount_sources import (
+    moved_sources,
+    place_of,
+    served_sources,
+    shown_mounts,
+    space_sources,
+)
 from gridwright.monitor.node_sources import kernel_readings
+from gridwright.monitor.other_sources import MOST_PART, OtherSources
+from gridwright.monitor.paced_source import PacedSource, Told
 from gridwright.monitor.queue_limits import queue_readings
 from gridwright.monitor.readings import MountedPlace, Reading, Snapshot
 
@@ -23,18 +35,22 @@ LIMIT_S = 0.5
 """For what may hang: files of a kernel that is well take milliseconds, a server's answer a few more."""
 SPACE_S = 60.0
 """How often mounts are asked how full they are: each of them asks its servers."""
-_JOBS = "jobs"
+_JOBS, _OTHERS = "jobs", "processes of no job"
+_MOUNT = "mount:"
 
 
 @dataclass(slots=True)
 class Sampler:
-    """Samples this node. Ends nothing that hangs: see `HeldReads`."""
+    """Samples the node whose files lie below `root`. Ends nothing that hangs: see `HeldReads`."""
 
     directories: tuple[str, ...] = ()
-    _jobs: JobSources = field(default_factory=JobSources)
-    _groups: GroupSources = field(default_factory=GroupSources)
-    _reads: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
+    root: Path = Path("/")
+    run: Run = run_here
+    """Starts a process for what no file tells: at most one a minute."""
+    _reads: HeldReads[Told] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
+    _paced: dict[str, PacedSource] = field(default_factory=dict)
+    _groups: GroupSources = field(init=False)
     _mounts: list[Mount] = field(default_factory=list)
     _places: Mapping[str, MountedPlace] = field(default_factory=dict)
     _space: list[Reading] = field(default_factory=list)
@@ -42,14 +58,24 @@ class Sampler:
     _space_at: float | None = None
     _cost_s: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Look at nothing yet."""
+        self._groups = GroupSources(self.root)
+
     def sample(self) -> Snapshot:
         """All readings, now; takes LIMIT_S where something hangs, twice that once a minute."""
         self._look_at_mounts()
-        readings = [*kernel_readings(), *queue_readings(), *self._groups.readings()]
+        readings, earlier = (
+            [*kernel_readings(self.root), *queue_readings(), *self._groups.readings()],
+            list[Reading](),
+        )
         told, silent = self._reads.read()
-        for each in told.values():
-            readings += each
-        silent = {_without_mark(name): why for name, why in silent.items()}
+        for name, source in self._paced.items():
+            # What does not answer is shown as it was, with the reason, and without rates.
+            each = told.get(name) or Told(source.last.readings, [])
+            readings += each.readings
+            earlier += each.earlier
+        silent = {name.removeprefix(_MOUNT): why for name, why in silent.items()}
         used, self._cost_s = time.process_time() - self._cost_s, time.process_time()
         return Snapshot(
             node=socket.gethostname(),
@@ -59,6 +85,7 @@ class Sampler:
             cpus=os.cpu_count() or 1,
             cores=physical_cores(),
             readings=(*readings, *self._space),
+            earlier=tuple(earlier),
             silent={**self._hang, **silent},
             places=dict(self._places),
             cost_s=used,
@@ -66,18 +93,32 @@ class Sampler:
 
     def _look_at_mounts(self) -> None:
         """Once a minute, and whenever something was mounted or unmounted."""
-        now, mounts = time.monotonic(), shown_mounts()
+        now, mounts = time.monotonic(), shown_mounts(self.root)
         if self._space_at is not None and mounts == self._mounts and now - self._space_at < SPACE_S:
             return
         if self._space_at is None or mounts != self._mounts:
-            moved = {f"mount:{point}": read for point, read in moved_sources(mounts).items()}
-            self._reads.keep({_JOBS: lambda: list(self._jobs.readings()), **moved})
+            self._paced = {
+                name: self._paced.get(name) or PacedSource(source)
+                for name, source in self._sources(mounts).items()
+            }
+            self._reads.keep({name: paced.read for name, paced in self._paced.items()})
             self._spaces.keep(space_sources(mounts))
-            self._places = {path: place_of(path) for path in self.directories}
+            self._places = {path: place_of(path, self.root) for path in self.directories}
         self._mounts, self._space_at = mounts, now
         told, self._hang = self._spaces.read()
         self._space = [reading for each in told.values() for reading in each]
 
-
-def _without_mark(name: str) -> str:
-    return name.removeprefix("mount:")
+    def _sources(self, mounts: list[Mount]) -> dict[str, FigureSource]:
+        jobs = JobSources(self.root / "proc", self.root / "sys/fs/cgroup", self.directories)
+        moved = {
+            f"{_MOUNT}{point}": FigureSource(read, every_s=0.0)
+            for point, read in moved_sources(mounts, self.root).items()
+        }
+        served = served_sources(mounts, self.root, self.run)
+        others = OtherSources(jobs.members, self.root / "proc")
+        return {
+            _JOBS: FigureSource(jobs.readings, every_s=0.0),
+            _OTHERS: FigureSource(others.readings, every_s=0.0, most_part=MOST_PART),
+            **moved,
+            **served,
+        }

@@ -9,6 +9,8 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -138,10 +140,29 @@ class Watched:
         self._recorder = recorder
         self._last: list[NodeSamples] = []
 
+    def close(self) -> None:
+        """End the recording that goes on, where there is one."""
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+
+    def record(self) -> str:
+        """Begin a recording in a file of the working directory, or end the one that goes on.
+
+        Raises GridwrightError (status ENVIRONMENT) where the file cannot be made.
+        """
+        if self._recorder is not None:
+            path = self._recorder.path
+            self.close()
+            return f"{path} is complete"
+        path = Path(datetime.now(UTC).strftime("gridwright-%Y%m%dT%H%M%SZ.top"))
+        self._recorder = Recorder(path, self._libraries)
+        return f"{path} is written"
+
     @property
     def state(self) -> str:
         """Whether it is recorded."""
-        return "" if self._recorder is None else "recording"
+        return "" if self._recorder is None else f"recording {self._recorder.path}"
 
     def next(self) -> Frame | None:
         """The picture of all samples by now; None where nothing is new, or nothing came yet.

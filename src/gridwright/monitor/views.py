@@ -1,18 +1,25 @@
-"""The tables of a picture, for whatever shows them: columns, and cells with what they sort by (pure)."""
+"""The tables of a picture, for whatever shows them (pure)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.libraries import LibraryRow, Standing
-from gridwright.monitor.rows import DiskRow, NodeRow
+from gridwright.monitor.rows import DiskRow, JobLoad, NodeRow
+from gridwright.monitor.served_views import Chosen, recovery_lines, served_views
+from gridwright.monitor.table_cells import (
+    NOTHING,
+    TableCell,
+    TableRow,
+    View,
+    figure,
+    megabytes,
+    part,
+    size,
+)
 from gridwright.spec.hosts import fold_hosts
-from gridwright.units import format_bytes
 
-NOTHING = "-"
-"""Stands for a figure that cannot be told."""
 _WORDS = {
     Standing.MET: "met",
     Standing.BELOW: "below: cannot tell what binds",
@@ -24,48 +31,19 @@ _WORDS = {
 _STYLES = {Standing.MET: "green", Standing.BELOW: "red", Standing.UNKNOWN: "yellow"}
 
 
-@dataclass(frozen=True, slots=True)
-class TableCell:
-    """A text, and the figure that it stands for; None for words and for what cannot be told."""
-
-    text: str
-    value: float | None = None
-    style: str = ""
+_ALL = Chosen()
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row; `key` is the same in each picture."""
-
-    key: str
-    cells: tuple[TableCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A table: its name, columns of words, then columns of figures, then again one of words or none."""
-
-    title: str
-    words: tuple[str, ...]
-    figures: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    last: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns, in order."""
-        return (*self.words, *self.figures, *((self.last,) if self.last else ()))
-
-
-def views(frame: Frame) -> list[View]:
-    """All tables, those without rows as well."""
+def views(frame: Frame, chosen: Chosen = _ALL) -> list[View]:
+    """All tables, those without rows as well, but for those of servers."""
     return [
         View("Libraries", ("libraries", "on"), _LIBRARY_FIGURES, _libraries(frame), "what binds"),
         View("Nodes", ("node",), _NODE_FIGURES, tuple(map(_node, frame.nodes))),
         View("Disks", ("disk", "of"), _DISK_FIGURES, tuple(map(_disk, filter(_works, frame.disks)))),
         View("Mounts", ("mount", "of", "type"), _MOUNT_FIGURES, _mounts(frame)),
+        *served_views(frame, chosen),
         View("Targets, as their clients count", ("target",), _TARGET_FIGURES, _targets(frame)),
-        View("Jobs", ("job", "on"), _JOB_FIGURES, _jobs(frame)),
+        View("Jobs", ("job", "on"), _JOB_FIGURES, _jobs(frame), "library"),
     ]
 
 
@@ -77,7 +55,7 @@ _NODE_FIGURES = (
 _DISK_FIGURES = ("read MB/s", "write MB/s", "reads/s", "writes/s", "busy", "in flight")
 _MOUNT_FIGURES = ("size", "used", "read MB/s", "write MB/s", "targets")
 _TARGET_FIGURES = ("clients", "read MB/s", "write MB/s", "reads/s", "writes/s")
-_JOB_FIGURES = ("CPUs", "memory", "read MB/s", "write MB/s", "processes")
+_JOB_FIGURES = ("CPUs", "waits", "memory", "read MB/s", "write MB/s", "processes")
 
 
 def _libraries(frame: Frame) -> tuple[TableRow, ...]:
@@ -155,7 +133,7 @@ def _mounts(frame: Frame) -> tuple[TableRow, ...]:
                 TableCell(row.mount_point),
                 TableCell(row.node),
                 TableCell(row.silent, style="red") if row.silent else TableCell(row.kernel_type),
-                _bytes(row.size_bytes),
+                size(row.size_bytes),
                 part(row.used_part),
                 megabytes(row.read_bytes_per_s),
                 megabytes(row.written_bytes_per_s),
@@ -184,6 +162,7 @@ def _targets(frame: Frame) -> tuple[TableRow, ...]:
 
 
 def _jobs(frame: Frame) -> tuple[TableRow, ...]:
+    names = frame.library_names
     return tuple(
         TableRow(
             row.job,
@@ -191,19 +170,29 @@ def _jobs(frame: Frame) -> tuple[TableRow, ...]:
                 TableCell(row.job),
                 TableCell(fold_hosts(row.nodes)),
                 figure(row.cpus),
-                _bytes(row.memory_bytes),
+                _waits(row),
+                size(row.memory_bytes),
                 megabytes(row.read_bytes_per_s),
                 megabytes(row.written_bytes_per_s),
                 figure(row.processes, 0),
+                TableCell(", ".join(names.get(each, each) for each in row.directories) or NOTHING),
             ),
         )
         for row in frame.jobs
     )
 
 
-def notes(frame: Frame) -> list[str]:
+def _waits(row: JobLoad) -> TableCell:
+    """The part of the time, with a mark where it is only as good as the looks at its processes."""
+    told = part(row.waiting)
+    return TableCell(f"~{told.text}", told.value) if row.waiting_by == "state" else told
+
+
+def notes(frame: Frame, chosen: Chosen = _ALL) -> list[str]:
     """What a reader has to know of the figures."""
-    found = [f"{row.node} is away: {row.absent}" for row in frame.nodes if row.absent]
+    found = [*recovery_lines(frame, chosen)]
+    found += [f"{row.node} is away: {row.absent}" for row in frame.nodes if row.absent]
+    found += [line for row in frame.nodes for line in _silent(row)]
     found += [f"{row.filesystem}: {row.note}" for row in frame.libraries if row.note]
     machines: dict[str, list[str]] = {}
     for node in frame.nodes:
@@ -215,35 +204,16 @@ def notes(frame: Frame) -> list[str]:
     return found
 
 
-def sorted_rows(view: View, column: int, tagged: Sequence[str] = ()) -> list[TableRow]:
-    """Rows by a column, the largest figure first and words by the alphabet; those that are tagged above."""
-
-    def order(row: TableRow) -> tuple[bool, bool, float, str]:
-        found = row.cells[column]
-        return row.key not in tagged, found.value is None, -(found.value or 0.0), found.text
-
-    return sorted(view.rows, key=order)
-
-
-def megabytes(rate: float | None) -> TableCell:
-    """A rate in MB/s."""
-    return figure(None if rate is None else rate / 1e6)
-
-
-def figure(value: float | None, places: int = 1) -> TableCell:
-    """A figure; three digits are enough, but for large ones."""
-    return TableCell(NOTHING if value is None else f"{value:.{0 if value >= 1000 else places}f}", value)
-
-
-def part(value: float | None) -> TableCell:
-    """A part as percent."""
-    return TableCell(NOTHING if value is None else f"{value:.0%}", value)
-
-
-def _bytes(value: float | None) -> TableCell:
-    return TableCell(NOTHING if value is None else format_bytes(value), value)
+def _silent(row: NodeRow) -> Iterator[str]:
+    """What of a node did not answer, beside mounts, which have rows of their own."""
+    whys: dict[str, list[str]] = {}
+    for name, why in row.silent.items():
+        if not name.startswith("/"):
+            whys.setdefault(why, []).append(name)
+    for why, names in whys.items():
+        yield f"{', '.join(names)} of {row.node}: {why}"
 
 
 def _share(used: float | None, total: float | None) -> TableCell:
     known = used is not None and total is not None
-    return TableCell(f"{_bytes(used).text} of {_bytes(total).text}" if known else NOTHING, used)
+    return TableCell(f"{size(used).text} of {size(total).text}" if known else NOTHING, used)

@@ -11,7 +11,7 @@ from gridwright.repository.content import crc64_of, is_same_content, open_for_re
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import ACCESSED, FileAttributes, metadata_of
 from gridwright.repository.references import StateError, read_state
-from gridwright.repository.s3.transfers import PART_BYTES
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, action_for
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import ObjectEntry, ObjectHead

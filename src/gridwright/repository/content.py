@@ -51,17 +51,25 @@ class FileContent:
         from awscrt.checksums import crc64nvme
 
         wanted = min(len(buffer), self.size - self._offset)
+        self.read_at(buffer[:wanted], self._offset)
+        self._crc64 = crc64nvme(buffer[:wanted], self._crc64)
+        self._offset += wanted
+        if self._offset == self.size:
+            self.check()
+        return wanted
+
+    def read_at(self, buffer: memoryview, offset: int) -> None:
+        """Fill the whole buffer. Raises Torn where the file has become shorter, and OSError."""
         filled = 0
-        while filled < wanted:
-            got = os.preadv(self._descriptor, [buffer[filled:wanted]], self._offset + filled)
+        while filled < len(buffer):
+            got = os.preadv(self._descriptor, [buffer[filled:]], offset + filled)
             if not got:
                 raise Torn
             filled += got
-        self._crc64 = crc64nvme(buffer[:filled], self._crc64)
-        self._offset += filled
-        if self._offset == self.size:
-            self.check()
-        return filled
+
+    def sent(self, crc64: int) -> None:
+        """Take note that all of it was read in ranges, with this CRC-64/NVME."""
+        self._offset, self._crc64 = self.size, crc64
 
     def check(self) -> None:
         """Raise Torn where the file was changed since it was opened."""

@@ -42,6 +42,16 @@ class SmallContent:
         self._offset += len(piece)
         return len(piece)
 
+    def read_at(self, buffer: memoryview, offset: int) -> None:
+        """Fill the whole buffer."""
+        buffer[:] = self.data[offset : offset + len(buffer)]
+
+    def check(self) -> None:
+        """Nothing changes it."""
+
+    def sent(self, crc64: int) -> None:
+        """Nobody asks for it."""
+
 
 @dataclass(slots=True)
 class Sending:

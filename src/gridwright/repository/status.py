@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from gridwright.errors import Finding
 from gridwright.repository.below import at
+from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
 from gridwright.repository.contents import CONTENTS
 from gridwright.repository.forecast import TransferLimit, restore_forecast
 from gridwright.repository.rates import best_limits
@@ -51,6 +52,10 @@ class RepositoryStatus:
     """How old the oldest change may be that no object has, the achieved recovery point; 0 for none."""
     required_s: float | None = None
     """How old that may be; None where nothing is required."""
+    changelogs: list[ChangelogStanding] = field(default_factory=list)
+    """Of each MDT, where changes are found by changelogs."""
+    changelog_trouble: str = ""
+    """Why changelogs cannot be read, and exports scan; empty where they can."""
     restore_requests: int = 0
     restore_usd: float = 0.0
     """Requests of a full restore at list prices, without traffic."""
@@ -81,8 +86,9 @@ class RepositoryStatus:
     def document(self) -> dict[str, Any]:
         """The result for programs."""
         finding = self.finding
-        names = [name for name in self.__slots__ if name != "problems"]
+        names = [name for name in self.__slots__ if name not in ("problems", "changelogs")]
         return {name: getattr(self, name) for name in names} | {
+            "changelogs": [asdict(each) for each in self.changelogs],
             "finding": None if finding is None else asdict(finding),
             "problems": [{"name": name, "why": why} for name, why in self.problems],
         }
@@ -107,6 +113,9 @@ class RepositoryStatus:
             f"  oldest change that no object has: {point}{wanted}",
             f"  full restore: {restore_text(self)}",
         ]
+        lines += [f"  changelog of {each.text()}" for each in self.changelogs]
+        if self.changelog_trouble:
+            lines.append(f"  exports look at all files: {self.changelog_trouble}")
         lines += [f"  {name}: {why}" for name, why in self.problems]
         if self.finding is not None:
             lines.append(f"  {self.finding}")
@@ -152,6 +161,8 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     status = RepositoryStatus(
         settings.name, settings.bucket_url, str(settings.directory), required_s=settings.rpo_s
     )
+    if settings.changelog is not None:
+        status.changelogs, status.changelog_trouble = standing_of(opened, settings.changelog)
     report = RepositoryReport(settings.name, "status")
     work = find_changes(opened, (), report, deletions=True)
     status.problems = report.problems

@@ -121,9 +121,9 @@ ANY = WriteCondition()
 
 
 class Upload(Protocol):
-    """The content of an object to be: read once, in order, from its beginning to its end.
+    """The content of an object to be: read once in order by `readinto`, or in ranges by `read_at`.
 
-    `readinto` raises to have the upload given up: the object is then not made, and one that is there stays.
+    What raises has the upload given up: the object is then not made, and one that is there stays.
     """
 
     @property
@@ -132,6 +132,15 @@ class Upload(Protocol):
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill as much of the buffer as there is content for; 0 at its end."""
+
+    def read_at(self, buffer: memoryview, offset: int) -> None:
+        """Fill the whole buffer from an offset. Any thread may call it."""
+
+    def check(self) -> None:
+        """Raise where what was read in ranges may not be one content; before the last byte leaves."""
+
+    def sent(self, crc64: int) -> None:
+        """Take note that all of it was read in ranges, with this CRC-64/NVME."""
 
 
 Progress = Callable[[int], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridwright.repository.content import crc64_of, is_same_content
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.s3.transfers import PART_BYTES
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.sending import Sending, own_state
 from gridwright.repository.settings import OpenRepository
 

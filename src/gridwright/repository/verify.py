@@ -15,7 +15,7 @@ from functools import partial
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.s3.transfers import PART_BYTES
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes

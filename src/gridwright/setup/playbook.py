@@ -20,6 +20,7 @@ from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.history_service import history_files, history_variables
 from gridwright.setup.layout_spec import layout_rows
+from gridwright.setup.repository_changelogs import changelog_variables
 from gridwright.setup.repository_services import service_files, service_variables
 from gridwright.setup.repository_timers import role_files, timers
 from gridwright.setup.scratch_spec import scratch_configuration
@@ -212,6 +213,7 @@ def variables(
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
         **({**service_variables(spec), **watch_variables(spec)} if set(groups) - {SERVERS} else {}),
         **history_variables(spec),
+        **changelog_variables(spec),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from gridwright.spec.changelog_users import users_file
 from gridwright.spec.model import GridSpec
 from gridwright.spec.schedule import Schedule
 
@@ -103,6 +104,8 @@ def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, 
     ):
         if schedule.is_timed:
             flags = [flag for flag, is_set in wanted.items() if is_set]
+            if verb == "export" and out.by == "changelog":
+                flags += ["--changelog", users_file(name)]
             yield verb, what, schedule, [PROGRAM, "repo", verb, name, *where, *flags]
 
 

@@ -72,6 +72,8 @@ class FileSystem(KindSection):
 
     has_copytool: ClassVar[bool] = False
     """Whether names on it are released files, whose readers it holds back until a copytool is done."""
+    has_changelogs: ClassVar[bool] = False
+    """Whether its metadata servers note what is changed, for whom is registered with them."""
     most_links: ClassVar[int] = 0
     """How many of its directories it links with buckets by itself, without a program of Gridwright's."""
     not_with_links: ClassVar[Mapping[str, str]] = MappingProxyType({})

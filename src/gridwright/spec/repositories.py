@@ -63,6 +63,14 @@ class ExportPlan(SpecModel):
         "of a node, or of the cloud for fsx-lustre), at-once where the file system does that by itself "
         "(fsx-lustre), or never: when somebody exports.",
     )
+    by: Annotated[
+        Literal["scan", "changelog"], Update(Change.LIVE, "the first export that way looks at all files")
+    ] = Field(
+        default="scan",
+        description="How changes are found: by a scan of all names, or by the changelogs of a Lustre of "
+        "one's own that is there already (changelog): gridwright setup registers a user at each MDT, and "
+        "exports look at what its records name.",
+    )
     deletions: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
         default=False, description="Whether objects of files that are gone are deleted."
     )

@@ -61,6 +61,8 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
         model = kind.spec_model
         by_itself = model.most_links if provider is None or provider.is_cloud else 0
         yield from _schedules(name, section, str(filesystems[filesystem].get("type")), by_itself)
+        if _plan(section, "export").get("by") == "changelog":
+            yield from _changelogs(name, filesystems[filesystem], model)
         archive = section.get("hsm_archive", 1)
         if model.has_copytool and isinstance(archive, int):
             first = archives.setdefault((filesystem, archive), name)
@@ -90,6 +92,17 @@ def _same_archive(name: str, first: str) -> Wrong:
                 "write another number, such as hsm_archive: 2",
             ),
         )
+
+
+def _changelogs(name: str, filesystem: Mapping[str, Any], model: type[FileSystem]) -> Wrong:
+    """Changelogs of servers that Gridwright's playbook reaches together with the nodes."""
+    why = ""
+    if not model.has_changelogs:
+        why = f"a file system of type {filesystem.get('type')} keeps no changelogs"
+    elif filesystem.get("source") is None:
+        why = "servers that the provider builds are set up by themselves, and register nobody"
+    if why:
+        yield ("repositories", name, "export", "by"), FieldError(why, "write scan, or remove the field")
 
 
 def _no_library(name: str, library: str, libraries: Mapping[str, Any]) -> Wrong:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from gridwright.errors import Level
 from gridwright.messages import Extensible
-from gridwright.watch.round_messages import NODE_DOWN, FindingKey, Pace, RoundReport, Sighting
+from gridwright.watch.round_messages import NODE_DOWN, NODE_SILENT, FindingKey, Pace, RoundReport, Sighting
 
 Step = Literal["opened", "closed", "flapping", "settled"]
 """What happens to a finding. It is *settled* where it flapped, does so no more, and is there."""
@@ -92,7 +92,7 @@ def advance(
     A finding that was neither seen nor looked at stays as it is.
     """
     seen = {each.key: each for each in report.found}
-    clear, gone, aside = set(report.clear), set(report.gone), set(report.set_aside)
+    clear, gone = set(report.clear), set(report.gone)
     after: dict[FindingKey, KnownFinding] = {}
     changed: list[Changed] = []
     for key in dict.fromkeys([*known, *seen]):
@@ -109,12 +109,24 @@ def advance(
             after[key] = old
             continue
         kept, steps = _judged(new, numbers, damping if new.pace == "each" else damping.of_all, now_s)
-        is_aside = bool(key.nodes) and set(key.nodes) <= aside and key.name != NODE_DOWN
-        kept, steps = _held(kept, steps, is_aside=is_aside)
+        kept, steps = _held(kept, steps, is_aside=_is_aside(key, known, report))
         changed += steps
         if kept.is_open or kept.in_row > 0 or kept.changes:
             after[key] = kept
     return after, changed
+
+
+def _is_aside(key: FindingKey, known: Mapping[FindingKey, KnownFinding], report: RoundReport) -> bool:
+    """Whether a finding is of nodes that get no jobs, so that nobody is to be told of it.
+
+    A node that fell silent gets none for that very reason: it is told, unless it was away before.
+    """
+    if not key.nodes or key.name == NODE_DOWN:
+        return False
+    if key.name != NODE_SILENT:
+        return set(key.nodes) <= set(report.set_aside)
+    down = known.get(FindingKey(NODE_DOWN, key.nodes))
+    return down is not None and down.is_open and down.is_told
 
 
 def _seen(old: KnownFinding | None, new: Sighting, numbers: RoundNumbers, now_s: float) -> KnownFinding:

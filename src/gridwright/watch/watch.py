@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
@@ -39,6 +39,8 @@ class WatchSettings:
     level: Level = "warning"
     on_head: bool = False
     receivers: dict[str, AnyReceiver] = field(default_factory=dict)
+    silence: Collection[str] = ()
+    """Names of findings that are not told."""
 
 
 class Watch:
@@ -126,8 +128,10 @@ class Watch:
         answer = self._runner.run(request, stop.is_set)
         if answer is None:
             return False
-        report = _report_of_loss(answer) if isinstance(answer, RoundLost) else _with_recovery(answer)
-        problem = answer.problem if isinstance(answer, RoundLost) else ""
+        if isinstance(answer, RoundLost):
+            report, problem = _report_of_loss(answer, settings.silence), answer.problem
+        else:
+            report, problem = _with_recovery(answer), ""
         done = LastRound(began_s, self._clock(), everything, report.nodes, report.silent, problem)
         self._keep(report, done)
         return True
@@ -247,11 +251,11 @@ def line_of(row: NoticeRow) -> str:
     return f"{row.change} {row.level} {row.name}: {place(row)}{row.found}{why}"
 
 
-def _report_of_loss(lost: RoundLost) -> RoundReport:
-    """A round that told nothing is a finding; all others stay as they are."""
+def _report_of_loss(lost: RoundLost, silence: Collection[str]) -> RoundReport:
+    """A round that told nothing is a finding, unless it is silenced; all others stay as they are."""
     key = FindingKey(lost.finding)
     sighting = Sighting(key, "error", "each", lost.problem, "rounds that end", _ROUND_REASON, lost.remedy)
-    return RoundReport([sighting], [])
+    return RoundReport([] if lost.finding in silence else [sighting], [])
 
 
 def _with_recovery(report: RoundReport) -> RoundReport:

@@ -62,6 +62,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "top",
         "console",
         "exporter",
+        "watch",
         "layout",
         "layout set",
         "layout rebalance",

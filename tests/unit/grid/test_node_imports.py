@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from gridwright.commands import run_here
+from gridwright.filesystems import all_kinds
+from gridwright.filesystems.builtin import WATCHED
+from gridwright.filesystems.watching import watcher_of
 
 PARTS = (
     "gridwright.doctor.facts.gather",
     "gridwright.doctor.probes.node",
     "gridwright.iotest.node.worker",
+    "gridwright.monitor.agent",
+    "gridwright.monitor.history.node_program",
     "gridwright.monitor.node_program",
     "gridwright.workload.node_jobs.chore",
     "gridwright.workload.node_jobs.launch",
@@ -41,3 +49,17 @@ def test_a_nodes_part_needs_no_module_that_is_built_for_one_python_alone(part: s
     )
     compiled = [file for file in foreign.values() if file is not None and file.endswith(".so")]
     assert [file for file in compiled if ".abi3." not in file] == [], "a node may have another Python 3"
+
+
+@pytest.mark.parametrize("kernel_type", sorted(WATCHED))
+def test_who_answers_a_monitor_of_a_mount_needs_no_more_either(kernel_type: str) -> None:
+    module = WATCHED[kernel_type].partition(":")[0]
+    test_a_nodes_part_needs_no_module_that_is_built_for_one_python_alone(module)
+    watcher = watcher_of(kernel_type)
+    kinds = [kind for _, kind in all_kinds() if kernel_type in kind.kernel_types]
+    assert watcher is not None
+    for kind in kinds:
+        assert set(kind.server_figures(run_here, Path("/"))) == set(
+            watcher.server_figures(run_here, Path("/"))
+        )
+    assert kinds != []

@@ -165,10 +165,7 @@ def test_clients_whose_own_card_is_full_do_not_accuse_the_servers() -> None:
 
 
 def limited(scope: str, rate: float, *, burst: float | None = None, read: float = 1.0) -> WatchedLibrary:
-    nodes = ("n1", "n2") if scope == "node" else ()
-    limit = StatedLimit(
-        "nfs.server-read", "NFS server", scope, rate, "the grid spec", read, 0.0, burst, nodes
-    )
+    limit = StatedLimit("nfs.server-read", "NFS server", scope, rate, "the grid spec", read, 0.0, burst)
     return WatchedLibrary("data", "disk", DATA.directory, 100 * MB, (limit,))
 
 
@@ -182,6 +179,9 @@ def test_a_limit_of_the_model_binds_where_all_clients_together_reach_it() -> Non
     assert binding(row(*both, libraries=(limited("grid", 900 * MB),))) == []
     # Each byte that passes it twice takes twice as much of it.
     assert binding(row(*both, libraries=(limited("grid", 1000 * MB, read=2.0),))) == [ResourceSort.STATED]
+    mine = replace(limited("node", 250 * MB).limits[0], nodes=("n2",))
+    only = row(*both, libraries=(replace(limited("grid", 1.0), limits=(mine,)),))
+    assert [each.node for each in only.uses if each.sort is ResourceSort.STATED] == ["n2"]
     each_node = row(*both, libraries=(limited("node", 250 * MB),))
     assert [each.node for each in each_node.uses if each.sort is ResourceSort.STATED] == ["n1", "n2"]
 

@@ -187,7 +187,7 @@ def test_what_is_no_recording_or_is_there_already_is_refused(tmp_path: Path) -> 
 def test_a_full_disk_ends_the_view_with_the_reason() -> None:
     streams = NodeStreams({}, Request())
     recorder = Recorder.__new__(Recorder)
-    recorder._path, recorder._file = Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)
+    recorder.path, recorder._file = Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)
 
     class Full:
         state = ""
@@ -224,3 +224,75 @@ def test_this_machine_is_watched_by_one_sampler_and_a_node_without_one_says_why(
     assert all(each is not None and each.poll() is not None for each in processes)
     played = Recording(tmp_path / "one")
     assert played.frame(len(played) - 1).nodes[1].absent == "ssh: no route to host"
+
+
+def served(second: int) -> Snapshot:
+    """A server of two file systems, of which each target reads and writes."""
+    of = (("a-OST0000", 30), ("a-OST0001", 10), ("b-OST0000", 60))
+    readings = [
+        Reading(f"lustre_{way}_{what}_total", ("ost", way, target), load * 1e6 * second, second)
+        for target, load in of
+        for way in ("read", "write")
+        for what in ("bytes", "samples")
+    ]
+    readings += [Reading("gridwright_connection_state", ("MDT0000", "a-OST0001", "DISCONN"), 1.0, second)]
+    return Snapshot("oss1", "boot", 1.8e9 + second, second, 8, 4, tuple(readings))
+
+
+def test_keys_choose_a_file_system_servers_and_parts(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    with Recorder(path, []) as recorder:
+        for second in range(3):
+            recorder.add([NodeSamples("oss1", None, served(second))])
+    app = TopApp(Player(Recording(path)), 3600.0)
+
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.press("z", "z", "z")
+        assert "OSTs by OST" in heading(app)
+        assert column(app) == ["a-OST0000", "a-OST0001", "b-OST0000"]
+        assert column(app, 1) == ["-", "D", "-"]
+        assert column(app, 5) == ["30.0", "10.0", "60.0"]
+        await pilot.press("P")
+        assert "rates as parts of their sum" in heading(app)
+        assert column(app, 7) == ["30%", "10%", "60%"]
+        await pilot.press("P", "f")
+        assert "· a ·" in heading(app)
+        assert column(app) == ["a-OST0000", "a-OST0001"]
+        await pilot.press("c")
+        assert (column(app), column(app, 5)) == (["(2)"], ["40.0"])
+        await pilot.press("f")
+        assert (column(app), column(app, 5)) == (["(1)"], ["60.0"])
+        await pilot.press("f")
+        assert (column(app), column(app, 5)) == (["(3)"], ["100.0"])
+        await pilot.press("R")
+        assert "record" not in heading(app), "a recording is not recorded"
+
+    assert watched(app, look).failure is None
+
+
+def test_a_key_begins_a_recording_and_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    class Streams(NodeStreams):
+        second = 0
+
+        def read(self) -> list[NodeSamples]:
+            self.second += 1
+            return [NodeSamples("oss1", served(self.second), served(self.second + 1))]
+
+    pictures = Watched(Streams({}, Request()), [DATA], None)
+    app = TopApp(pictures, 3600.0)
+
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.press("R")
+        assert "recording gridwright-" in heading(app)
+        for _ in range(3):
+            pictures.next()
+        await pilot.press("R")
+        assert "recording" not in heading(app)
+
+    watched(app, look)
+    (path,) = tmp_path.iterdir()
+    assert (path.name.startswith("gridwright-"), len(Recording(path))) == (True, 2)
+    assert Recording(path).libraries == (DATA,)
+    pictures.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.monitor.job_sources import JobSources
+from gridwright.monitor.other_sources import OtherSources
 from gridwright.monitor.rates import Key, rates
 from gridwright.monitor.readings import Reading
 from tests.support.skips import root_only
@@ -60,11 +61,23 @@ def movers(tmp_path: Path) -> Iterator[tuple[Mover, Mover]]:
         each.process.wait(10)
 
 
+class Sources:
+    """All processes: those of jobs, and the others."""
+
+    def __init__(self) -> None:
+        self._jobs = JobSources()
+        self._others = OtherSources(self._jobs.members)
+
+    def readings(self) -> list[Reading]:
+        return [*self._jobs.readings(), *self._others.readings()]
+
+
 def moved(before: list[Reading], after: list[Reading]) -> dict[Key, float]:
     """Bytes between two readings, not their rates."""
     spans = {each.key: each.at_s for each in after}
-    first = max(each.at_s for each in before)
-    return {key: rate * (spans[key] - first) for key, rate in rates(before, after).items()}
+    began = {each.key: each.at_s for each in before}
+    latest = max(began.values())
+    return {key: rate * (spans[key] - began.get(key, latest)) for key, rate in rates(before, after).items()}
 
 
 def backup(found: dict[Key, float]) -> float:
@@ -77,11 +90,11 @@ def backup(found: dict[Key, float]) -> float:
 @root_only
 def test_a_stranger_has_its_bytes_and_a_job_has_none_of_them(movers: tuple[Mover, Mover]) -> None:
     job, stranger = movers
-    sources = JobSources()
-    before = list(sources.readings())
+    sources = Sources()
+    before = sources.readings()
     job.writes(8)
     stranger.writes(16)
-    after = list(sources.readings())
+    after = sources.readings()
     found = moved(before, after)
     assert backup(found) == pytest.approx(16 * MIB, rel=0.1), "it began to be told with what it moved since"
     assert found["gridwright_job_written_bytes_total", "17"] == pytest.approx(8 * MIB, rel=0.1)
@@ -89,7 +102,7 @@ def test_a_stranger_has_its_bytes_and_a_job_has_none_of_them(movers: tuple[Mover
     assert not any("job_script.py" in each.labels[0] for each in after if "process_moved" in each.metric)
     assert ("gridwright_job_user", "17", "root") in {each.key for each in after}
     stranger.writes(4)
-    assert backup(moved(after, list(sources.readings()))) == pytest.approx(4 * MIB, rel=0.1)
+    assert backup(moved(after, sources.readings())) == pytest.approx(4 * MIB, rel=0.1)
 
 
 @root_only
@@ -108,12 +121,12 @@ def test_what_a_child_moved_that_has_ended_is_not_told_twice(tmp_path: Path) -> 
     assert parent.stdin is not None
     assert parent.stdout is not None
     try:
-        sources = JobSources()
-        before = list(sources.readings())
+        sources = Sources()
+        before = sources.readings()
         parent.stdin.write("go\n")
         parent.stdin.flush()
         parent.stdout.readline()
-        found = moved(before, list(sources.readings()))
+        found = moved(before, sources.readings())
     finally:
         parent.kill()
         parent.wait(10)

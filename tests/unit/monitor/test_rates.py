@@ -60,7 +60,7 @@ def test_a_counter_that_began_anew_has_no_rate_even_if_it_is_larger_now(
 ) -> None:
     old, new = reading(value, 300.0, since), reading(value + more, 400.0, anew)
     assert rate_between(old, new) is None
-    assert rate_between(replace(old, since_s=anew), new) is not None
+    assert rate_between(old._replace(since_s=anew), new) is not None
 
 
 def test_counters_of_another_boot_have_no_rates_and_gauges_stay() -> None:

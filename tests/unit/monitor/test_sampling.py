@@ -137,6 +137,17 @@ def test_what_processes_moved_that_have_ended_stays_with_their_job(
     assert rates(before, after) == {}
 
 
+def test_the_libraries_of_a_job_are_those_where_it_has_files_open(
+    tmp_path: Path, started: Callable[[Path, str], Job]
+) -> None:
+    data, work = tmp_path / "data", tmp_path / "data/work"
+    work.mkdir(parents=True)
+    started(work / "file", "9").moves("write")
+    sources = JobSources(directories=(str(data), str(work), "/nowhere"))
+    opened = [each for each in sources.readings() if each.metric == "gridwright_job_open_files"]
+    assert [(each.labels, each.value) for each in opened if each.labels[0] == "9"] == [(("9", str(work)), 1)]
+
+
 def _children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 

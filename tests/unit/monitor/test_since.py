@@ -13,6 +13,7 @@ from gridwright.cli.watch.slow_question import SlowQuestion, explained_recording
 from gridwright.errors import GridwrightError
 from gridwright.monitor.causes.changes import Mark, changes_before
 from gridwright.monitor.causes.since import Beginning, since_when
+from gridwright.monitor.causes.use import StatedLimit
 from gridwright.monitor.causes.verdict import was_slow
 from gridwright.monitor.causes.words import explanation_text
 from gridwright.monitor.history.questions import RangeQuestion
@@ -23,7 +24,8 @@ from gridwright.monitor.recording import Recorder, Recording
 
 MB = 1e6
 START, STEP = 1_000_000.0, 10
-DATA = WatchedLibrary("data", "disk", "/grid/data", 100 * MB)
+LIMITS = (StatedLimit("disk.disks-read", "disks of a node", "node", 2000 * MB, "the grid spec", 1.0, 0.0),)
+DATA = WatchedLibrary("data", "disk", "/grid/data", 100 * MB, LIMITS)
 PLACES = {DATA.directory: MountedPlace("/grid", "xfs", "sda", ("sda",))}
 LIMIT = ("gridwright_group_io_limit_bytes", "/job_17", "sda", "read")
 MOVED = ("gridwright_group_io_bytes_total", "/job_17", "sda", "read")
@@ -196,6 +198,9 @@ def test_a_recording_is_asked_for_its_end_or_for_a_time(tmp_path: Path) -> None:
     told = explained_recording(question(play))
     (disk,) = told.filesystems
     assert disk.slow
+    assert "disk.disks-read of n1" in [each.name for each in disk.others], (
+        "a recording has the model's limits"
+    )
     assert [each.sort for each in disk.binds] == ["control-group"]
     assert disk.since is not None
     assert disk.since.at_s == pytest.approx(true, abs=30)

@@ -115,6 +115,18 @@ def test_of_a_node_that_is_set_aside_nothing_is_told_until_it_is_back() -> None:
     assert [*down.see("x", aside=True), *down.see("x", aside=True)] == ["opened"], "that it is away is told"
 
 
+def test_a_node_that_dies_is_told_though_its_scheduler_gives_it_no_jobs_any_more() -> None:
+    silent, down = (FindingKey(name, ("compute2",)) for name in ("node-silent", "node-down"))
+    died = Rounds(key=silent)
+    assert [*died.see("x", aside=True), *died.see("x", aside=True)] == ["opened"]
+    drained = Rounds(key=down)
+    drained.run("xx")
+    drained.key = silent
+    assert [*drained.see("x", aside=True), *drained.see("x", aside=True)] == [], (
+        "it was told to be away before"
+    )
+
+
 def test_a_node_that_left_closes_its_finding_at_once() -> None:
     rounds = Rounds()
     rounds.run("xx")

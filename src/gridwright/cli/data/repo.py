@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gridwright.cli.arguments import Reader
 from gridwright.cli.data.repo_flags import (
     DuplicateFlags,
+    ExportFlags,
     ImportFlags,
     PathFlags,
     ReleaseFlags,
-    SyncFlags,
     VerifyFlags,
     chosen_paths,
     open_repository,
@@ -48,7 +49,7 @@ def _values(flags: PathFlags, opened: OpenRepository) -> Mapping[str, Any]:
     return {**_values_of(flags), "paths": chosen_paths(opened, flags.paths)}
 
 
-def run_export(flags: SyncFlags) -> ExitStatus:
+def run_export(flags: ExportFlags) -> ExitStatus:
     """Send to the bucket what was created or changed since the last export.
 
     Example: gridwright repo export archive --dry-run
@@ -57,7 +58,10 @@ def run_export(flags: SyncFlags) -> ExitStatus:
         return show(linked_report("export", flags, *linked), json=flags.json)
     from gridwright.repository.export import ExportOptions, export
 
-    with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
+    settings = settings_of(flags)
+    if flags.changelog is not None:
+        settings = replace(settings, changelog=flags.changelog)
+    with open_repository(flags, settings) as opened, transfer_progress() as progress:
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
         _timed(opened, report)
     return show(report, json=flags.json)
@@ -146,8 +150,6 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
 
     Example: gridwright repo duplicate archive --to new-grid.yaml
     """
-    from dataclasses import replace
-
     from gridwright.repository.importing import ImportOptions, import_names
 
     settings = settings_of(flags)

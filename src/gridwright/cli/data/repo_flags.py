@@ -139,7 +139,7 @@ class VerifyFlags(PathFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncFlags(PathFlags):
-    """The flags of `export`."""
+    """The flags that `export` and `import` share."""
 
     deletions: Annotated[
         bool, typer.Option("--deletions", help="Delete on the other side what was deleted on this one.")
@@ -152,6 +152,21 @@ class SyncFlags(PathFlags):
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
     ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFlags(SyncFlags):
+    """The flags of `export`."""
+
+    changelog: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            parser=read_path,
+            help="With --directory, on a Lustre of one's own: find changes by changelogs, as the users in "
+            "this file, which gridwright setup writes.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
@@ -71,6 +72,7 @@ def _same_bucket(one: str, other: str) -> bool:
 def _settings(spec: GridSpec, name: str) -> RepositorySettings:
     from gridwright.repository.settings import RepositorySettings
     from gridwright.repository.status import RECOVERY_POINT_MISSED
+    from gridwright.spec.changelog_users import changelog_user, users_file
 
     found = spec.repositories[name]
     rpo_s = None if RECOVERY_POINT_MISSED in spec.silence else found.rpo
@@ -80,6 +82,7 @@ def _settings(spec: GridSpec, name: str) -> RepositorySettings:
         found.bucket,
         endpoint=found.endpoint,
         archive_id=spec.hsm_archive(name),
+        changelog=Path(users_file(name)) if changelog_user(spec, name) else None,
         rpo_s=rpo_s,
     )
 

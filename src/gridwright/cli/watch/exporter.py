@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,9 @@ class ExporterFlags:
             help="A library's directory, where no FILE names it.",
         ),
     ] = None
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Print the unit of systemd that serves it so, and end.")
+    ] = False
     dashboards: Annotated[
         Path | None,
         typer.Option(
@@ -104,7 +108,7 @@ def exporter(flags: ExporterFlags) -> int:
     a token; or the site's --proxy, which does TLS and has the token in --proxy-header. FILE, or ./grid.yaml,
     names the directories of libraries.
 
-    With --dashboards or --rules it serves nothing, and writes what other programs are to be given.
+    With --unit, --dashboards or --rules it serves nothing, and writes what other programs are to be given.
 
     \b
     Examples:
@@ -122,7 +126,8 @@ def exporter(flags: ExporterFlags) -> int:
         )
     listening = reader.attempt(lambda: _listening(flags))
     directories = reader.attempt(lambda: _directories(flags.file, flags.directory or []))
-    return int(_serve(reader.finish(listening), reader.finish(seconds), reader.finish(directories)))
+    checked = reader.finish(listening), reader.finish(seconds), reader.finish(directories)
+    return int(_show_unit(flags, checked[2]) if flags.unit else _serve(*checked))
 
 
 def _listening(flags: ExporterFlags) -> Listening:
@@ -145,7 +150,7 @@ def _listening(flags: ExporterFlags) -> Listening:
 
 def _directories(file: Path | None, named: list[Path]) -> tuple[str, ...]:
     """Those of the spec, and those that were named. Raises GridwrightError."""
-    paths = [str(each) for each in named]
+    paths = [str(each.absolute()) for each in named]
     if file is not None or (DEFAULT_SPEC.exists() and not named):
         from gridwright.spec import load_spec
 
@@ -181,6 +186,28 @@ def _write(flags: ExporterFlags) -> ExitStatus:
     return ExitStatus.DONE
 
 
+def _show_unit(flags: ExporterFlags, directories: tuple[str, ...]) -> ExitStatus:
+    """Print the unit, with every path from / on: where a service starts is not where it was printed."""
+    from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
+
+    program = shutil.which("gridwright") or str(Path(sys.argv[0]).absolute())
+    command = [program, "exporter", "--port", str(flags.port), "--listen", flags.listen]
+    command += ["--interval", flags.interval]
+    for flag, path in (
+        ("--certificate", flags.certificate),
+        ("--key", flags.key),
+        ("--token-file", flags.token_file),
+    ):
+        command += [] if path is None else [flag, str(path.absolute())]
+    for proxy in flags.proxy or []:
+        command += ["--proxy", proxy]
+    command += [] if flags.proxy_header is None else ["--proxy-header", flags.proxy_header]
+    for directory in directories:
+        command += ["--directory", directory]
+    Output("exporter").write(f"# /etc/systemd/system/{EXPORTER_UNIT}\n{exporter_unit(command)}")
+    return ExitStatus.DONE
+
+
 def _serve(listening: Listening, interval_s: float, directories: tuple[str, ...]) -> ExitStatus:
     """Answer until a signal comes. Raises GridwrightError where it cannot listen there."""
     from gridwright.cli.interrupt import stop_on_signals
@@ -188,7 +215,7 @@ def _serve(listening: Listening, interval_s: float, directories: tuple[str, ...]
     from gridwright.monitor.exporter.pages import Pages
     from gridwright.monitor.exporter.server import MetricsServer
 
-    with stop_on_signals() as stop, Pages(PageOrder(interval_s, directories)) as pages:
+    with stop_on_signals() as stop, Pages(PageOrder(directories), interval_s) as pages:
         server = MetricsServer(listening, pages)
         sys.stderr.write(f"metrics of this node: {server.url}/metrics\n")
         server.serve(stop.is_set)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,22 @@ def top(
         Path | None,
         typer.Option("--play", metavar="PATH", parser=read_path, help="Play what was recorded."),
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="The picture of then, if nodes keep history: 14:05, or 20m for so long ago.",
+        ),
+    ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(
+            "--servers",
+            metavar="HOSTS",
+            help="Servers of file systems to ask as well, such as oss[1-4],mds1.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Show what nodes, libraries and jobs of a grid do now, and what binds.
@@ -46,22 +63,38 @@ def top(
       gridwright top
       gridwright top lab.yaml --once --interval 5s --json
       gridwright top grid.yaml --record tuesday.top
+      gridwright top grid.yaml --servers 'oss[1-4],mds1'
       gridwright top --play tuesday.top
+      gridwright top grid.yaml --at 14:05 --interval 1m
     """  # noqa: D301 - \b is a control character for click
-    seconds = _checked(interval, once=once, file=file, record=record, play=play, json=json)
+    once = once or at is not None
+    seconds, at_s, hosts = _checked(
+        interval, at, once=once, file=file, record=record, play=play, json=json, servers=servers
+    )
     if not once:
-        return int(_watch(file, seconds, record, play))
-    frame = _last(play) if play is not None else _frame(file, seconds)
+        return int(_watch(file, seconds, record, play, hosts))
+    if at_s is not None:
+        frame = _frame_of_then(file, at_s, seconds)
+    else:
+        frame = _last(play) if play is not None else _frame(file, seconds, hosts)
     Output("top", json=json).show(LazyResult(document=frame.document, text=lambda: _text(frame)))
     return int(ExitStatus.DONE if frame.whole else ExitStatus.ENVIRONMENT)
 
 
 def _checked(
-    interval: str, *, once: bool, file: Path | None, record: Path | None, play: Path | None, json: bool
-) -> float:
-    """The interval in seconds. Raises GridwrightError with all that is wrong with the flags."""
+    interval: str,
+    at: str | None,
+    *,
+    once: bool,
+    file: Path | None,
+    record: Path | None,
+    play: Path | None,
+    json: bool,
+    servers: str | None,
+) -> tuple[float, float | None, list[str]]:
+    """Interval and time in seconds, servers. Raises GridwrightError with all that is wrong with the flags."""
     reader = Reader()
-    seconds = reader.seconds("--interval", interval)
+    seconds, at_s = reader.seconds("--interval", interval), reader.moment("--at", at)
     if seconds is not None and not _SHORTEST_S <= seconds <= _LONGEST_S:
         reader.problem(f"{interval} is too short or too long", "--interval", "write a time from 0.1s to 1h")
     if json and not once:
@@ -72,10 +105,29 @@ def _checked(
         reader.problem("only what is watched is recorded", "--record", "leave out --once and --play")
     if play is not None and file is not None:
         reader.problem("a recording says itself what was watched", "--play", "leave FILE out")
-    return reader.finish(seconds)
+    if play is not None and at is not None:
+        reader.problem("a recording is no history that nodes keep", "--at", "leave out --at, or --play")
+    hosts = _hosts(reader, servers, no_grid=play is not None or (file is None and not DEFAULT_SPEC.exists()))
+    return reader.finish(seconds), at_s, hosts
 
 
-def _frame(file: Path | None, interval_s: float) -> Frame:
+def _hosts(reader: Reader, servers: str | None, *, no_grid: bool) -> list[str]:
+    from gridwright.spec.hosts import expand_hosts
+    from gridwright.yamltext.fields import FieldError
+
+    if servers is None:
+        return []
+    if no_grid:
+        reader.problem("servers are reached from the head node of a grid", "--servers", "name its FILE")
+        return []
+    try:
+        return expand_hosts(servers)
+    except FieldError as error:
+        reader.problem(error.text, "--servers", error.remedy)
+        return []
+
+
+def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Frame:
     """One picture of the grid, or of this machine. Raises GridwrightError."""
     from gridwright.monitor.frame import frame_of
     from gridwright.monitor.gathering import directories_of, sample_grid, sample_here, watched_libraries
@@ -85,7 +137,17 @@ def _frame(file: Path | None, interval_s: float) -> Frame:
     if grid is None:
         return frame_of([sample_here(Request(interval_s))])
     request = Request(interval_s, directories=directories_of(grid))
-    return frame_of(sample_grid(grid, request), watched_libraries(grid))
+    return frame_of(sample_grid(grid, request, servers), watched_libraries(grid))
+
+
+def _frame_of_then(file: Path | None, at_s: float, interval_s: float) -> Frame:
+    """The picture of an earlier time. Raises GridwrightError."""
+    from gridwright.monitor.gathering import watched_libraries
+    from gridwright.monitor.history.choosing import asked_histories
+
+    grid = _grid(file)
+    libraries = [] if grid is None else watched_libraries(grid)
+    return asked_histories(grid).frame(at_s, interval_s, libraries)
 
 
 def _last(play: Path) -> Frame:
@@ -95,9 +157,11 @@ def _last(play: Path) -> Frame:
     return recording.frame(len(recording) - 1)
 
 
-def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path | None) -> ExitStatus:
+def _watch(
+    file: Path | None, interval_s: float, record: Path | None, play: Path | None, servers: Sequence[str]
+) -> ExitStatus:
     """Show pictures until the user has seen enough. Raises GridwrightError."""
-    from contextlib import ExitStack
+    from contextlib import ExitStack, closing
 
     from gridwright.monitor.live import Player
     from gridwright.monitor.recording import Recorder, Recording
@@ -111,11 +175,12 @@ def _watch(file: Path | None, interval_s: float, record: Path | None, play: Path
     grid = _grid(file)
     libraries = [] if grid is None else watched_libraries(grid)
     request = Request(interval_s, 0, tuple(each.directory for each in libraries))
-    commands = commands_of(grid)
+    commands = commands_of(grid, servers)
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record, libraries))
         streams = stack.enter_context(NodeStreams(commands, request))
-        return _show(Watched(streams, libraries, recorder), interval_s)
+        watched = stack.enter_context(closing(Watched(streams, libraries, recorder)))
+        return _show(watched, interval_s)
 
 
 def _show(pictures: Pictures, interval_s: float) -> ExitStatus:

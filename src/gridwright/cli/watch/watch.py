@@ -184,6 +184,7 @@ def _settings(flags: WatchFlags, spec: GridSpec | None) -> WatchSettings:
         section.level,
         flags.on_head,
         _receivers(flags, section),
+        frozenset(spec.silence) if spec is not None else (),
     )
 
 

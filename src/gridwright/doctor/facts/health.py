@@ -16,6 +16,7 @@ _TOLD_OTHERWISE = frozenset(
     }
 )
 """Findings that checks of libraries, places, disks and settings have under their own names."""
+_OF_REPOSITORIES = ("hsm_archives", "changelog_users")
 CANNOT_LOOK = "what looks at file systems was brought to this node for another Python"
 """Beginning of the reason where a node has no more than the part of Gridwright that was brought to it."""
 
@@ -23,7 +24,8 @@ CANNOT_LOOK = "what looks at file systems was brought to this node for another P
 def health(described: Mapping[str, Any]) -> list[Finding]:
     """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked.
 
-    `hsm_archives` among the values are the archives of its repositories.
+    `hsm_archives` among the values are the archives of its repositories, and `changelog_users` the names that
+    they are registered under.
     """
     from gridwright.commands import run_here
     from gridwright.filesystems import kind_of
@@ -34,11 +36,13 @@ def health(described: Mapping[str, Any]) -> list[Finding]:
         raise OSError(errno.ENOSYS, f"{CANNOT_LOOK}: {error}") from error
     try:
         archives = described.get("hsm_archives", ())
-        fields = {name: each for name, each in described.items() if name != "hsm_archives"}
+        users = described.get("changelog_users", ())
+        fields = {name: each for name, each in described.items() if name not in _OF_REPOSITORIES}
         filesystem = FILESYSTEMS.get(described["type"]).spec_model.model_validate(fields)
         kind, path = kind_of(filesystem), str(filesystem.path)
         found = kind.health(filesystem, run_here, path)
         waiting = kind.copytool_findings(filesystem, run_here, path, archives) if archives else []
+        waiting += kind.changelog_findings(filesystem, run_here, path, users)
     except (ValueError, GridwrightError) as error:
         # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error

@@ -13,6 +13,7 @@ from gridwright.filesystems.lustre_client.fields import NOBODY, NOT_SQUASHED
 from gridwright.filesystems.ports import LNET, ServerPorts
 from gridwright.filesystems.service_model import SERVICE_FIELDS
 from gridwright.filesystems.service_problems import service_problems
+from gridwright.services.playbook_role import PlaybookRole
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
@@ -125,6 +126,31 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         from gridwright.filesystems.lustre_client.health import copytool_findings
 
         return copytool_findings(run, mount_point, filesystem.source, archives)
+
+    def changelog_source(self, filesystem: LustreFileSystem) -> str | None:
+        """Of one that is there already: servers that the provider builds are set up by themselves."""
+        from gridwright.filesystems.lustre_client.mounts import file_system_name
+
+        return file_system_name(filesystem.source) if filesystem.source else None
+
+    def changelog_findings(
+        self, filesystem: LustreFileSystem, run: Run, mount_point: str, users: Collection[str]
+    ) -> list[Finding]:
+        """What changelogs of MDTs on this node keep, and for whom."""
+        from gridwright.filesystems.lustre_client.health import changelog_findings
+
+        return changelog_findings(run, mount_point, filesystem.source, users)
+
+    def playbook_roles(self) -> Sequence[PlaybookRole]:
+        """Those of clients, and what registers users of changelogs."""
+        role = PlaybookRole(
+            name="lustre_changelog",
+            task="Register with changelogs",
+            comment="On each host that serves an MDT, whatever group it is in.",
+            when="gridwright_changelogs is defined",
+            package="gridwright.filesystems.lustre",
+        )
+        return (*super().playbook_roles(), role)
 
     def stated_layout(self, filesystem: LustreFileSystem, library: Library) -> FileLayout | None:
         """The library's own, else by the stripe count of the file system."""

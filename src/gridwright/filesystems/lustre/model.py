@@ -35,6 +35,7 @@ class LustreFileSystem(ServiceFileSystem):
 
     takes_layouts: ClassVar[bool] = True
     has_copytool: ClassVar[bool] = True
+    has_changelogs: ClassVar[bool] = True
 
     type: Annotated[Literal["lustre"], NEW_KIND] = Field(
         description="The kind of file system: lustre is Lustre on servers of one's own."

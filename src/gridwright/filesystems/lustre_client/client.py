@@ -13,6 +13,8 @@ from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gridwright.filesystems.allocation import TargetSpace
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.layout_wish import LayoutWish
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.moving import FileMover
+    from gridwright.filesystems.reading import FigureSource
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -81,11 +84,17 @@ class LustreClientKind(FileSystemKind[M]):
         """By target, as the client counts them; takes root."""
         return self.mount_counters(run, mount_point)
 
-    def mount_counters(self, run: Run, mount_point: str) -> ReadCounts:
+    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
         """By target, as the client counts them; takes root."""
-        from gridwright.filesystems.lustre_client.counters import ClientCounters
+        from gridwright.filesystems.lustre_client.watcher import WATCHER
 
-        return ClientCounters(run, mount_point).read
+        return WATCHER.mount_counters(run, mount_point, root)
+
+    def server_figures(self, run: Run, root: Path) -> Mapping[str, FigureSource]:
+        """Of its targets on a server, and of connections to them on a client; takes root."""
+        from gridwright.filesystems.lustre_client.watcher import WATCHER
+
+        return WATCHER.server_figures(run, root)
 
     def no_space(self, run: Run, mount_point: str, path: str) -> str | None:
         """The full targets that the file lies on."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from gridwright.errors import Finding
 from gridwright.filesystems.health import Condition, Health, Run, Server, TargetHealth
+from gridwright.filesystems.lustre_client.changelogs import kept_findings, read_changelogs
 from gridwright.filesystems.lustre_client.connections import Connected, LustreConnection, read_connections
 from gridwright.filesystems.lustre_client.coordinators import coordinator_findings, read_coordinators
 from gridwright.filesystems.lustre_client.findings import (
@@ -83,6 +84,21 @@ def copytool_findings(
     if not archives or not _serves(mounts, name) or not is_root(run):
         return []
     return list(coordinator_findings(read_coordinators(run, name), archives))
+
+
+def changelog_findings(
+    run: Run, mount_point: str, source: str | None, names: Collection[str]
+) -> list[Finding]:
+    """What changelogs of MDTs on this node keep; `names` are those of the grid's users of them.
+
+    Raises GridwrightError (status ENVIRONMENT) where lctl is not there, or the node does not answer.
+    """
+    mounts = read_mounts(run)
+    mount = client_mount(mount_point, mounts)
+    name = file_system_name(mount.source) if mount else file_system_name(source or "")
+    if not _serves(mounts, name) or not is_root(run):
+        return []
+    return list(kept_findings(read_changelogs(run, name), names))
 
 
 def _serves(mounts: Sequence[Mount], name: str) -> bool:

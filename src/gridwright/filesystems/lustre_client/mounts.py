@@ -15,6 +15,12 @@ def client_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
     return mount if is_client else None
 
 
+def is_target(path: str, mounts: Sequence[Mount]) -> bool:
+    """Whether a server has one of its targets mounted there: nobody reads or writes files through it."""
+    mount = mount_of(path, mounts)
+    return mount is not None and mount.type == "lustre" and mount.option("svname") is not None
+
+
 def file_system_name(source: str) -> str:
     """`scratch` out of `10.0.0.1@tcp:/scratch/below`; empty where there is none."""
     found = re.search(r":/([A-Za-z0-9_-]{1,8})(?:/|$)", source)

@@ -16,6 +16,8 @@ from gridwright.services.ports import Ports
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
@@ -104,11 +106,11 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
         """Of the mount, on the wire."""
         return self.mount_counters(run, mount_point)
 
-    def mount_counters(self, run: Run, mount_point: str) -> ReadCounts:
+    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
         """Of the mount, on the wire."""
-        from gridwright.filesystems.nfs.mountstats import MountCounter
+        from gridwright.filesystems.nfs.watcher import WATCHER
 
-        return MountCounter(run, mount_point).read
+        return WATCHER.mount_counters(run, mount_point, root)
 
     def servers_elsewhere(self, filesystem: NfsFileSystem) -> Iterator[ServerPorts]:
         """The server; NFS 3 has its mounting and the list of its ports beside it."""

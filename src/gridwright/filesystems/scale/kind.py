@@ -11,6 +11,9 @@ from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
@@ -75,6 +78,12 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
             package="gridwright.filesystems.scale",
         )
         return (role,)
+
+    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts | None:
+        """Of the mount, as `mmpmon` counts it where it runs here; takes root."""
+        from gridwright.filesystems.scale.mmpmon import WATCHER
+
+        return WATCHER.mount_counters(run, mount_point, root)
 
     def health(
         self,

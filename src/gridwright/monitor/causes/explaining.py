@@ -261,7 +261,7 @@ def _evidence(reasons: Sequence[SlowFileSystem], frame: Frame) -> list[Evidence]
             waits = f"{0.0 if row.iowait is None else row.iowait:.1f} CPUs wait for I/O"
             part = "-" if row.io_pressure is None else f"{row.io_pressure:.0%}"
             found[row.node] = Evidence(
-                text=f"{waits}, and tasks in {part} of the time",
+                text=f"on {row.node} {waits}, and tasks in {part} of the time",
                 source="/proc/stat, /proc/pressure/io",
                 node=row.node,
                 at_s=at,

@@ -30,7 +30,8 @@ def stated_limits(spec: GridSpec) -> dict[str, tuple[StatedLimit, ...]]:
 
 def _of_group(model: GridModel, group: AlikeNodes, filesystem: str) -> Iterator[StatedLimit]:
     """What bytes of a file system pass between its servers or disks and the nodes of a group."""
-    names = tuple(model.spec.nodes[group.name].node_names(group.name))
+    several = len(model.groups) > 1
+    names = tuple(model.spec.nodes[group.name].node_names(group.name)) if several else ()
     routes = [
         group.routes[name]
         for name, library in model.libraries.items()

@@ -26,7 +26,7 @@ def stated_uses(filesystem: str, limits: Mapping[str, Sequence[StatedLimit]], fl
         if limit.scope == "stream":
             yield from _of_streams(limit, flows.get(filesystem, {}), busy_cores)
         elif limit.scope == "node":
-            nodes = {node for flow, _ in sharing for node in flow if node in limit.nodes}
+            nodes = {node for flow, _ in sharing for node in flow if not limit.nodes or node in limit.nodes}
             for node in sorted(nodes):
                 yield _use(limit, node, sum(_taken(each, flow.get(node)) for flow, each in sharing))
         elif any(flow for flow, _ in sharing):

@@ -57,8 +57,8 @@ class StatedLimit:
     """A limit of the model for one file system, in plain values, so that recordings can hold it.
 
     `read` and `write` say how many bytes of it each byte takes that is read or written; 0 where such bytes
-    do not pass it. With scope `node` each of `nodes` has one, with `grid` there is one for all; with
-    `stream` it is what one sequence of I/O can have.
+    do not pass it. With scope `node` each of `nodes` has one (all where none is named), with `grid` there is
+    one for all; with `stream` it is what one sequence of I/O can have.
     """
 
     resource: str

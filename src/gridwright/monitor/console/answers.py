@@ -35,8 +35,9 @@ from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by, user_l
 from gridwright.monitor.console.watching import Watching, by_job
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
-from gridwright.monitor.views import TableCell, TableRow, View, megabytes, notes, views
-from gridwright.monitor.views import figure as cell_of
+from gridwright.monitor.table_cells import TableCell, TableRow, View, megabytes
+from gridwright.monitor.table_cells import figure as cell_of
+from gridwright.monitor.views import notes, views
 
 MOST_ROWS = 1000
 """Of a table: nobody reads more, and a browser with more gets slow."""

@@ -22,7 +22,7 @@ _WIDE, _HIGH = 12, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class PanelQuery:
     """A curve, or several, and what Grafana is to call them."""
 
     expression: str
@@ -30,12 +30,12 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class GrafanaPanel:
     """A chart. The unit is one of Grafana's names: Bps, bytes, percentunit, short, s."""
 
     title: str
     unit: str
-    queries: Sequence[Query]
+    queries: Sequence[PanelQuery]
     about: str = ""
 
 
@@ -43,17 +43,17 @@ def _rate(metric: str, more: str = "") -> str:
     return f"rate({metric}{{{_OF}{more}}}{_RATE})"
 
 
-def _both(kind: str, by: str, legend: str) -> list[Query]:
+def _both(kind: str, by: str, legend: str) -> list[PanelQuery]:
     """What was read and written, by a label."""
     return [
-        Query(f"sum by ({by}) ({_rate(f'gridwright_{kind}_{what}_bytes_total')})", f"{legend} {word}")
+        PanelQuery(f"sum by ({by}) ({_rate(f'gridwright_{kind}_{what}_bytes_total')})", f"{legend} {word}")
         for what, word in (("read", "read"), ("written", "written"))
     ]
 
 
-def _pressure(resource: str) -> Query:
+def _pressure(resource: str) -> PanelQuery:
     metric = f"gridwright_node_pressure_{resource}_waiting_seconds_total"
-    return Query(f"max by (instance) ({_rate(metric)})", f"{{{{instance}}}} {resource}")
+    return PanelQuery(f"max by (instance) ({_rate(metric)})", f"{{{{instance}}}} {resource}")
 
 
 def _used_room(by: str) -> str:
@@ -62,10 +62,10 @@ def _used_room(by: str) -> str:
     return f"max by ({by}) (1 - {left})"
 
 
-def _cards() -> list[Query]:
+def _cards() -> list[PanelQuery]:
     speed = f"gridwright_node_network_speed_bytes{{{_OF}}}"
     return [
-        Query(
+        PanelQuery(
             f"max by (instance) ({_rate(f'gridwright_node_network_{way}_bytes_total')}"
             f" / on (job, instance, device) {speed})",
             f"{{{{instance}}}} {way}",
@@ -74,68 +74,74 @@ def _cards() -> list[Query]:
     ]
 
 
-_IO_WAIT = Query(f"sum by (instance) ({_rate(_CPU, _IS_WAITING)})", "{{instance}}")
-_BUSY_DISKS = Query(_rate("gridwright_node_disk_io_time_seconds_total"), "{{instance}} {{device}}")
+_IO_WAIT = PanelQuery(f"sum by (instance) ({_rate(_CPU, _IS_WAITING)})", "{{instance}}")
+_BUSY_DISKS = PanelQuery(_rate("gridwright_node_disk_io_time_seconds_total"), "{{instance}} {{device}}")
 
 _GRID = (
-    Panel(
+    GrafanaPanel(
         "MB/s for each busy core",
         "Bps",
-        [Query(f'{DELIVERED}{{job="$job"}} / on (job) group_left () {BUSY}{{job="$job"}}', "{{filesystem}}")],
+        [
+            PanelQuery(
+                f'{DELIVERED}{{job="$job"}} / on (job) group_left () {BUSY}{{job="$job"}}', "{{filesystem}}"
+            )
+        ],
         "From the rules of gridwright exporter --rules; what is required is in the grid spec.",
     ),
-    Panel(
+    GrafanaPanel(
         "Busy cores",
         "short",
         [
-            Query(f'{BUSY}{{job="$job"}}', "busy"),
-            Query('sum (gridwright_node_cores{job="$job"})', "cores of all nodes"),
+            PanelQuery(f'{BUSY}{{job="$job"}}', "busy"),
+            PanelQuery('sum (gridwright_node_cores{job="$job"})', "cores of all nodes"),
         ],
     ),
-    Panel("Moved by clients, by mount", "Bps", _both("mount", "mountpoint", "{{mountpoint}}")),
-    Panel("Moved by disks of nodes", "Bps", _both("node_disk", "instance", "{{instance}}")),
-    Panel(
+    GrafanaPanel("Moved by clients, by mount", "Bps", _both("mount", "mountpoint", "{{mountpoint}}")),
+    GrafanaPanel("Moved by disks of nodes", "Bps", _both("node_disk", "instance", "{{instance}}")),
+    GrafanaPanel(
         "Waiting for storage",
         "percentunit",
         [_pressure("io")],
         "Part of the time in which some task waited for I/O.",
     ),
-    Panel("Fullest card", "percentunit", _cards()),
-    Panel(
+    GrafanaPanel("Fullest card", "percentunit", _cards()),
+    GrafanaPanel(
         "Room used",
         "percentunit",
-        [Query(_used_room("mountpoint"), "{{mountpoint}}")],
+        [PanelQuery(_used_room("mountpoint"), "{{mountpoint}}")],
         "Of the fullest node.",
     ),
-    Panel(
+    GrafanaPanel(
         "Does not answer",
         "short",
         [
-            Query('up{job="$job"} == 0', "{{instance}} is away"),
-            Query(f"gridwright_source_silent{{{_OF}}} == 1", "{{source}} of {{instance}}"),
+            PanelQuery('up{job="$job"} == 0', "{{instance}} is away"),
+            PanelQuery(f"gridwright_source_silent{{{_OF}}} == 1", "{{source}} of {{instance}}"),
         ],
     ),
 )
 _STORAGE = (
-    Panel(
+    GrafanaPanel(
         "Moved, by target",
         "Bps",
         _both("mount", "target", "{{target}}"),
         "The sum over the nodes that are shown.",
     ),
-    Panel(
+    GrafanaPanel(
         "Requests to servers, by target",
         "short",
         [
-            Query(f"sum by (target) ({_rate(f'gridwright_mount_{what}_total')})", f"{{{{target}}}} {what}")
+            PanelQuery(
+                f"sum by (target) ({_rate(f'gridwright_mount_{what}_total')})", f"{{{{target}}}} {what}"
+            )
             for what in ("reads", "writes")
         ],
     ),
-    Panel(
+    GrafanaPanel(
         "Unevenness of targets",
         "short",
         [
-            Query(
+            PanelQuery(
                 f"max by (mountpoint) ({moved}) / avg by (mountpoint) ({moved})",
                 "{{mountpoint}}",
             )
@@ -143,33 +149,35 @@ _STORAGE = (
         ],
         "The busiest target against the mean, in bytes written: 1 is even.",
     ),
-    Panel("Disks busy", "percentunit", [_BUSY_DISKS], "Part of the time with a request in flight."),
-    Panel(
+    GrafanaPanel("Disks busy", "percentunit", [_BUSY_DISKS], "Part of the time with a request in flight."),
+    GrafanaPanel(
         "Requests in flight at disks",
         "short",
-        [Query(_rate("gridwright_node_disk_io_time_weighted_seconds_total"), "{{instance}} {{device}}")],
+        [PanelQuery(_rate("gridwright_node_disk_io_time_weighted_seconds_total"), "{{instance}} {{device}}")],
     ),
-    Panel(
-        "Room used", "percentunit", [Query(_used_room("instance, mountpoint"), "{{instance}} {{mountpoint}}")]
+    GrafanaPanel(
+        "Room used",
+        "percentunit",
+        [PanelQuery(_used_room("instance, mountpoint"), "{{instance}} {{mountpoint}}")],
     ),
 )
 _JOBS = (
-    Panel("Moved, by job", "Bps", _both("job", "jobid", "{{jobid}}")),
-    Panel(
+    GrafanaPanel("Moved, by job", "Bps", _both("job", "jobid", "{{jobid}}")),
+    GrafanaPanel(
         "CPUs, by job",
         "short",
-        [Query(f"sum by (jobid) ({_rate('gridwright_job_cpu_seconds_total')})", "{{jobid}}")],
+        [PanelQuery(f"sum by (jobid) ({_rate('gridwright_job_cpu_seconds_total')})", "{{jobid}}")],
     ),
-    Panel(
+    GrafanaPanel(
         "Memory, by job",
         "bytes",
-        [Query(f"sum by (jobid) (gridwright_job_resident_bytes{{{_OF}}})", "{{jobid}}")],
+        [PanelQuery(f"sum by (jobid) (gridwright_job_resident_bytes{{{_OF}}})", "{{jobid}}")],
     ),
-    Panel(
+    GrafanaPanel(
         "Jobs that moved most",
         "bytes",
         [
-            Query(
+            PanelQuery(
                 "topk(20, sum by (jobid) ("
                 + " + ".join(
                     f"increase(gridwright_job_{what}_bytes_total{{{_OF}}}[$__range])"
@@ -183,40 +191,40 @@ _JOBS = (
     ),
 )
 _NODE = (
-    Panel(
+    GrafanaPanel(
         "CPUs, by what they do",
         "short",
-        [Query(f"sum by (mode) ({_rate(_CPU, _IS_USED)})", "{{mode}}")],
+        [PanelQuery(f"sum by (mode) ({_rate(_CPU, _IS_USED)})", "{{mode}}")],
     ),
-    Panel("Pressure", "percentunit", [_pressure(each) for each in ("cpu", "io", "memory")]),
-    Panel(
+    GrafanaPanel("Pressure", "percentunit", [_pressure(each) for each in ("cpu", "io", "memory")]),
+    GrafanaPanel(
         "Memory",
         "bytes",
         [
-            Query(
+            PanelQuery(
                 f"sum by (instance) (gridwright_node_memory_{what}_bytes{{{_OF}}})",
                 f"{{{{instance}}}} {what}",
             )
             for what in ("size", "available", "dirty")
         ],
     ),
-    Panel("CPUs in iowait", "short", [_IO_WAIT]),
-    Panel(
+    GrafanaPanel("CPUs in iowait", "short", [_IO_WAIT]),
+    GrafanaPanel(
         "Network",
         "Bps",
         [
-            Query(
+            PanelQuery(
                 _rate(f"gridwright_node_network_{way}_bytes_total"), f"{{{{instance}}}} {{{{device}}}} {way}"
             )
             for way in ("receive", "transmit")
         ],
     ),
-    Panel("Disks", "Bps", _both("node_disk", "instance, device", "{{instance}} {{device}}")),
-    Panel("Load", "short", [Query(f"gridwright_node_load1{{{_OF}}}", "{{instance}}")]),
-    Panel(
+    GrafanaPanel("Disks", "Bps", _both("node_disk", "instance, device", "{{instance}} {{device}}")),
+    GrafanaPanel("Load", "short", [PanelQuery(f"gridwright_node_load1{{{_OF}}}", "{{instance}}")]),
+    GrafanaPanel(
         "What sampling costs",
         "percentunit",
-        [Query(_rate("gridwright_exporter_cpu_seconds_total"), "{{instance}}")],
+        [PanelQuery(_rate("gridwright_exporter_cpu_seconds_total"), "{{instance}}")],
         "Part of one core.",
     ),
 )
@@ -231,7 +239,7 @@ def dashboard_files() -> dict[str, str]:
     }
 
 
-def _dashboard(name: str, panels: Sequence[Panel]) -> dict[str, Any]:
+def _dashboard(name: str, panels: Sequence[GrafanaPanel]) -> dict[str, Any]:
     return {
         "uid": f"gridwright-{name}",
         "title": f"Gridwright: {name}",
@@ -266,7 +274,7 @@ def _variables() -> Iterator[dict[str, Any]]:
         }
 
 
-def _panel(number: int, panel: Panel) -> dict[str, Any]:
+def _panel(number: int, panel: GrafanaPanel) -> dict[str, Any]:
     column, row = number % 2, number // 2
     source = {"type": "prometheus", "uid": "${datasource}"}
     return {

@@ -28,6 +28,11 @@ class MetricsPage:
     _took_s: float = 0.0
     _readings: list[Reading] = field(default_factory=list)
 
+    @property
+    def has_sample(self) -> bool:
+        """Whether there is anything to tell."""
+        return self._snapshot is not None
+
     def take(self, snapshot: Snapshot, took_s: float) -> None:
         """Have a new snapshot, which took so long."""
         if snapshot.machine != self._boot:

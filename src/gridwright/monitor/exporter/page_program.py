@@ -1,7 +1,8 @@
 """Samples this node and writes pages: `python -m gridwright.monitor.exporter.page_program`, by the exporter.
 
-Stdin: a `PageOrder` as one line of JSON, then a letter for each page that is wanted. Stdout: each page in
-pieces, with the length of each before it, and a length of 0 at its end. It ends with its input.
+Stdin: a `PageOrder` as one line of JSON, then a letter for each page that is wanted: one of LETTERS for the
+last sample again, a capital one for a new sample. Stdout: each page in pieces, with the length of each before
+it, and a length of 0 at its end. It ends with its input.
 
 It is a process of its own because one of whose threads hangs on a mount cannot end: the exporter ends in
 time all the same, and leaves this one behind until the mount answers.
@@ -31,27 +32,22 @@ HEAD = struct.Struct(">I")
 class PageOrder:
     """What pages are wanted."""
 
-    interval_s: float = 1.0
-    """Pages within this time after a sample have the same one."""
     directories: tuple[str, ...] = ()
     """Paths of libraries."""
 
 
 @dataclass(slots=True)
 class _Pages:
-    """The page, with a new sample where the last one is too old."""
+    """The page, with a new sample where that is asked for, or where there is none yet."""
 
     sampler: Sampler
-    interval_s: float
     page: MetricsPage = field(default_factory=MetricsPage)
-    _taken: float | None = None
 
-    def pieces(self, format_: TextFormat) -> Iterable[bytes]:
-        began = time.monotonic()
-        if self._taken is None or began - self._taken >= self.interval_s:
+    def pieces(self, format_: TextFormat, *, new: bool) -> Iterable[bytes]:
+        if new or not self.page.has_sample:
+            began = time.monotonic()
             snapshot = self.sampler.sample()
             self.page.take(snapshot, time.monotonic() - began)
-            self._taken = began
         return self.page.text(format_)
 
 
@@ -64,9 +60,9 @@ def main() -> int:
     except MessageError as error:
         print(f"the order cannot be read: {error}", file=sys.stderr)  # noqa: T201 - for who asked
         return 2
-    pages = _Pages(Sampler(order.directories), order.interval_s)
+    pages = _Pages(Sampler(order.directories))
     while letter := sys.stdin.buffer.read(1):
-        for piece in pages.pieces(LETTERS[letter]):
+        for piece in pages.pieces(LETTERS[letter.lower()], new=letter.isupper()):
             if piece:
                 _write(HEAD.pack(len(piece)) + piece)
         _write(HEAD.pack(0))

@@ -41,7 +41,6 @@ class _Made:
     """A page, with its packed form where somebody asked for it."""
 
     body: bytes
-    at: float
     packed: bytes | None = None
 
 
@@ -50,9 +49,14 @@ class Pages:
     """Pages of this node. Of threads that ask at one time, one has it made, and the others get the same."""
 
     order: PageOrder
+    interval_s: float = 1.0
+    """Pages within this time after a sample have the same one."""
     program: tuple[str, ...] = PROGRAM
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _made: dict[TextFormat, _Made] = field(default_factory=dict)
+    """Of one sample."""
+    _sampled: float | None = None
+    """When that was asked for."""
     _process: subprocess.Popen[bytes] | None = None
     _began: float | None = None
 
@@ -70,10 +74,16 @@ class Pages:
         if not self._lock.acquire(timeout=ANSWER_S):
             raise NoPage("the sample before is not finished")
         try:
-            made = self._made.get(format_)
-            if made is None or time.monotonic() - made.at >= self.order.interval_s:
-                self._made.pop(format_, None)
-                made = self._made[format_] = _Made(self._ask(format_), time.monotonic())
+            now = time.monotonic()
+            if self._sampled is None or now - self._sampled >= self.interval_s:
+                self._made.clear()
+                # What fails is as if there was no sample.
+                self._sampled = None
+                self._made[format_] = _Made(self._ask(format_, new=True))
+                self._sampled = now
+            elif format_ not in self._made:
+                self._made[format_] = _Made(self._ask(format_, new=False))
+            made = self._made[format_]
             if not packed:
                 return made.body
             if made.packed is None:
@@ -82,11 +92,12 @@ class Pages:
         finally:
             self._lock.release()
 
-    def _ask(self, format_: TextFormat) -> bytes:
+    def _ask(self, format_: TextFormat, *, new: bool) -> bytes:
+        letter = _LETTER_OF[format_].upper() if new else _LETTER_OF[format_]
         process = self._running()
         deadline = time.monotonic() + ANSWER_S
         try:
-            os.write(process.stdin.fileno(), _LETTER_OF[format_])  # type: ignore[union-attr]
+            os.write(process.stdin.fileno(), letter)  # type: ignore[union-attr]
             return _read_page(process.stdout.fileno(), deadline)  # type: ignore[union-attr]
         except (OSError, NoPage) as error:
             self._end()

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gridwright.monitor.causes.use import FULL
 from gridwright.monitor.exporter.families import known_series
-from gridwright.monitor.libraries import FULL, WAITING
+from gridwright.monitor.libraries import WAITING
 from gridwright.spec.model import GridSpec
 from gridwright.units import Rate
 

@@ -23,7 +23,7 @@ from gridwright.errors import GridwrightError
 from gridwright.monitor.exporter.exposition import TextFormat
 from gridwright.monitor.exporter.negotiation import text_format, wants_gzip
 from gridwright.monitor.exporter.pages import NoPage, Pages
-from gridwright.services.admission import Gate
+from gridwright.services.admission import Gate, PeerRate
 from gridwright.services.listening import Listening
 
 AT_ONCE = 16
@@ -108,6 +108,8 @@ class MetricsServer:
         self._listening = listening
         self._pages = pages
         self._gate = Gate(listening)
+        self._connections = PeerRate(at_once=100, per_s=30)
+        """More than requests: an answer that says why costs little, and TLS for strangers does not."""
         self._places = _Places(AT_ONCE if listening.proxies else OF_ONE_PEER)
         self._deadlines = Deadlines()
         self._connection_s = connection_s
@@ -135,7 +137,8 @@ class MetricsServer:
                 self._begin(connection, str(address[0]))
 
     def _begin(self, connection: socket.socket, peer: str) -> None:
-        if not self._gate.connects(peer) or not self._places.take(peer):
+        welcome = self._gate.connects(peer) and self._connections.take(peer)
+        if not welcome or not self._places.take(peer):
             connection.close()
             return
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from gridwright.monitor.rates import Key
 from gridwright.monitor.rows import MOST_JOBS
@@ -18,6 +19,7 @@ MOVED = ("_read_bytes_total", "_written_bytes_total")
 Value = tuple[Key, float, int]
 
 
+@cache
 def family_of(metric: str) -> str | None:
     """The family that a metric is of; None for one of none."""
     return next((each for each in FAMILIES if metric.startswith(each)), None)

@@ -32,9 +32,14 @@ class MeasuredSecond:
 
 
 @dataclass(slots=True)
-class _Counted:
-    reading: Reading
+class _Series:
+    """What is known of a series, so that thousands of them are looked up once each second."""
+
+    key: Key
+    is_counter: bool
+    last: Reading
     slot: int
+    """When it was last read."""
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ class Measurements:
     busiest: BusiestJobs = field(default_factory=BusiestJobs)
     _last: Snapshot | None = None
     _slot: int = 0
-    _counted: dict[Key, _Counted] = field(default_factory=dict)
+    _series: dict[tuple[str, tuple[str, ...]], _Series] = field(default_factory=dict)
 
     def add(self, snapshot: Snapshot) -> MeasuredSecond | None:
         """The second of this snapshot; None for a second one in the same second, and for the first of all."""
@@ -52,7 +57,7 @@ class Measurements:
         if last is not None and (last.machine != snapshot.machine or snapshot.at_s <= last.at_s):
             # Another boot: its counters and its clock began anew.
             last = None
-            self._counted.clear()
+            self._series.clear()
         clock_was_set = last is not None and _set_by(last, snapshot) > CLOCK_S
         if last is not None and not clock_was_set and slot <= self._slot:
             return None
@@ -71,29 +76,31 @@ class Measurements:
     def _values(
         self, snapshot: Snapshot, slot: int, back: int, *, clock_was_set: bool
     ) -> Iterator[tuple[Key, float, int]]:
-        counted = self._counted
+        known = self._series
         for new in snapshot.readings:
-            key = new.key
-            if not new.is_counter:
-                yield key, new.value, back
+            name = new.metric, new.labels
+            series = known.get(name)
+            if series is None:
+                series = known[name] = _Series(new.key, new.is_counter, new, slot)
+                if series.is_counter:
+                    continue
+            if not series.is_counter:
+                series.slot = slot
+                yield series.key, new.value, back
                 continue
-            old = counted.get(key)
-            if old is None:
-                counted[key] = _Counted(new, slot)
-                continue
-            if new.at_s == old.reading.at_s and new.since_s == old.reading.since_s:
+            old = series.last
+            if new.at_s == old.at_s and new.since_s == old.since_s:
                 # Its source told nothing new; the next time its rate is over both spans.
                 continue
-            rate = rate_between(old.reading, new)
-            since = slot - old.slot - 1
-            old.reading, old.slot = new, slot
+            rate, since = rate_between(old, new), slot - series.slot - 1
+            series.last, series.slot = new, slot
             if rate is not None:
-                yield key, rate, 0 if clock_was_set else max(0, min(MOST_BACK, since))
+                yield series.key, rate, 0 if clock_was_set else max(0, min(MOST_BACK, since))
 
     def _forget(self, slot: int) -> None:
         """Series that were not read for minutes: jobs end."""
-        self._counted = {
-            key: each for key, each in self._counted.items() if abs(slot - each.slot) < _FORGOTTEN_S
+        self._series = {
+            name: each for name, each in self._series.items() if abs(slot - each.slot) < _FORGOTTEN_S
         }
 
 

@@ -24,6 +24,8 @@ class RangeQuestion:
     by: tuple[str, ...] | None = None
     """Names of the labels that tell the series of an answer apart: those that differ in others alone are
     summed up where they are kept. None: all labels. Of a sum, `highest` is the sum of the highest."""
+    only: tuple[tuple[str, str], ...] = ()
+    """Names and values of labels that series have to have, such as (("job", "17"),). Empty: all series."""
     most: int = 1000
     """Series of each metric that are told at most, those with the largest values. The other jobs are told as
     their sum, `other`."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from gridwright.messages import MessageError, typed
 from gridwright.monitor.history.busiest import OTHERS, family_of
@@ -44,13 +45,10 @@ class StoredHistory:
         self._store.close()
 
     def reach(self) -> tuple[float, float] | None:
-        """The first and the last second that is known; None where nothing is."""
+        """The first and the last time that is known, as finely as it is kept; None where nothing is."""
         with self._store.one_state():
-            ends = [
-                (each.start, each.end) for level in range(len(LEVELS)) for each in self._store.blocks(level)
-            ]
-            seconds = self._store.seconds()
-        ends += [(each.slot, each.slot + 1) for each in seconds]
+            layers = _Layers(self._store)
+            ends = [found for part in layers.outermost() if (found := part.known()) is not None]
         return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None
 
     def course(self, question: RangeQuestion) -> NodeCourse:
@@ -62,10 +60,11 @@ class StoredHistory:
             steps = max(1, math.ceil((question.end_s - start) / step))
             # A level whose steps are finer than these is read in whole steps of these.
             parts = list(layers.parts(level, start, start + steps * step))
-            seen = _sums(parts, SAMPLER, start, step, steps).get(())
+            grid = _Grid(start, step, steps)
+            seen = _sums(parts, SAMPLER, grid).get(())
             series = []
             for metric in question.metrics:
-                sums = _summed(_sums(parts, metric, start, step, steps), metric, question.by)
+                sums = _summed(_sums(parts, metric, grid, question.only), metric, question.by)
                 sums = _largest(sums, question.most, family_of(metric))
                 over = seen if seen is not None and family_of(metric) else None
                 series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
@@ -110,6 +109,15 @@ class _Part:
         except (SpoiltPiece, sqlite3.DatabaseError):
             return {}
 
+    def known(self) -> tuple[float, float] | None:
+        """When the node was seen first and last."""
+        width = LEVELS[self.level].step_s
+        for column in self.of(SAMPLER).values():
+            steps = [number for number, value in enumerate(column.mean) if not math.isnan(value)]
+            if steps:
+                return self.start + steps[0] * width, self.start + (steps[-1] + 1) * width
+        return None
+
 
 class _Layers:
     """The blocks of all levels, each second once: what a level lacks yet is in the finer ones."""
@@ -144,6 +152,15 @@ class _Layers:
         now = [] if self._open is None else [key[0] for key in self._open.columns]
         return list(dict.fromkeys([*self._store.metrics(), *now]))
 
+    def outermost(self) -> Iterator[_Part]:
+        """The first and the last blocks of each level, by their time, and the open minute."""
+        for level, blocks in enumerate(self._blocks):
+            if blocks:
+                for each in (min(blocks, key=_start), max(blocks, key=_start)):
+                    yield _Part(level, each.start, None, self._store, each.id)
+        if self._open is not None:
+            yield _Part(FINEST, self._open.start, self._open.by_metric(), self._store)
+
     def parts(self, level: int, start: float, end: float) -> Iterator[_Part]:
         """All that is known between two times, at this level and, where it has nothing yet, at finer ones."""
         used = 0
@@ -156,14 +173,35 @@ class _Layers:
             yield _Part(FINEST, self._open.start, self._open.by_metric(), self._store)
 
 
-def _sums(parts: Sequence[_Part], metric: str, start: int, step: int, steps: int) -> dict[Labels, StepSums]:
+def _start(block: StoredBlock) -> int:
+    return block.start
+
+
+class _Grid(NamedTuple):
+    """Steps of one width."""
+
+    start: int
+    step: int
+    steps: int
+
+
+def _sums(
+    parts: Sequence[_Part], metric: str, grid: _Grid, only: Sequence[tuple[str, str]] = ()
+) -> dict[Labels, StepSums]:
+    """The series of a metric that have these labels, over the steps of a grid."""
+    names = LABELS.get(metric, ())
+    wanted = {names.index(name): value for name, value in only if name in names}
     found: dict[Labels, StepSums] = {}
+    if len(wanted) < len(only):
+        return found
     for part in parts:
         width = LEVELS[part.level].step_s
         for labels, column in part.of(metric).items():
+            if wanted and any(labels[number : number + 1] != (value,) for number, value in wanted.items()):
+                continue
             if labels not in found:
-                found[labels] = StepSums.empty(steps)
-            found[labels].add(column, width, (part.start - start) // width, step // width)
+                found[labels] = StepSums.empty(grid.steps)
+            found[labels].add(column, width, (part.start - grid.start) // width, grid.step // width)
     return found
 
 
@@ -217,15 +255,19 @@ class _Window:
     rates: dict[Key, float] = field(default_factory=dict)
     gauges: dict[Key, float] = field(default_factory=dict)
 
+    @property
+    def _grid(self) -> _Grid:
+        return _Grid(self.start, self.span, 1)
+
     def __post_init__(self) -> None:
-        seen = _sums(self.parts, SAMPLER, self.start, self.span, 1).get(())
+        seen = _sums(self.parts, SAMPLER, self._grid).get(())
         if seen is not None:
             self.covered, self.sampler = seen.covered[0], seen.total[0]
         for metric in self.metrics:
             if not metric.endswith("_total"):
                 self._read_gauges(metric)
                 continue
-            for labels, sums in _sums(self.parts, metric, self.start, self.span, 1).items():
+            for labels, sums in _sums(self.parts, metric, self._grid).items():
                 if sums.covered[0] > 0:
                     over = max(self.covered, sums.covered[0]) if family_of(metric) else sums.covered[0]
                     self.rates[metric, *labels] = sums.total[0] / over

@@ -20,6 +20,7 @@ from gridwright.repository.settings import OpenRepository, RepositoryReport
 
 _MDT = re.compile(r"[A-Za-z0-9_-]{1,8}-MDT[0-9a-f]{4}")
 _USER = re.compile(r"cl[0-9]{1,10}")
+_INDEX = re.compile(r"[0-9]{1,18}", re.ASCII)
 SourceOf = Callable[[Path], ChangeSource]
 
 
@@ -41,14 +42,20 @@ class RegisteredUsers:
 
 
 def _users(found: dict[str, Any]) -> list[ChangelogUser]:
-    for mdt in found:
-        if not _MDT.fullmatch(mdt):
-            raise ValueError(f"{mdt!a} is no MDT")
-    return [ChangelogUser(mdt, _text(found, mdt, _USER)) for mdt in sorted(found)]
+    return [_user(mdt, about) for mdt, about in sorted(found.items())]
+
+
+def _user(mdt: str, about: object) -> ChangelogUser:
+    if not _MDT.fullmatch(mdt):
+        raise ValueError(f"{mdt!a} is no MDT")
+    if not isinstance(about, dict):
+        raise ValueError(f"nobody is registered at {mdt}")
+    return ChangelogUser(mdt, _text(about, "user", _USER), int(_text(about, "index", _INDEX)))
 
 
 def _text(found: dict[str, Any], name: str, pattern: re.Pattern[str]) -> str:
     value = found.get(name)
+    value = str(value) if isinstance(value, int) else value
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise ValueError(f"its {name} is {value!a}")
     return value

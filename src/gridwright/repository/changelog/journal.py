@@ -71,6 +71,12 @@ class ChangeJournal:
         with self._known.transaction():
             self._database.execute("DELETE FROM changelogs WHERE mdt = ?", (mdt,))
 
+    def was_awaited(self, mdt: str, index: int) -> bool:
+        """Whether a record of an MDT was missing before; from now on it was."""
+        awaited = self._known.fact(f"awaited {mdt}") == str(index)
+        self._known.set_fact(f"awaited {mdt}", str(index))
+        return awaited
+
     @property
     def owed(self) -> str:
         """Why a scan has to tell what was changed; empty where the paths do."""

@@ -18,6 +18,8 @@ class ChangelogUser:
     """`scratch-MDT0000`."""
     user: str
     """`cl3`, without the name that it was registered under."""
+    index: int = 0
+    """The last record when it was registered, or that was cleared when the set-up last looked."""
 
 
 class ChangeSource(Protocol):

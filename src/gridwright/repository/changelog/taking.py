@@ -93,7 +93,7 @@ class ChangeTaker:
             try:
                 self._take_one(user)
             except _NotRegistered:
-                self.journal.forget(user.mdt)
+                # Its position stays, so that the next export asks again.
                 self.journal.owe(
                     f"{user.user} is not registered at {user.mdt} any more: Lustre removes users that are "
                     "idle for long; gridwright setup registers it again"
@@ -137,28 +137,43 @@ class ChangeTaker:
         taken: _Taken | None = None
         for record in self.source.records(user.mdt, first):
             if taken is None:
-                taken = _Taken(record.index - 1)
-                if position is not None and record.index > first:
-                    taken.owed = f"records {first} to {record.index - 1} of {user.mdt} are missing"
+                taken = self._begun(user, record.index, position)
             taken.add(record)
             if len(taken.touched) >= _AT_ONCE:
                 self._commit(user, taken)
                 taken = _Taken(taken.to, taken.later)
         if taken is not None:
             self._commit(user, taken)
+        elif position is not None:
+            self.journal.take(user, position.read_to, (), ())
+
+    def _begun(self, user: ChangelogUser, index: int, position: Position | None) -> _Taken:
+        """What was taken when the first record that is there has this index.
+
+        Records that are missing are waited for once: they may still be written.
+        """
+        first = position.read_to + 1 if position is not None else index
+        if index <= first:
+            return _Taken(index - 1)
+        was_awaited = self.journal.was_awaited(user.mdt, first)
+        why = f"records {first} to {index - 1} of {user.mdt} are missing"
+        return _Taken(index - 1 if was_awaited else first - 1, owed=why)
 
     def _position(self, user: ChangelogUser) -> Position | None:
-        """How far its changelog was taken; None where it is to be taken anew, and a scan is owed.
+        """How far its changelog was taken; None where nobody knows, and a scan is owed.
 
         Lustre removes users that are idle for long, and what is changed then is in no record. Clearing again
-        what was cleared tells; it also makes up for a kill before the clearing.
+        what was cleared tells; it also makes up for a kill before the clearing. Of an MDT that never had a
+        record nothing can be asked: 0 would give up all.
 
         Raises _NotRegistered, OSError.
         """
         position = self.journal.position(user.mdt)
-        if position is None or position.user != user.user or position.read_to < 1:
+        if position is None or position.user != user.user:
             self.journal.owe(f"nothing was read of the changelog of {user.mdt} as {user.user} yet")
-            return None
+            position = Position(user.user, user.index, 0.0)
+        if not position.read_to:
+            return position
         try:
             self.source.clear(user.mdt, user.user, position.read_to)
         except FileNotFoundError:

@@ -16,9 +16,11 @@ from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults
 from gridwright.repository.s3.listing import page_query, read_page
+from gridwright.repository.s3.parts import PART_BYTES, PartSending, part_bytes
+from gridwright.repository.s3.plain import PlainRequests
 from gridwright.repository.s3.ranges import RANGE_BYTES, RangeFetching
-from gridwright.repository.s3.small_objects import SmallFetching
-from gridwright.repository.s3.transfers import PART_BYTES, Headers, Response, Transfers, metadata_headers
+from gridwright.repository.s3.small_objects import SmallObjects
+from gridwright.repository.s3.transfers import Headers, Response, Transfers, metadata_headers
 from gridwright.repository.store import (
     ANY,
     ObjectEntry,
@@ -53,7 +55,9 @@ class S3Store:
         self._client = connection.client
         self._transfers = Transfers(connection, pause_ms=pause_ms)
         self._ranges = RangeFetching(self._client, connection.bucket, self._payer(), pause_ms)
-        self._small = SmallFetching(connection)
+        plain = PlainRequests(connection)
+        self._small = SmallObjects(plain)
+        self._parts = PartSending(self._client, connection.bucket, self._payer(), plain)
         self._pace = pace or Pace(None)
         self._requests = RequestCount()
 
@@ -162,7 +166,8 @@ class S3Store:
         """Make an object of a few bytes."""
         self._count("put")
         headers = [*metadata_headers(metadata), *_condition(condition)]
-        return _stored(_answer(self._transfers.ask("PUT", "PutObject", key, headers=headers, body=body)))
+        answer = _answer(self._transfers.ask("PUT", "PutObject", key, headers=headers, body=body))
+        return _stored(answer.headers)
 
     def send(
         self,
@@ -173,10 +178,18 @@ class S3Store:
         progress: Progress | None = None,
     ) -> Future[WrittenObject]:
         """Make an object of an upload."""
-        parts = -(-upload.size // PART_BYTES)
-        self._count("put", parts + 2 if parts > 1 else 1)
+        url = self._transfers.url(key)
+        if upload.size > PART_BYTES:
+            self._count("put", -(-upload.size // part_bytes(upload.size)) + 2)
+            return _then(self._parts.send(key, url, upload, metadata, condition, progress), _made)
         headers = [*metadata_headers(metadata), *_condition(condition)]
-        return _then(self._transfers.send(key, upload, headers, progress), _stored)
+
+        def by_awscrt() -> Future[Mapping[str, str]]:
+            self._count("put")
+            return _then(self._transfers.send(key, upload, headers, progress), lambda made: made.headers)
+
+        self._count("put")
+        return _then(self._small.send(key, upload, dict(headers), progress, by_awscrt), _stored)
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata."""
@@ -225,6 +238,7 @@ class S3Store:
         self._transfers.close()
         self._ranges.close()
         self._small.close()
+        self._parts.close()
 
     def _count(self, kind: str, requests: int = 1) -> None:
         self._pace.wait(requests)
@@ -281,8 +295,21 @@ def _condition(condition: WriteCondition) -> Headers:
     return [("if-match", f'"{condition.etag}"')] if condition.etag else []
 
 
-def _stored(response: Response) -> WrittenObject:
-    headers = response.headers
+def _made(answer: Mapping[str, Any]) -> WrittenObject:
+    """What botocore says of an object that was made of parts."""
+    return _stored({**answer["ResponseMetadata"]["HTTPHeaders"], **_of_body(answer)})
+
+
+def _of_body(answer: Mapping[str, Any]) -> dict[str, str]:
+    """What the answer to the last request of an upload in parts has in its body, as headers have it."""
+    names = {
+        "etag": "ETag", "x-amz-version-id": "VersionId", "x-amz-checksum-type": "ChecksumType",
+        "x-amz-checksum-crc64nvme": "ChecksumCRC64NVME",
+    }  # fmt: skip
+    return {name: answer[field] for name, field in names.items() if field in answer}
+
+
+def _stored(headers: Mapping[str, str]) -> WrittenObject:
     stored_ns = _moment_ns(headers.get("date"))
     if stored_ns:
         stored_ns += _LATE_NS

@@ -15,6 +15,8 @@ from typing import Protocol
 ALGORITHM = "AWS4-HMAC-SHA256"
 NO_BODY = hashlib.sha256(b"").hexdigest()
 """The hash of no body at all."""
+UNSIGNED = "UNSIGNED-PAYLOAD"
+"""Says that the body is not signed: TLS protects it, and the CRC that the store gives back is compared."""
 
 
 class Credentials(Protocol):

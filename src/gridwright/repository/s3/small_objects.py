@@ -1,163 +1,153 @@
-"""Brings small objects, in threads: each asks over a connection of its own, and writes what comes at once.
-
-For objects of some kilobytes this takes a third of the CPU of awscrt, whose requests pass four threads and
-as many buffers (`bench/repository.py`; docs/performance.md). It knows one answer alone: all of the very
-object that was asked for. Whatever else comes, an error, another object, a broken connection, is not judged
-here: the object is asked for once more by awscrt, which knows what to try again, and when, and what to say.
-"""
+"""Brings and sends small objects, each by one plain request of a thread, or else by awscrt."""
 
 from __future__ import annotations
 
 import os
 import queue
-import socket
-import struct
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from typing import Generic, TypeVar
+from urllib.parse import quote
 
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
-from gridwright.repository.s3.signing import RequestSigner
-from gridwright.repository.store import Progress, StoreError, StoreFault
+from gridwright.repository.s3.plain import BUFFER_BYTES, PlainConnection, PlainRequests, Unusual
+from gridwright.repository.s3.signing import UNSIGNED
+from gridwright.repository.store import Progress, StoreError, StoreFault, Upload
 
-if TYPE_CHECKING:
-    import ssl
-
-_THREADS = 64
-_BUFFER_BYTES = 256 << 10
-"""Bytes that are written at once; the head of an answer has to fit, too."""
-_LONGEST_HEAD = 32 << 10
-_OK = b"HTTP/1.1 200"
-_TIMEOUT = struct.pack("@ll", READ_S, 0)
-"""A `struct timeval`."""
-Otherwise = Callable[[], "Future[str | None]"]
-"""Has the same object brought in another way."""
+_FEWEST, _MOST = 8, 64
+_SLOW_S = 0.02
+"""Each request that takes longer lets one thread more begin: a store that is near keeps a few threads busy,
+and many of them would only take turns; one that is far has to be asked for many objects at once.
+"""
+_Made = TypeVar("_Made")
 
 
-class _Unusual(Exception):
-    """The answer is not the plain object."""
-
-
-class _NotWritten(Exception):
-    """The file took nothing more; its cause is an OSError."""
+class FileFault(Exception):
+    """The file could not be written or read, or is not to be sent; its cause says why."""
 
 
 @dataclass(slots=True)
-class _Wanted:
-    reference: ObjectReference
-    descriptor: int
-    progress: Progress | None
-    otherwise: Otherwise
-    future: Future[str | None] = field(default_factory=Future)
+class _Wanted(Generic[_Made]):
+    act: Callable[[PlainConnection], _Made]
+    otherwise: Callable[[], Future[_Made]]
+    """The same in another way."""
+    progress: Callable[[], None]
+    future: Future[_Made] = field(default_factory=Future)
 
 
-class SmallFetching:
-    """Brings objects of one bucket, each by one request. Threads begin with the first objects."""
+class SmallObjects:
+    """Moves small objects of one bucket, in threads that begin with the first of them."""
 
-    def __init__(self, connection: BucketConnection) -> None:
-        self._connection = connection
-        self._payer = {"x-amz-request-payer": "requester"} if connection.requester_pays else {}
-        credentials = connection.session.get_credentials()
-        self._signer = RequestSigner(connection.region, credentials.get_frozen_credentials)
-        self._waiting: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
+    def __init__(self, requests: PlainRequests) -> None:
+        self._requests = requests
+        self._waiting: queue.SimpleQueue[_Wanted[object] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._most = _FEWEST
         self._lock = threading.Lock()
-        self._under_way: set[Future[str | None]] = set()
-        self._sockets: set[socket.socket] = set()
+        self._under_way: set[Future[object]] = set()
         self._is_closed = False
-        self._tls = None
-        if connection.scheme == "https":
-            import ssl
-
-            self._tls = ssl.create_default_context(cafile=authority_file())
 
     def fetch(
         self,
         reference: ObjectReference,
         descriptor: int,
         progress: Progress | None,
-        otherwise: Otherwise,
+        otherwise: Callable[[], Future[str | None]],
     ) -> Future[str | None]:
         """Write the very object that is referred to into an open, empty file; the future has its CRC-64/NVME.
 
         The future's exception is an OSError of the file, or what `otherwise` has.
         """
-        wanted = _Wanted(reference, descriptor, progress, otherwise)
-        wanted.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._under_way.add(wanted.future)
-            needs_thread = len(self._threads) < min(_THREADS, len(self._under_way))
-        self._waiting.put(wanted)
-        if needs_thread:
-            self._threads.append(threading.Thread(target=self._work, name="small objects", daemon=True))
-            self._threads[-1].start()
-        return wanted.future
+        return self._begin(
+            lambda connection: _fetch(connection, reference, descriptor),
+            otherwise,
+            _told(progress, reference.size),
+        )
+
+    def send(
+        self,
+        key: str,
+        upload: Upload,
+        headers: Mapping[str, str],
+        progress: Progress | None,
+        otherwise: Callable[[], Future[Mapping[str, str]]],
+    ) -> Future[Mapping[str, str]]:
+        """Make an object of an upload; the future has the headers of the answer.
+
+        The future's exception is one of the upload, or what `otherwise` has.
+        """
+        return self._begin(
+            lambda connection: _send(connection, key, upload, headers),
+            otherwise,
+            _told(progress, upload.size),
+        )
 
     def close(self) -> None:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
         self._is_closed = True
         with self._lock:
-            futures, sockets = list(self._under_way), list(self._sockets)
-        for each in sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+            futures = list(self._under_way)
+        self._requests.break_off()
         for future in futures:
-            self._end(future, error=StoreError(StoreFault.UNREACHABLE, "", "it was given up"))
+            self._end(future, error=_given_up())
         for _ in self._threads:
             self._waiting.put(None)
         for thread in self._threads:
             thread.join(1.0)
 
+    def _begin(
+        self,
+        act: Callable[[PlainConnection], _Made],
+        otherwise: Callable[[], Future[_Made]],
+        progress: Callable[[], None],
+    ) -> Future[_Made]:
+        wanted = _Wanted(act, otherwise, progress)
+        wanted.future.set_running_or_notify_cancel()
+        with self._lock:
+            self._under_way.add(wanted.future)  # type: ignore[arg-type]
+            needs_thread = len(self._threads) < min(self._most, len(self._under_way))
+        self._waiting.put(wanted)  # type: ignore[arg-type]
+        if needs_thread:
+            self._threads.append(threading.Thread(target=self._work, name="small objects", daemon=True))
+            self._threads[-1].start()
+        return wanted.future
+
     def _work(self) -> None:
-        asking = _Asking(self._connection, self._tls, self._sockets)
+        connection = PlainConnection(self._requests)
         while (wanted := self._waiting.get()) is not None:
             if wanted.future.done():
                 continue
+            began = time.monotonic()
             try:
-                crc64 = self._bring(asking, wanted)
-            except _NotWritten as error:
-                asking.close()
+                made = _tried(connection, wanted.act)
+            except FileFault as error:
+                connection.close()
                 self._end(wanted.future, error=error.__cause__)
-            except (_Unusual, OSError, ValueError):
-                asking.close()
-                self._bring_otherwise(wanted)
+            except (Unusual, OSError, ValueError):
+                connection.close()
+                self._do_otherwise(wanted)
             except BaseException as error:
-                asking.close()
+                connection.close()
                 self._end(wanted.future, error=error)
             else:
-                if wanted.progress is not None:
-                    wanted.progress(wanted.reference.size)
-                self._end(wanted.future, crc64)
-        asking.close()
+                wanted.progress()
+                self._end(wanted.future, made)
+                if time.monotonic() - began > _SLOW_S:
+                    self._most = min(self._most + 1, _MOST)
+            # What it holds, such as the content of a file, goes before the next one comes.
+            del wanted
+        connection.close()
 
-    def _bring(self, asking: _Asking, wanted: _Wanted) -> str:
-        reference, connection = wanted.reference, self._connection
-        path = f"{connection.path}/{quote(reference.key, safe='/~')}"
-        version = reference.version_id
-        query = f"versionId={quote(version, safe='')}" if version else ""
-        headers = {"host": connection.host, "if-match": f'"{reference.etag}"', **self._payer}
-        signed = self._signer.signed("GET", path, query, headers)
-        target = f"{path}?{query}" if query else path
-        if asking.is_kept:
-            # The store may have ended a connection that waited; a new one tells.
-            with suppress(_Unusual, OSError):
-                asking.ask(target, signed)
-                return asking.receive(reference, wanted.descriptor)
-            asking.close()
-        asking.ask(target, signed)
-        return asking.receive(reference, wanted.descriptor)
-
-    def _bring_otherwise(self, wanted: _Wanted) -> None:
+    def _do_otherwise(self, wanted: _Wanted[object]) -> None:
         if self._is_closed:
-            self._end(wanted.future, error=StoreError(StoreFault.UNREACHABLE, "", "it was given up"))
+            self._end(wanted.future, error=_given_up())
             return
 
-        def ended(done: Future[str | None]) -> None:
+        def ended(done: Future[object]) -> None:
             error = done.exception()
             self._end(wanted.future, None if error else done.result(), error)
 
@@ -166,9 +156,7 @@ class SmallFetching:
         except BaseException as error:
             self._end(wanted.future, error=error)
 
-    def _end(
-        self, future: Future[str | None], crc64: str | None = None, error: BaseException | None = None
-    ) -> None:
+    def _end(self, future: Future[object], made: object = None, error: BaseException | None = None) -> None:
         with self._lock:
             if future not in self._under_way:
                 return
@@ -176,113 +164,82 @@ class SmallFetching:
         if error is not None:
             future.set_exception(error)
         else:
-            future.set_result(crc64)
+            future.set_result(made)
 
 
-class _Asking:
-    """One connection to a store, made anew where the store has ended it. One thread uses it."""
-
-    def __init__(
-        self, connection: BucketConnection, tls: ssl.SSLContext | None, sockets: set[socket.socket]
-    ) -> None:
-        parts = urlsplit(f"{connection.scheme}://{connection.host}")
-        self._address = parts.hostname or "", parts.port or (443 if tls else 80)
-        self._tls = tls
-        self._sockets = sockets
-        self._socket: socket.socket | None = None
-        self._ends = False
-        self._buffer = bytearray(_BUFFER_BYTES)
-        self._view = memoryview(self._buffer)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether there is one from the request before."""
-        return self._socket is not None
-
-    def ask(self, target: str, headers: dict[str, str]) -> None:
-        """Send a GET. Raises OSError."""
-        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        request = f"GET {target} HTTP/1.1\r\n{lines}\r\n".encode()
-        if self._socket is None:
-            self._socket = self._connected()
-        self._socket.sendall(request)
-
-    def receive(self, reference: ObjectReference, descriptor: int) -> str:
-        """Write the answer's body into a file; its CRC-64/NVME. Raises _Unusual, _NotWritten, OSError."""
-        from awscrt.checksums import crc64nvme
-
-        start, filled = self._head(reference)
-        left, offset, crc = reference.size, 0, 0
-        while True:
-            while filled - start < left and filled < len(self._buffer):
-                filled += self._receive(filled, start + left)
-            piece = self._view[start:filled]
-            crc = crc64nvme(piece, crc)
-            _write(descriptor, piece, offset)
-            offset, left = offset + len(piece), left - len(piece)
-            if not left:
-                break
-            start = filled = 0
-        if self._ends:
-            self.close()
-        return f"{crc:016x}"
-
-    def _head(self, reference: ObjectReference) -> tuple[int, int]:
-        """Read and judge the head of an answer: where the body begins in the buffer, and what is filled."""
-        filled, end = 0, -1
-        while end < 0:
-            filled += self._receive(filled, len(self._buffer))
-            end = self._buffer.find(b"\r\n\r\n", 0, filled)
-            if end < 0 and filled > _LONGEST_HEAD:
-                raise _Unusual
-        lines = bytes(self._view[:end]).split(b"\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in [each.partition(b":") for each in lines]}
-        if (
-            not lines[0].startswith(_OK)
-            or int(headers.get(b"content-length", b"-1")) != reference.size
-            or headers.get(b"etag", b"").strip(b'"') != reference.etag.encode()
-            or b"transfer-encoding" in headers
-            or b"content-encoding" in headers
-            or filled - end - 4 > reference.size
-        ):
-            raise _Unusual
-        self._ends = headers.get(b"connection", b"").lower() == b"close"
-        return end + 4, filled
-
-    def _receive(self, start: int, end: int) -> int:
-        got = self._socket.recv_into(self._view[start:end]) if self._socket is not None else 0
-        if not got:
-            raise _Unusual
-        return got
-
-    def _connected(self) -> socket.socket:
-        found = socket.create_connection(self._address, CONNECT_S)
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls is not None:
-            found.settimeout(READ_S)
-            found = _secure(found, self._tls, self._address[0])
-        else:
-            # The kernel keeps the time: Python would ask it before each call whether there is anything.
-            found.settimeout(None)
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEOUT)
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT)
-        self._sockets.add(found)
-        return found
-
-    def close(self) -> None:
-        """End the connection; the next request makes one."""
-        if self._socket is not None:
-            self._sockets.discard(self._socket)
-            self._socket.close()
-            self._socket = None
+def _tried(connection: PlainConnection, act: Callable[[PlainConnection], _Made]) -> _Made:
+    if connection.is_kept:
+        # The store may have ended a connection that waited; a new one tells.
+        with suppress(Unusual, OSError):
+            return act(connection)
+        connection.close()
+    return act(connection)
 
 
-def _secure(plain: socket.socket, tls: ssl.SSLContext, host: str) -> socket.socket:
-    try:
-        return tls.wrap_socket(plain, server_hostname=host)
-    except BaseException:
-        plain.close()
-        raise
+def _fetch(connection: PlainConnection, reference: ObjectReference, descriptor: int) -> str:
+    from awscrt.checksums import crc64nvme
+
+    version = reference.version_id
+    query = f"versionId={quote(version, safe='')}" if version else ""
+    wanted = {"if-match": f'"{reference.etag}"'}
+    connection.send(connection.requests.head("GET", reference.key, query, wanted))
+    headers, start, filled = connection.answer()
+    if (
+        int(headers.get("content-length", "-1")) != reference.size
+        or headers.get("etag", "").strip('"') != reference.etag
+        or "transfer-encoding" in headers
+        or "content-encoding" in headers
+        or filled - start > reference.size
+    ):
+        raise Unusual
+    left, offset, crc = reference.size, 0, 0
+    while True:
+        while filled - start < left and filled < BUFFER_BYTES:
+            filled += connection.receive(filled, min(start + left, BUFFER_BYTES))
+        piece = connection.view[start:filled]
+        crc = crc64nvme(piece, crc)
+        _write(descriptor, piece, offset)
+        offset, left = offset + len(piece), left - len(piece)
+        if not left:
+            break
+        start = filled = 0
+    connection.done()
+    return f"{crc:016x}"
+
+
+def _send(
+    connection: PlainConnection, key: str, upload: Upload, headers: Mapping[str, str]
+) -> Mapping[str, str]:
+    length = {"content-length": str(upload.size)}
+    connection.send(connection.requests.head("PUT", key, "", {**headers, **length}, UNSIGNED))
+    crc = send_range(connection, upload, 0, upload.size)
+    answer = connection.taken()
+    if not answer.get("etag"):
+        raise Unusual
+    upload.sent(crc)
+    return answer
+
+
+def send_range(connection: PlainConnection, upload: Upload, start: int, end: int) -> int:
+    """Send a range of an upload; its CRC-64/NVME. Nothing has changed the file before the last byte leaves.
+
+    Raises OSError of the connection, and FileFault, of which the cause is the upload's exception.
+    """
+    from awscrt.checksums import crc64nvme
+
+    at, crc = start, 0
+    while at < end:
+        piece = connection.view[: min(BUFFER_BYTES, end - at)]
+        try:
+            upload.read_at(piece, at)
+            at += len(piece)
+            if at == end:
+                upload.check()
+        except Exception as error:
+            raise FileFault from error
+        crc = crc64nvme(piece, crc)
+        connection.send(piece)
+    return crc
 
 
 def _write(descriptor: int, data: memoryview, offset: int) -> None:
@@ -291,4 +248,12 @@ def _write(descriptor: int, data: memoryview, offset: int) -> None:
             written = os.pwrite(descriptor, data, offset)
             data, offset = data[written:], offset + written
     except OSError as error:
-        raise _NotWritten from error
+        raise FileFault from error
+
+
+def _told(progress: Progress | None, size: int) -> Callable[[], None]:
+    return (lambda: progress(size)) if progress is not None else (lambda: None)
+
+
+def _given_up() -> StoreError:
+    return StoreError(StoreFault.UNREACHABLE, "", "it was given up")

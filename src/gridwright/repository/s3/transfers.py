@@ -10,10 +10,9 @@ from urllib.parse import quote
 
 from gridwright.repository.s3.connection import CONNECT_S, BucketConnection, authority_file
 from gridwright.repository.s3.faults import crt_fault
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.store import Progress, StoreError, StoreFault, Upload
 
-PART_BYTES = 8 << 20
-"""Bytes of a part, and of the largest object that is sent in one request: S3 takes 5 MiB to 5 GiB."""
 MOST_MEMORY = 1 << 30
 """Bytes of buffers for parts: the least that awscrt takes."""
 RETRIES = 5
@@ -99,7 +98,7 @@ class Transfers:
         return self._start(key, S3RequestType.DEFAULT, request, operation_name=operation)
 
     def send(self, key: str, upload: Upload, headers: Headers, progress: Progress | None) -> Future[Response]:
-        """Make an object of an upload, in parts where it is large."""
+        """Make a small object of an upload."""
         from awscrt.s3 import S3RequestType
 
         body = _Body(upload)

@@ -49,7 +49,7 @@ def serving(
 ) -> Iterator[int]:
     """A server in a thread; gives its port."""
     ended = threading.Event()
-    with Pages(PageOrder(interval_s), (sys.executable, "-P", "-c", program)) as pages:
+    with Pages(PageOrder(), interval_s, (sys.executable, "-P", "-c", program)) as pages:
         server = MetricsServer(listening, pages, connection_s=connection_s)
         thread = threading.Thread(target=server.serve, args=(ended.is_set,))
         thread.start()
@@ -87,15 +87,29 @@ def ask(
 def test_who_asks_gets_the_page_in_the_format_that_it_asks_for(port: int) -> None:
     status, body, headers = ask(port)
     assert status == 200
-    assert b" as p x" in body
+    assert b" as p x" in body.lower()
     assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     _, body, headers = ask(port, Accept="application/openmetrics-text;version=1.0.0")
-    assert b" as o x" in body
+    assert b" as o x" in body.lower()
     assert headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def test_scrapes_within_the_interval_share_a_page(port: int) -> None:
     assert ask(port)[1] == ask(port)[1]
+
+
+def test_both_formats_have_the_same_sample_and_the_next_interval_has_another() -> None:
+    def asked(pages: Pages, format_: TextFormat) -> bytes:
+        return pages.get(format_).split()[3]
+
+    program = (sys.executable, "-P", "-c", ANSWERS)
+    with Pages(PageOrder(), 60.0, program) as pages:
+        assert [asked(pages, each) for each in (TextFormat.PLAIN, TextFormat.OPENMETRICS) * 2] == [
+            *(b"P", b"o"),
+            *(b"P", b"o"),
+        ]
+    with Pages(PageOrder(), 0.0, program) as pages:
+        assert [asked(pages, each) for each in (TextFormat.PLAIN, TextFormat.OPENMETRICS)] == [b"P", b"O"]
 
 
 def test_the_page_is_packed_for_those_who_ask_for_it(port: int) -> None:
@@ -243,21 +257,21 @@ def test_a_program_that_hangs_or_writes_without_end_is_ended(monkeypatch: pytest
     monkeypatch.setattr("gridwright.monitor.exporter.pages.ANSWER_S", 0.3)
     hangs = "import sys, time; sys.stdin.buffer.readline(); time.sleep(60)"
     with (
-        Pages(PageOrder(), (sys.executable, "-P", "-c", hangs)) as pages,
+        Pages(PageOrder(), program=(sys.executable, "-P", "-c", hangs)) as pages,
         pytest.raises(NoPage, match="answered"),
     ):
         pages.get(TextFormat.PLAIN)
     monkeypatch.setattr("gridwright.monitor.exporter.pages.ANSWER_S", 20)
     monkeypatch.setattr("gridwright.monitor.exporter.pages.MOST_BYTES", 1 << 16)
     with (
-        Pages(PageOrder(), (sys.executable, "-P", "-c", ANSWERS)) as pages,
+        Pages(PageOrder(), program=(sys.executable, "-P", "-c", ANSWERS)) as pages,
         pytest.raises(NoPage, match="65536 bytes"),
     ):
         pages.get(TextFormat.PLAIN)
 
 
 def test_the_real_program_writes_pages_of_both_formats_one_after_the_other() -> None:
-    with Pages(PageOrder(interval_s=0.0)) as pages:
+    with Pages(PageOrder(), interval_s=0.0) as pages:
         for format_, first in ((TextFormat.PLAIN, b"# HELP "), (TextFormat.OPENMETRICS, b"# TYPE ")) * 2:
             body = pages.get(format_)
             assert body.startswith(first)

@@ -114,6 +114,14 @@ def test_labels_that_nobody_asked_for_are_summed_where_they_are_kept(file: Path)
     assert total.labels == ()
     assert total.values[5] == pytest.approx(8e6, rel=NEAR)
     assert len(course(file, START + 10, START + 20, 1, by=("device",)).series) == 2
+    for only, labels in (
+        ((("device", "sdb"),), [("sdb",)]),
+        ((("device", "sdz"),), []),
+        ((("job", "sdb"),), []),
+    ):
+        question = RangeQuestion((DISK[0], MEMORY[0]), START + 10, START + 20, 1, only=only)
+        (answer,) = StoredHistories({"n1": file}).courses(question)
+        assert [each.labels for each in answer.series] == labels
 
 
 def test_a_picture_of_then_is_the_picture_that_was_shown(file: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_source_that_tells_nothing_new_is_waited_for_and_its_rate_is_over_all_
     for _ in range(2):
         node.passes()
         fresh = node.sample()
-        held = tuple(replace(each, at_s=stale.at_s) for each in fresh.readings)
+        held = tuple(each._replace(at_s=stale.at_s) for each in fresh.readings)
         assert DISK not in rates(told.add(replace(fresh, readings=held)))
     node.passes()
     assert rates(told.add(node.sample({DISK: 6e6})))[DISK] == (2e6, 2)

@@ -20,7 +20,7 @@ from gridwright.repository.below import PathsBelow
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.keys import KeyRefusal, Keys, prefix_of
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.transfers import PART_BYTES
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry, ObjectHead, ObjectStore, StoreError, StoreFault
 

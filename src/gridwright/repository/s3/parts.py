@@ -1,0 +1,243 @@
+"""Sends large objects in parts, by threads: each reads a little of the file, and sends that at once.
+
+So a part takes one small buffer, where awscrt has all bytes of many parts in memory.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from gridwright.repository.s3.faults import botocore_faults
+from gridwright.repository.s3.plain import PlainConnection, PlainRequests, Unusual
+from gridwright.repository.s3.signing import UNSIGNED
+from gridwright.repository.s3.small_objects import FileFault, send_range
+from gridwright.repository.store import Progress, StoreError, StoreFault, Upload, WriteCondition
+
+PART_BYTES = 8 << 20
+"""Bytes of a part of most objects: S3 takes 5 MiB to 5 GiB."""
+_MOST_PARTS = 10_000
+_MIB = 1 << 20
+_THREADS = 16
+
+
+def part_bytes(size: int) -> int:
+    """Bytes of each part but the last of an object of so many bytes: S3 takes 10,000 parts."""
+    least = -(-size // _MOST_PARTS)
+    return max(PART_BYTES, -(-least // _MIB) * _MIB)
+
+
+@dataclass(slots=True)
+class _Object:
+    """One object on its way; threads share it."""
+
+    key: str
+    url: str
+    upload: Upload
+    metadata: Mapping[str, str]
+    condition: WriteCondition
+    progress: Progress | None
+    step: int
+    left: int
+    """Parts that are not done with."""
+    future: Future[Mapping[str, Any]] = field(default_factory=Future)
+    upload_id: str = ""
+    failure: BaseException | None = None
+    etags: dict[int, str] = field(default_factory=dict)
+    sums: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """CRC and length by the number of a part."""
+
+
+class PartSending:
+    """Sends objects to one bucket. Threads begin with the first object."""
+
+    def __init__(self, client: Any, bucket: str, more: Mapping[str, str], requests: PlainRequests) -> None:  # noqa: ANN401
+        """`client` is botocore's; `more` is sent with each request of it."""
+        self._client = client
+        self._bucket = bucket
+        self._more = dict(more)
+        self._requests = requests
+        self._waiting: queue.SimpleQueue[tuple[_Object, int] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._under_way: set[Future[Mapping[str, Any]]] = set()
+        self._is_closed = False
+
+    def send(
+        self,
+        key: str,
+        url: str,
+        upload: Upload,
+        metadata: Mapping[str, str],
+        condition: WriteCondition,
+        progress: Progress | None,
+    ) -> Future[Mapping[str, Any]]:
+        """Make an object of an upload; the future has what botocore says of it.
+
+        The future's exception is a StoreError, or one of the upload.
+        """
+        step = part_bytes(upload.size)
+        count = -(-upload.size // step)
+        wanted = _Object(key, url, upload, metadata, condition, progress, step, count)
+        wanted.future.set_running_or_notify_cancel()
+        with self._lock:
+            self._under_way.add(wanted.future)
+        self._waiting.put((wanted, 0))
+        for _ in range(min(count, _THREADS - len(self._threads))):
+            self._threads.append(threading.Thread(target=self._work, name="parts", daemon=True))
+            self._threads[-1].start()
+        return wanted.future
+
+    def close(self) -> None:
+        """Give up what is under way, at once: nobody waits for a store that does not answer."""
+        self._is_closed = True
+        with self._lock:
+            futures = list(self._under_way)
+        self._requests.break_off()
+        for future in futures:
+            self._end(future, error=StoreError(StoreFault.UNREACHABLE, "", "it was given up"))
+        for _ in self._threads:
+            self._waiting.put(None)
+
+    def _work(self) -> None:
+        connection = PlainConnection(self._requests)
+        while (item := self._waiting.get()) is not None:
+            wanted, number = item
+            if number == 0:
+                self._begin(wanted)
+                continue
+            if wanted.failure is None and not self._is_closed:
+                try:
+                    self._send_part(connection, wanted, number)
+                except FileFault as error:
+                    connection.close()
+                    wanted.failure = error.__cause__
+                except BaseException as error:
+                    connection.close()
+                    wanted.failure = error
+            with self._lock:
+                wanted.left -= 1
+                is_last = wanted.left == 0
+            if is_last:
+                self._finish(wanted)
+        connection.close()
+
+    def _begin(self, wanted: _Object) -> None:
+        try:
+            with botocore_faults(wanted.url):
+                begun = self._client.create_multipart_upload(
+                    Bucket=self._bucket, Key=wanted.key, Metadata=dict(wanted.metadata), **self._more
+                )
+            wanted.upload_id = begun["UploadId"]
+        except BaseException as error:
+            self._end(wanted.future, error=error)
+            return
+        for number in range(1, wanted.left + 1):
+            self._waiting.put((wanted, number))
+
+    def _send_part(self, connection: PlainConnection, wanted: _Object, number: int) -> None:
+        start = (number - 1) * wanted.step
+        end = min(start + wanted.step, wanted.upload.size)
+        try:
+            etag, crc = self._plain_part(connection, wanted, number, start, end)
+        except (Unusual, OSError, ValueError):
+            connection.close()
+            etag, crc = self._part_by_botocore(wanted, number, start, end)
+        with self._lock:
+            wanted.etags[number], wanted.sums[number] = etag, (crc, end - start)
+        if wanted.progress is not None:
+            wanted.progress(end - start)
+
+    def _plain_part(
+        self, connection: PlainConnection, wanted: _Object, number: int, start: int, end: int
+    ) -> tuple[str, int]:
+        query = f"partNumber={number}&uploadId={quote(wanted.upload_id, safe='~')}"
+        length = {"content-length": str(end - start)}
+        connection.send(connection.requests.head("PUT", wanted.key, query, length, UNSIGNED))
+        crc = send_range(connection, wanted.upload, start, end)
+        etag = connection.taken().get("etag")
+        if not etag:
+            raise Unusual
+        return etag, crc
+
+    def _part_by_botocore(self, wanted: _Object, number: int, start: int, end: int) -> tuple[str, int]:
+        """Send a part that a plain request did not: botocore tries again, with all of it in memory."""
+        from awscrt.checksums import crc64nvme
+
+        if self._is_closed:
+            raise StoreError(StoreFault.UNREACHABLE, "", "it was given up")
+        content = bytearray(end - start)
+        wanted.upload.read_at(memoryview(content), start)
+        with botocore_faults(wanted.url):
+            sent = self._client.upload_part(
+                Bucket=self._bucket, Key=wanted.key, UploadId=wanted.upload_id, PartNumber=number,
+                Body=content, **self._more,
+            )  # fmt: skip
+        return sent["ETag"], crc64nvme(content, 0)
+
+    def _finish(self, wanted: _Object) -> None:
+        """Make the object of its parts, or leave nothing of them."""
+        try:
+            if wanted.failure is not None:
+                raise wanted.failure
+            if self._is_closed:
+                raise StoreError(StoreFault.UNREACHABLE, "", "it was given up")
+            wanted.upload.check()
+            wanted.upload.sent(_sum(wanted))
+            made = self._complete(wanted)
+        except BaseException as error:
+            self._abort(wanted)
+            self._end(wanted.future, error=error)
+        else:
+            self._end(wanted.future, made)
+
+    def _complete(self, wanted: _Object) -> Mapping[str, Any]:
+        condition: dict[str, str] = {}
+        if wanted.condition.none_there:
+            condition = {"IfNoneMatch": "*"}
+        elif wanted.condition.etag:
+            condition = {"IfMatch": f'"{wanted.condition.etag}"'}
+        parts = [{"PartNumber": number, "ETag": wanted.etags[number]} for number in sorted(wanted.etags)]
+        with botocore_faults(wanted.url):
+            made: Mapping[str, Any] = self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=wanted.key, UploadId=wanted.upload_id,
+                MultipartUpload={"Parts": parts}, **condition, **self._more,
+            )  # fmt: skip
+        return made
+
+    def _abort(self, wanted: _Object) -> None:
+        # What cannot be taken away now is for the bucket's rule for parts that are left.
+        with suppress(StoreError), botocore_faults(wanted.url):
+            self._client.abort_multipart_upload(
+                Bucket=self._bucket, Key=wanted.key, UploadId=wanted.upload_id, **self._more
+            )
+
+    def _end(
+        self,
+        future: Future[Mapping[str, Any]],
+        made: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        with self._lock:
+            if future not in self._under_way:
+                return
+            self._under_way.discard(future)
+        if error is not None:
+            future.set_exception(error)
+        elif made is not None:
+            future.set_result(made)
+
+
+def _sum(wanted: _Object) -> int:
+    from awscrt.checksums import combine_crc64nvme
+
+    crc = 0
+    for number in sorted(wanted.sums):
+        crc = combine_crc64nvme(crc, *wanted.sums[number])
+    return crc

@@ -1,0 +1,177 @@
+"""Plain requests, parts and TLS: what goes wrong on the way is asked again, and nothing is left behind."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from gridwright.repository.contents import ContentOptions, import_contents
+from gridwright.repository.export import ExportOptions, export
+from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.verify import verify
+from tests.support.certificate_authority import make_certificates
+from tests.support.lying_store import Answer, LyingStore
+from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.repositories import run
+
+LARGE = (17 << 20) + 3
+"""Three parts."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
+        yield served
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    return prefix_of(request.node.name)
+
+
+@pytest.fixture
+def liar(server: StoreServer) -> Iterator[LyingStore]:
+    with LyingStore(server.endpoint_url) as between:
+        yield between
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+def send(opened: OpenRepository) -> RepositoryReport:
+    return export(opened, ExportOptions())
+
+
+def bring(opened: OpenRepository) -> RepositoryReport:
+    import_names(opened, ImportOptions(contents=True))
+    return import_contents(opened, ContentOptions())
+
+
+def through(liar: LyingStore, server: StoreServer) -> StoreServer:
+    return StoreServer(liar.endpoint_url, server.kind, server.environment)
+
+
+def uploads_left(server: StoreServer) -> list[object]:
+    return list(server.client().list_multipart_uploads(Bucket=BUCKET).get("Uploads", ()))
+
+
+def random_bytes(size: int) -> bytes:
+    return random.Random(size).randbytes(size)  # noqa: S311
+
+
+def emptied(library: Path) -> Path:
+    shutil.rmtree(library)
+    library.mkdir()
+    return library
+
+
+def test_all_sizes_go_and_come_over_tls_and_a_stranger_gets_nothing(
+    library: Path, tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_certificates(tmp_path, "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    contents = {f"file{size}": random_bytes(size) for size in (0, 1, 300_000, LARGE)}
+    for name, content in contents.items():
+        (library / name).write_bytes(content)
+    with LyingStore(server.endpoint_url, context) as between:
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+        assert run(library, through(between, server), send, url).problems == []
+        asked = len(between.asked)
+        assert run(emptied(library), through(between, server), bring, url).problems == []
+        assert {each.name: each.read_bytes() for each in library.iterdir() if each.is_file()} == contents
+        gets = [path for method, path in between.asked[asked:] if method == "GET" and "/file" in path]
+        assert sorted(path.rpartition("/")[2] for path in gets) == ["file1", f"file{LARGE}", "file300000"]
+
+
+def test_a_connection_that_ended_without_a_word_is_made_anew(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    for place in range(40):
+        (library / f"file{place}").write_bytes(random_bytes(1000 + place))
+
+    def hang_up(answer: Answer) -> None:
+        answer.hangs_up = True
+
+    liar.lie = hang_up
+    sent = run(library, through(liar, server), send, url)
+    brought = run(emptied(library), through(liar, server), bring, url)
+    assert sent.problems == brought.problems == []
+    # Nothing was asked for a second time by another client: 40 files, the directory and the manifest.
+    assert sent.requests["put"] == 42
+    assert len({path for method, path in liar.asked if method == "GET" and "/file" in path}) == 40
+    assert run(library, server, verify, url).problems == []
+
+
+def test_parts_whose_connections_break_are_sent_again(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    (library / "file").write_bytes(random_bytes(LARGE))
+    broken: set[str] = set()
+
+    def break_off(answer: Answer) -> None:
+        number = parse_qs(urlsplit(answer.path).query).get("partNumber", [""])[0]
+        if number and number not in broken:
+            broken.add(number)
+            if number == "2":
+                answer.sent = 0
+            else:
+                answer.status = 500
+
+    liar.lie = break_off
+    assert run(library, through(liar, server), send, url).problems == []
+    assert broken == {"1", "2", "3"}
+    assert run(emptied(library), server, bring, url).problems == []
+    assert (library / "file").read_bytes() == random_bytes(LARGE)
+    assert uploads_left(server) == []
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])
+def test_a_large_object_that_somebody_else_writes_meanwhile_stays(
+    library: Path, server: StoreServer, liar: LyingStore, url: str, is_known: bool
+) -> None:
+    key = f"{url.removeprefix(f's3://{BUCKET}/')}/file"
+    if is_known:
+        (library / "file").write_bytes(b"known")
+        assert run(library, server, send, url).problems == []
+    (library / "file").write_bytes(random_bytes(LARGE))
+
+    def write_another(answer: Answer) -> None:
+        if answer.method == "POST" and answer.path.endswith("?uploads"):
+            server.client().put_object(Bucket=BUCKET, Key=key, Body=b"theirs")
+
+    liar.lie = write_another
+    report = run(library, through(liar, server), send, url)
+    assert "neither was overwritten" in report.problems[0][1]
+    assert server.client().get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"theirs"
+    assert uploads_left(server) == []
+
+
+def test_parts_of_a_file_that_changes_make_no_object(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    file = library / "file"
+    file.write_bytes(random_bytes(LARGE))
+
+    def write_to_it(answer: Answer) -> None:
+        if answer.method == "PUT" and "partNumber=" in answer.path:
+            with file.open("r+b") as out:
+                out.write(b"changed")
+
+    liar.lie = write_to_it
+    report = run(library, through(liar, server), send, url)
+    assert "it changed each of the 3 times" in report.problems[0][1]
+    assert uploads_left(server) == []
+    liar.lie = lambda _answer: None
+    assert run(library, through(liar, server), send, url).problems == []
+    assert run(library, server, verify, url).problems == []
