@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gridwright.monitor.libraries import WatchedLibrary
     from gridwright.spec.model import GridSpec
 
-_JOBS_S, _PLACES_S = 10.0, 600.0
-"""How often a scheduler is asked for its jobs, and nodes for what libraries lie on."""
+_JOBS_S, _PLACES_S, _REMOTE_S = 10.0, 600.0, 20.0
+"""How often a scheduler is asked for its jobs, nodes for what libraries lie on and for histories."""
 
 
 @contextmanager
@@ -34,6 +34,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
     from gridwright.monitor.console.marks import MOST_MARKS, RunMarks
     from gridwright.monitor.console.watching import HourlyCost, Remembered, Watching
     from gridwright.monitor.gathering import watched_libraries
+    from gridwright.monitor.history.grid_histories import GridHistories
 
     run_marks = RunMarks(runs)
 
@@ -64,6 +65,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
         yield Watching(
             name=grid.spec.name,
             histories=histories,
+            refresh_s=_REMOTE_S if isinstance(histories, GridHistories) else 2.0,
             libraries=libraries,
             places=places.get,
             marks=marks,
@@ -78,26 +80,15 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
 def _histories(grid: Grid | None, *, live: bool) -> Iterator[Histories]:
     """What nodes have kept; where none of them keeps anything, they are sampled from here."""
     from gridwright.monitor.gathering import commands_of, directories_of
+    from gridwright.monitor.history.choosing import watched_histories
     from gridwright.monitor.history.live_histories import LiveHistories
 
-    kept = None if live else _kept(grid)
-    if kept is not None and kept.reach() is not None:
-        yield kept
+    if not live:
+        with watched_histories(grid) as histories:
+            yield histories
         return
     with LiveHistories(commands_of(grid), () if grid is None else directories_of(grid)) as sampled:
         yield sampled
-
-
-def _kept(grid: Grid | None) -> Histories | None:
-    """The histories that agents keep on nodes, or on this machine."""
-    from gridwright.monitor.history.grid_histories import histories_of
-    from gridwright.monitor.history.places import DIRECTORY, history_file
-    from gridwright.monitor.history.stored import StoredHistories
-
-    if grid is not None and not grid.is_this_machine:
-        return histories_of(grid)
-    file = history_file(DIRECTORY)
-    return StoredHistories({socket.gethostname(): file}) if file.exists() else None
 
 
 def _places(grid: Grid, libraries: Sequence[WatchedLibrary]) -> Places:

@@ -61,6 +61,7 @@ class Answers:
             "isMachine": self.watching.is_machine,
             "version": gridwright.__version__,
             "now": self.watching.clock(),
+            "refresh": self.watching.refresh_s,
             "reach": None if reach is None else list(reach),
             "nodes": self.watching.histories.nodes()[:MOST_ROWS],
             "libraries": [

@@ -98,6 +98,8 @@ class Watching:
     repositories: Sequence[RepositoryFacts] = ()
     absences: Callable[[], Mapping[str, str]] = _no_absences
     """Why nodes give no samples now, where more is known of it than that they give none."""
+    refresh_s: float = 2.0
+    """How often a page may ask again: a history on other machines is asked by a program on each of them."""
     is_machine: bool = False
     """Whether it is one machine without a spec."""
     clock: Callable[[], float] = time.time
