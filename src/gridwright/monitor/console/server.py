@@ -98,9 +98,10 @@ class ConsoleRoutes:
 
     async def series(self, request: Request) -> Response:
         """Courses of metrics, as JSON or CSV."""
+        viewer = self._viewer(request)
 
         def answer() -> Response:
-            asked = asked_series(_query(request))
+            asked = asked_series(_query(request), names=viewer.is_administrator)
             found = self._answers.series(asked)
             if not asked.as_table:
                 return _json(series_document(found, asked))
@@ -113,10 +114,12 @@ class ConsoleRoutes:
 
         return await _bounded(answer)
 
+    def _viewer(self, request: Request) -> Viewer:
+        return self._viewers.viewer({name.lower(): value for name, value in request.headers.items()})
+
     def _answering(self, ask: Callable[[Request, Viewer], Any]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            headers = {name.lower(): value for name, value in request.headers.items()}
-            viewer = self._viewers.viewer(headers)
+            viewer = self._viewer(request)
             return await _bounded(lambda: _json(ask(request, viewer)))
 
         return endpoint

@@ -116,7 +116,7 @@ function boundPart() {
     title: "What held libraries below in this range",
     columns: [{ title: "what", words: true }, { title: "on", words: true }, { title: "part of the range" }, { title: "first", words: true }, { title: "last", words: true }],
     empty: "Nothing held a library below what is required.",
-    first: { index: 2, falling: true },
+    first: { title: "part of the range", falling: true },
   });
   return {
     element: section(table.element),

@@ -63,6 +63,7 @@ export class PictureTable {
       this.element.hidden = true;
       return;
     }
+    this.element.hidden = false;
     if (this.table === null) {
       const columns = [...columnsOf(found), ...(this.more ? this.more.columns : [])];
       this.table = new SortedTable({ title: found.title, columns, link: this.address, isChosen: this.isChosen, empty: this.empty, first: this.first });
