@@ -7,7 +7,7 @@ from typing import Any
 
 from gridwright.monitor.console.marks import TimeMark
 from gridwright.monitor.console.viewers import JobFacts
-from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
+from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
 from gridwright.monitor.readings import MountedPlace
 from tests.support.console_page import ConsolePage
 from tests.support.pretend_histories import END_S, LIBRARIES, TROUBLE_S, PretendHistories
@@ -20,6 +20,11 @@ PROOF = TimeMark(
 FINDING = TimeMark(
     kind="finding", name="target-slow", text="target-slow opened: OST0002 answers late", state="bad",
     start_s=END_S - TROUBLE_S + 120, end_s=END_S - TROUBLE_S + 120,
+)  # fmt: skip
+
+OPEN = OpenFinding(
+    level="warning", name="target-slow", where=SLOW_TARGET, found="requests take 90 ms",
+    since_s=END_S - TROUBLE_S + 120,
 )  # fmt: skip
 
 
@@ -45,6 +50,7 @@ def troubled(
             JobFacts(job="4712", user="bob", name="etl", state="running", started=END_S - 7000),
         ],
         cost=HourlyCost(12.34, "listed prices of 2026-10 in us-east-1"),
+        findings=lambda: [OPEN],
         repositories=[RepositoryFacts("archive", "data", "s3://bucket/prefix", "gridwright repo")],
         clock=lambda: END_S + 1,
     )

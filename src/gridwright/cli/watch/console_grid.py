@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from gridwright.monitor.console.marks import MarkState, TimeMark
     from gridwright.monitor.console.pictures import Places
     from gridwright.monitor.console.viewers import JobFacts
-    from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
+    from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
     from gridwright.monitor.history.questions import Histories
     from gridwright.monitor.libraries import WatchedLibrary
     from gridwright.spec.model import GridSpec
 
-_JOBS_S, _PLACES_S, _REMOTE_S = 10.0, 600.0, 20.0
-"""How often a scheduler is asked for its jobs, nodes for what libraries lie on and for histories."""
+_JOBS_S, _FINDINGS_S, _PLACES_S, _REMOTE_S = 10.0, 10.0, 600.0, 20.0
+"""How often a scheduler is asked for its jobs, a watch for what it found, nodes for what libraries lie on,
+and nodes for their history."""
 
 
 @contextmanager
@@ -45,6 +46,9 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
         ]
         return sorted(found, key=lambda each: each.start_s)[-MOST_MARKS:]
 
+    nothing_open: Sequence[OpenFinding] = ()
+    spec = None if grid is None else grid.spec
+    findings = Remembered(lambda: _open_findings(spec), nothing_open, _FINDINGS_S)
     with _histories(grid, live=live) as histories:
         absences = partial(getattr, histories, "absent", {})
         if grid is None:
@@ -53,6 +57,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
                 histories=histories,
                 marks=marks,
                 absences=absences,
+                findings=findings.get,
                 cost=HourlyCost(None, "there is no grid spec"),
                 is_machine=True,
             )
@@ -70,6 +75,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             places=places.get,
             marks=marks,
             absences=absences,
+            findings=findings.get,
             jobs=jobs.get,
             cost=_cost(grid.spec),
             repositories=_repositories(grid.spec),
@@ -136,6 +142,31 @@ def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[T
             start_s=each.time,
             end_s=each.time,
         )
+
+
+def _open_findings(spec: GridSpec | None) -> Sequence[OpenFinding]:
+    """What a watch of the grid knows to be wrong; nothing where none runs. Raises GridwrightError."""
+    from gridwright.monitor.console.watching import OpenFinding
+    from gridwright.watch.notices import folded, place
+    from gridwright.watch.state import read_state, watch_directory
+
+    state = read_state(watch_directory(spec))
+    if state is None:
+        return ()
+    rows = folded(
+        (("flapping" if each.is_flapping else "open", each, "") for each in state.open), state.explained
+    )
+    return [
+        OpenFinding(
+            level=row.level,
+            name=row.name,
+            where=place(row).rstrip(": "),
+            found=row.found,
+            since_s=row.since_s,
+            is_flapping=row.change == "flapping",
+        )
+        for row in rows
+    ]
 
 
 def _cost(spec: GridSpec) -> HourlyCost:

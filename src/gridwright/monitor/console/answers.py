@@ -33,7 +33,7 @@ from gridwright.monitor.console.pictures import (
 )
 from gridwright.monitor.console.space import balance_of, outlook_of
 from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by, user_loads
-from gridwright.monitor.console.watching import Watching, by_job
+from gridwright.monitor.console.watching import OpenFinding, Watching, by_job
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
 from gridwright.monitor.libraries import LibraryRow
@@ -110,9 +110,14 @@ class Answers:
             "away": {row.node: row.absent for row in frame.nodes if row.absent},
             # Who is away is in the health line.
             "notes": [each for each in notes(frame) if " is away: " not in each][:MOST_NOTES],
+            "findings": [asdict(each) for each in self._findings(asked)],
             "jobNodes": {row.job: list(row.nodes[:MOST_ROWS]) for row in frame.jobs},
             "jobs": {name: asdict(each) for name, each in facts.items()},
         }
+
+    def _findings(self, asked: AskedPicture) -> Sequence[OpenFinding]:
+        """What is wrong now; of another time the marks tell."""
+        return () if asked.at_s is not None else self.watching.findings()[:MOST_ROWS]
 
     def series(self, asked: AskedSeries) -> LaidSeries:
         """Courses of metrics."""

@@ -116,7 +116,16 @@ class WithServers(PretendHistories):
 
     def frame(self, at_s: float, seconds: float, libraries: Sequence[WatchedLibrary] = ()) -> Frame:
         served = [
-            ServedJob(name, "scratch", "ost", *[1e6] * 5)
+            ServedJob(
+                job=name,
+                filesystem="scratch",
+                component="ost",
+                read_bytes_per_s=1e6,
+                written_bytes_per_s=1e6,
+                reads_per_s=1.0,
+                writes_per_s=1.0,
+                operations_per_s=0.0,
+            )
             for name in ("4711", "17_3", "other", "oncology.1003")
         ]
         return replace(super().frame(at_s, seconds, libraries), served_jobs=tuple(served))

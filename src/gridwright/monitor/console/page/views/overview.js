@@ -15,12 +15,13 @@ const STANDINGS = {
 export function overview(root, context) {
   const health = element("section", { class: "health unknown", "aria-live": "polite" }, element("h1", {}, "…"));
   const charts = context.about().libraries.length ? libraryParts(context) : machineParts(context);
-  const parts = [health, ...charts, runsPart(context), costPart(context)];
+  const findings = findingsPart();
+  const parts = [health, findings, ...charts, runsPart(context), costPart(context)];
   return viewOf(root, context, {
     parts,
     also: (picture) => {
       showHealth(health, picture, context);
-      charts.forEach((each) => each.set?.(picture));
+      [findings, ...charts].forEach((each) => each.set?.(picture));
     },
   });
 }
@@ -146,6 +147,30 @@ function machineParts(context) {
       courseChart(context, { title: "Written to disks", unit: "rate", query: { metric: "node_disk_written_bytes_total", by: "device" } }),
     ),
   ];
+}
+
+/* What gridwright watch has found wrong and nobody has mended; nothing is shown where no watch runs. */
+function findingsPart() {
+  const table = new SortedTable({
+    title: "Open findings",
+    columns: [{ title: "finding", words: true }, { title: "where", words: true }, { title: "what was found", words: true }, { title: "since", words: true }],
+    first: { title: "since", falling: true },
+  });
+  const box = section(table.element, element("p", { class: "note" }, "gridwright help FINDING says why it matters and how to mend it."));
+  box.hidden = true;
+  return {
+    element: box,
+    set(picture) {
+      box.hidden = picture.findings.length === 0;
+      table.set(picture.findings.map((each) => ({
+        key: `${each.name} ${each.where}`,
+        cells: [
+          cell(each.name, null, { error: "red", warning: "yellow" }[each.level] || ""), cell(each.where || "–"),
+          cell(each.is_flapping ? `${each.found} (comes and goes)` : each.found), cell(moment(each.since_s), each.since_s),
+        ],
+      })));
+    },
+  };
 }
 
 function runsPart(context) {
