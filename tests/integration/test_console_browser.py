@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import socket
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from gridwright.monitor.console.marks import TimeMark
-from gridwright.monitor.console.viewers import JobFacts
-from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
+from gridwright.monitor.console.watching import Watching
 from gridwright.monitor.history.stored import StoredHistories
-from gridwright.monitor.readings import MountedPlace
+from tests.support.command import GRIDWRIGHT, Command
+from tests.support.console_grid import steps_to_the_job, troubled
 from tests.support.console_page import ARGUMENTS, CHROMIUM, Scheme, opened
 from tests.support.console_server import ServedConsole, served
 from tests.support.generated_history import YEAR_S, generate_history
-from tests.support.pretend_histories import END_S, LIBRARIES, MOUNT, PretendHistories
+from tests.support.lab import nodes_only, up
+from tests.support.pretend_histories import END_S, MOUNT, PretendHistories
 from tests.support.skips import needs
 
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 NOTHING = "\N{EN DASH}"
 VIEWS = ("overview", "storage", "nodes", "jobs", "space", "runs", "repositories")
-PROOF = TimeMark(
-    kind="run", name="20260921-proof", text="iotest demo: met, proof", state="good",
-    start_s=END_S - 2000, end_s=END_S - 1200,
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +48,7 @@ def console() -> Iterator[ServedConsole]:
     histories = PretendHistories(
         away={"compute3": END_S - 900}, jobs=("4711", "4712", HOSTILE), mount=MOUNT + HOSTILE
     )
-    places = {
-        node: {each.directory: MountedPlace(MOUNT + HOSTILE, "lustre") for each in LIBRARIES}
-        for node in histories.nodes()
-    }
-    watching = Watching(
-        name=f"demo {HOSTILE}",
-        histories=histories,
-        libraries=LIBRARIES,
-        places=lambda: places,
-        marks=lambda start, end: [PROOF] if start <= END_S - 1200 and end >= END_S - 2000 else [],
-        jobs=lambda: [JobFacts(job="4711", user="ann", name=HOSTILE, state="running", started=END_S - 7200)],
-        cost=HourlyCost(12.34, "listed prices of 2026-10 in us-east-1"),
-        repositories=[RepositoryFacts("archive", "data", "s3://bucket/prefix", "gridwright repo")],
-        clock=lambda: END_S + 1,
-    )
-    with served(watching) as found:
+    with served(troubled(histories, job_name=HOSTILE, name=f"demo {HOSTILE}")) as found:
         yield found
 
 
@@ -96,19 +82,9 @@ def test_from_something_is_slow_to_this_job_on_this_target_in_four_steps(
     browser: Any, console: ServedConsole
 ) -> None:
     with opened(browser, console.url) as seen:
-        page = seen.page
-        page.get_by_role("link", name="data, work", exact=True).click()
-        seen.settle("storage")
-        busiest = page.locator("tbody th a").first
-        assert busiest.inner_text() == "scratch-OST0002"
-        busiest.click()
-        seen.settle("storage")
-        assert "target=scratch-OST0002" in page.url
-        page.locator("section", has_text="Jobs").get_by_role("link", name="4711").first.click()
-        seen.settle("jobs")
-        assert page.get_by_role("heading", name="Job 4711").is_visible()
-        assert page.locator(".facts").get_by_text("ann").is_visible()
-        page.get_by_role("link", name="scratch-OST0002").first.wait_for()
+        steps = [name for name, _ in steps_to_the_job(seen)]
+        assert len(steps) == 4
+        assert seen.page.locator(".facts").get_by_text("ann").is_visible()
         assert seen.messages == []
 
 
@@ -206,4 +182,68 @@ def test_a_year_of_a_history_on_disk_is_shown_in_any_range(browser: Any, tmp_pat
             seen.page.locator(".legend li", has_text="mean").first.wait_for()
         seen.show("space?range=1y")
         assert seen.page.get_by_role("link", name="/grid", exact=True).is_visible()
+        assert seen.messages == []
+
+
+@contextmanager
+def command_of_console(directory: Path, *flags: str | Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The real command, and the address that it prints."""
+    process = subprocess.Popen(
+        [GRIDWRIGHT, "console", "--port", "0", *map(str, flags)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(directory)},
+    )
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def test_this_machine_is_shown_without_a_spec_and_an_order_to_stop_leaves_nothing(
+    browser: Any, tmp_path: Path
+) -> None:
+    with command_of_console(tmp_path) as (process, url):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", url)
+        with opened(browser, url) as seen:
+            seen.show("overview?range=1m")
+            seen.page.locator(".legend li", has_text="mean").first.wait_for(timeout=60_000)
+            assert seen.page.get_by_role("heading", name="All is well").is_visible()
+            assert seen.messages == []
+            children = psutil.Process(process.pid).children(recursive=True)
+            assert children != []
+            # A page that is open holds nothing up.
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        _, alive = psutil.wait_procs(children, timeout=10)
+        assert alive == []
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.root
+def test_a_lab_with_a_node_that_was_killed_is_shown_with_what_was_known_of_it(
+    browser: Any, gridwright: Command, tmp_path: Path
+) -> None:
+    with (
+        up(nodes_only(gridwright, tmp_path, "consolelab", "10.97.43.0/24")) as lab,
+        command_of_console(tmp_path, lab.spec) as (_, url),
+        opened(browser, url) as seen,
+    ):
+        seen.show("nodes?range=1m")
+        lines = seen.page.locator("figure").first.locator(".legend a")
+        lines.nth(1).wait_for(timeout=60_000)
+        assert sorted(lines.all_inner_texts()) == ["compute1", "compute2"]
+        lab.fault("power-off", "compute2")
+        seen.show("overview?range=1m")
+        away = seen.page.get_by_role("link", name=re.compile("^compute2 is away: "))
+        away.wait_for(timeout=60_000)
+        away.click()
+        seen.settle("nodes")
+        seen.page.get_by_text("It is away: ").wait_for(timeout=60_000)
+        # What it did before stays, and a gap follows.
+        seen.page.locator(".gaps", has_text="Nothing is known of compute2").first.wait_for(timeout=60_000)
+        seen.page.locator(".legend li", has_text="user").first.wait_for()
         assert seen.messages == []

@@ -28,6 +28,11 @@ class ConsolePage:
     messages: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
+    def dismiss(self, dialog: Any) -> None:
+        """No dialog may open; one that does is noted."""
+        self.messages.append(f"a dialog opened: {dialog.message}")
+        dialog.dismiss()
+
     def show(self, view: str) -> None:
         """Go to a view, such as `nodes?range=1d`, and wait until it has its figures."""
         self.page.goto(f"{self.root}/#/{view}")
@@ -74,7 +79,7 @@ def opened(
     found = ConsolePage(page, url.partition("/?")[0])
     page.on("console", lambda message: found.messages.append(message.text))
     page.on("pageerror", lambda error: found.messages.append(str(error)))
-    page.on("dialog", lambda dialog: (found.messages.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", found.dismiss)
     page.on("request", lambda request: found.requests.append(request.url))
     try:
         page.goto(url)

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from gridwright.monitor.console.marks import MarkState, TimeMark
     from gridwright.monitor.console.pictures import Places
     from gridwright.monitor.console.viewers import JobFacts
-    from gridwright.monitor.console.watching import HourlyCost, RepositoryFacts, Watching
+    from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
     from gridwright.monitor.history.questions import Histories
     from gridwright.monitor.libraries import WatchedLibrary
     from gridwright.spec.model import GridSpec
 
-_JOBS_S, _PLACES_S = 10.0, 600.0
-"""How often a scheduler is asked for its jobs, and nodes for what libraries lie on."""
+_JOBS_S, _FINDINGS_S, _PLACES_S, _REMOTE_S = 10.0, 10.0, 600.0, 20.0
+"""How often a scheduler is asked for its jobs, a watch for what it found, nodes for what libraries lie on,
+and nodes for their history."""
 
 
 @contextmanager
@@ -34,6 +35,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
     from gridwright.monitor.console.marks import MOST_MARKS, RunMarks
     from gridwright.monitor.console.watching import HourlyCost, Remembered, Watching
     from gridwright.monitor.gathering import watched_libraries
+    from gridwright.monitor.history.grid_histories import GridHistories
 
     run_marks = RunMarks(runs)
 
@@ -44,6 +46,9 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
         ]
         return sorted(found, key=lambda each: each.start_s)[-MOST_MARKS:]
 
+    nothing_open: Sequence[OpenFinding] = ()
+    spec = None if grid is None else grid.spec
+    findings = Remembered(lambda: _open_findings(spec), nothing_open, _FINDINGS_S)
     with _histories(grid, live=live) as histories:
         absences = partial(getattr, histories, "absent", {})
         if grid is None:
@@ -52,6 +57,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
                 histories=histories,
                 marks=marks,
                 absences=absences,
+                findings=findings.get,
                 cost=HourlyCost(None, "there is no grid spec"),
                 is_machine=True,
             )
@@ -64,10 +70,12 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
         yield Watching(
             name=grid.spec.name,
             histories=histories,
+            refresh_s=_REMOTE_S if isinstance(histories, GridHistories) else 2.0,
             libraries=libraries,
             places=places.get,
             marks=marks,
             absences=absences,
+            findings=findings.get,
             jobs=jobs.get,
             cost=_cost(grid.spec),
             repositories=_repositories(grid.spec),
@@ -78,26 +86,15 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
 def _histories(grid: Grid | None, *, live: bool) -> Iterator[Histories]:
     """What nodes have kept; where none of them keeps anything, they are sampled from here."""
     from gridwright.monitor.gathering import commands_of, directories_of
+    from gridwright.monitor.history.choosing import watched_histories
     from gridwright.monitor.history.live_histories import LiveHistories
 
-    kept = None if live else _kept(grid)
-    if kept is not None and kept.reach() is not None:
-        yield kept
+    if not live:
+        with watched_histories(grid) as histories:
+            yield histories
         return
     with LiveHistories(commands_of(grid), () if grid is None else directories_of(grid)) as sampled:
         yield sampled
-
-
-def _kept(grid: Grid | None) -> Histories | None:
-    """The histories that agents keep on nodes, or on this machine."""
-    from gridwright.monitor.history.grid_histories import histories_of
-    from gridwright.monitor.history.places import DIRECTORY, history_file
-    from gridwright.monitor.history.stored import StoredHistories
-
-    if grid is not None and not grid.is_this_machine:
-        return histories_of(grid)
-    file = history_file(DIRECTORY)
-    return StoredHistories({socket.gethostname(): file}) if file.exists() else None
 
 
 def _places(grid: Grid, libraries: Sequence[WatchedLibrary]) -> Places:
@@ -145,6 +142,31 @@ def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[T
             start_s=each.time,
             end_s=each.time,
         )
+
+
+def _open_findings(spec: GridSpec | None) -> Sequence[OpenFinding]:
+    """What a watch of the grid knows to be wrong; nothing where none runs. Raises GridwrightError."""
+    from gridwright.monitor.console.watching import OpenFinding
+    from gridwright.watch.notices import folded, place
+    from gridwright.watch.state import read_state, watch_directory
+
+    state = read_state(watch_directory(spec))
+    if state is None:
+        return ()
+    rows = folded(
+        (("flapping" if each.is_flapping else "open", each, "") for each in state.open), state.explained
+    )
+    return [
+        OpenFinding(
+            level=row.level,
+            name=row.name,
+            where=place(row).rstrip(": "),
+            found=row.found,
+            since_s=row.since_s,
+            is_flapping=row.change == "flapping",
+        )
+        for row in rows
+    ]
 
 
 def _cost(spec: GridSpec) -> HourlyCost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -32,9 +33,11 @@ from gridwright.monitor.console.pictures import (
 )
 from gridwright.monitor.console.space import balance_of, outlook_of
 from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by, user_loads
-from gridwright.monitor.console.watching import Watching, by_job
+from gridwright.monitor.console.watching import OpenFinding, Watching, by_job
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.served_views import SERVED_JOBS
 from gridwright.monitor.table_cells import TableCell, TableRow, View, megabytes
 from gridwright.monitor.table_cells import figure as cell_of
 from gridwright.monitor.views import notes, views
@@ -42,6 +45,7 @@ from gridwright.monitor.views import notes, views
 MOST_ROWS = 1000
 """Of a table: nobody reads more, and a browser with more gets slow."""
 MOST_NOTES = 50
+MOST_CAUSES = 20
 _NATURE_S = 60.0
 
 
@@ -61,6 +65,7 @@ class Answers:
             "isMachine": self.watching.is_machine,
             "version": gridwright.__version__,
             "now": self.watching.clock(),
+            "refresh": self.watching.refresh_s,
             "reach": None if reach is None else list(reach),
             "nodes": self.watching.histories.nodes()[:MOST_ROWS],
             "libraries": [
@@ -94,15 +99,25 @@ class Answers:
             "age": max(0.0, now - frame.time) if frame.time else None,
             "health": asdict(health),
             "tables": [
-                _table(view) for view in [*views(frame), _users(frame, facts), *_beside_jobs(frame, viewer)]
+                _table(view)
+                for view in (
+                    *(_seen(each, viewer) for each in views(frame)),
+                    _users(frame, facts),
+                    *_beside_jobs(frame, viewer),
+                )
             ],
-            "libraries": [{**asdict(row), "causes": causes_of(row)} for row in frame.libraries[:MOST_ROWS]],
+            "libraries": [_library_now(row) for row in frame.libraries[:MOST_ROWS]],
             "away": {row.node: row.absent for row in frame.nodes if row.absent},
             # Who is away is in the health line.
             "notes": [each for each in notes(frame) if " is away: " not in each][:MOST_NOTES],
+            "findings": [asdict(each) for each in self._findings(asked)],
             "jobNodes": {row.job: list(row.nodes[:MOST_ROWS]) for row in frame.jobs},
             "jobs": {name: asdict(each) for name, each in facts.items()},
         }
+
+    def _findings(self, asked: AskedPicture) -> Sequence[OpenFinding]:
+        """What is wrong now; of another time the marks tell."""
+        return () if asked.at_s is not None else self.watching.findings()[:MOST_ROWS]
 
     def series(self, asked: AskedSeries) -> LaidSeries:
         """Courses of metrics."""
@@ -216,6 +231,20 @@ def _table(view: View) -> dict[str, Any]:
     }
 
 
+def _seen(view: View, viewer: Viewer) -> View:
+    """The same without names that Lustre gives jobs, which tell programs and users: numbers are for all."""
+    if view.title != SERVED_JOBS or viewer.is_administrator:
+        return view
+    told = (row for row in view.rows if re.fullmatch(r"[0-9_]+|other", row.cells[0].text))
+    return replace(view, rows=tuple(told))
+
+
+def _library_now(row: LibraryRow) -> dict[str, Any]:
+    """A row without the uses of all resources, of which there are some for each node."""
+    found = asdict(replace(row, uses=(), binds=row.binds[:MOST_CAUSES]))
+    return {**found, "causes": causes_of(row)[:MOST_CAUSES]}
+
+
 def _users(frame: Frame, facts: Mapping[str, Any]) -> View:
     """Jobs by their users, as far as the viewer may know them."""
     rows = tuple(
@@ -286,7 +315,7 @@ def _library(course: LibraryCourse) -> dict[str, Any]:
                 "first": course.first_s[cause],
                 "last": course.last_s[cause],
             }
-            for cause, count in course.causes.most_common(10)
+            for cause, count in course.causes.most_common(MOST_CAUSES)
         ],
     }
 

@@ -29,9 +29,11 @@ STEPS_S = (
     *(2 * 86_400, 7 * 86_400),
 )
 """Widths of steps: they divide minutes, hours and days, so that a picture does not change as it moves."""
-METRICS = tuple(name for name, labels in LABELS.items() if not {"user", "process"} & set(labels))
-"""What may be asked for: not whose a job is, and what processes are called; see `viewers`."""
-BY = ("node", "device", "mountpoint", "target", "job", "mode", "metric", "all")
+NAMES = frozenset({"user", "process", "jobid", "directory"})
+"""Labels that tell whose a job is, what it is called or what it reads; see `viewers`."""
+METRICS = tuple(name for name, labels in LABELS.items() if not NAMES & set(labels))
+"""What everybody may ask for; administrators may ask for all."""
+BY = ("node", "device", "mountpoint", "target", "job", "jobid", "mode", "metric", "all")
 """What series are told apart by: their node, one of their labels, their metric, or nothing."""
 HOW = ("sum", "mean", "highest")
 """How series that are not told apart are put together."""
@@ -84,10 +86,17 @@ class AskedPicture:
     seconds: float
 
 
-def asked_series(query: Pairs) -> AskedSeries:
-    """Read the question for courses. Raises GridwrightError (INPUT) with all that is wrong with it."""
+def asked_series(query: Pairs, *, names: bool = False) -> AskedSeries:
+    """Read the question for courses; `names`: whether who asks may know names.
+
+    Raises GridwrightError (INPUT) with all that is wrong with it.
+    """
     reader = _Query(query, {"from", "to", "points", "metric", "by", "how", "most", "format", *FILTERS})
-    metrics = tuple(dict.fromkeys(reader.choice("metric", each, METRICS) for each in reader.all("metric")))
+    metrics = tuple(
+        dict.fromkeys(
+            reader.choice("metric", each, LABELS if names else METRICS) for each in reader.all("metric")
+        )
+    )
     if not metrics:
         reader.problem("metric", "is missing", "name one or more metrics, such as node_load1")
     if len(metrics) > _MOST_METRICS:

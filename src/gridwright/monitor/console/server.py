@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import socket
 import threading
@@ -26,6 +27,7 @@ from gridwright.monitor.console.asked import asked_picture, asked_range, asked_s
 from gridwright.monitor.console.laid import as_csv
 from gridwright.monitor.console.viewers import Viewer, ViewerRule
 
+_LOG = logging.getLogger("gridwright.monitor")
 MOST_BYTES = 8 << 20
 """Of an answer."""
 _LONGEST_QUERY = 8192
@@ -96,9 +98,10 @@ class ConsoleRoutes:
 
     async def series(self, request: Request) -> Response:
         """Courses of metrics, as JSON or CSV."""
+        viewer = self._viewer(request)
 
         def answer() -> Response:
-            asked = asked_series(_query(request))
+            asked = asked_series(_query(request), names=viewer.is_administrator)
             found = self._answers.series(asked)
             if not asked.as_table:
                 return _json(series_document(found, asked))
@@ -111,10 +114,12 @@ class ConsoleRoutes:
 
         return await _bounded(answer)
 
+    def _viewer(self, request: Request) -> Viewer:
+        return self._viewers.viewer({name.lower(): value for name, value in request.headers.items()})
+
     def _answering(self, ask: Callable[[Request, Viewer], Any]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            headers = {name.lower(): value for name, value in request.headers.items()}
-            viewer = self._viewers.viewer(headers)
+            viewer = self._viewer(request)
             return await _bounded(lambda: _json(ask(request, viewer)))
 
         return endpoint
@@ -134,6 +139,10 @@ async def _bounded(answer: Callable[[], Response]) -> Response:
             {"what": each.what, "where": each.where, "remedy": each.remedy} for each in error.problems
         ]
         return _json({"problems": problems}, status)
+    except Exception as error:
+        _LOG.error("an answer failed: %s: %s", type(error).__name__, error)
+        words = "the console failed at this; what it prints says where"
+        return _json({"problems": [{"what": words, "where": None, "remedy": None}]}, 500)
 
 
 def _json(value: Any, status: int = 200) -> Response:  # noqa: ANN401 - any plain value

@@ -37,6 +37,19 @@ class RepositoryFacts:
     carried_by: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFinding:
+    """Something that a watch has found wrong, and that is not mended; see `gridwright watch`."""
+
+    level: str
+    name: str
+    where: str
+    """Nodes, and what of them."""
+    found: str
+    since_s: float
+    is_flapping: bool = False
+
+
 class Remembered(Generic[Value]):
     """An answer that is asked for again when it is old; while nobody answers, the last one stays.
 
@@ -70,6 +83,10 @@ def _no_marks(_start_s: float, _end_s: float) -> list[TimeMark]:
     return []
 
 
+def _no_findings() -> Sequence[OpenFinding]:
+    return ()
+
+
 def _no_jobs() -> Sequence[JobFacts]:
     return ()
 
@@ -94,10 +111,14 @@ class Watching:
     marks: Callable[[float, float], Sequence[TimeMark]] = _no_marks
     jobs: Callable[[], Sequence[JobFacts]] = _no_jobs
     """What the scheduler says of jobs."""
+    findings: Callable[[], Sequence[OpenFinding]] = _no_findings
+    """What a watch of the grid has found wrong now."""
     cost: HourlyCost = field(default_factory=lambda: HourlyCost(None, "this grid has no prices"))
     repositories: Sequence[RepositoryFacts] = ()
     absences: Callable[[], Mapping[str, str]] = _no_absences
     """Why nodes give no samples now, where more is known of it than that they give none."""
+    refresh_s: float = 2.0
+    """How often a page may ask again: a history on other machines is asked by a program on each of them."""
     is_machine: bool = False
     """Whether it is one machine without a spec."""
     clock: Callable[[], float] = time.time

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +12,11 @@ from gridwright.monitor.console.answers import Answers, series_document
 from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
 from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
 from gridwright.monitor.console.watching import Watching
+from gridwright.monitor.frame import Frame
+from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace
+from gridwright.monitor.served_rows import ServedJob
+from gridwright.monitor.served_views import SERVED_JOBS
 from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, MOUNT, TROUBLE_S, PretendHistories
 
 ADMINISTRATOR = Viewer("root", is_administrator=True)
@@ -103,6 +109,35 @@ def test_names_and_owners_of_jobs_are_told_to_owners_and_administrators_alone(
         assert (json.dumps(fact.name) in everything) == (fact.name in names)
     table = next(each for each in found["tables"] if each["title"] == "Users")
     assert {row["key"] for row in table["rows"]} == users
+
+
+class WithServers(PretendHistories):
+    """Servers count jobs, too, by the names that Lustre gives them."""
+
+    def frame(self, at_s: float, seconds: float, libraries: Sequence[WatchedLibrary] = ()) -> Frame:
+        served = [
+            ServedJob(
+                job=name,
+                filesystem="scratch",
+                component="ost",
+                read_bytes_per_s=1e6,
+                written_bytes_per_s=1e6,
+                reads_per_s=1.0,
+                writes_per_s=1.0,
+                operations_per_s=0.0,
+            )
+            for name in ("4711", "17_3", "other", "oncology.1003")
+        ]
+        return replace(super().frame(at_s, seconds, libraries), served_jobs=tuple(served))
+
+
+def test_names_that_lustre_gives_jobs_are_for_administrators() -> None:
+    of_grid = answers(WithServers())
+    for viewer, expected in ((ADMINISTRATOR, 4), (Viewer("ann", is_administrator=False), 3)):
+        found = of_grid.picture(asked_picture([]), viewer)
+        table = next(each for each in found["tables"] if each["title"] == SERVED_JOBS)
+        assert len(table["rows"]) == expected
+        assert ("oncology" in json.dumps(found)) == (expected == 4)
 
 
 def test_who_asks_is_the_starter_or_whom_the_proxy_names() -> None:

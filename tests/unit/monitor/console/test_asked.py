@@ -63,6 +63,13 @@ def test_whose_a_job_is_and_what_a_process_is_called_cannot_be_asked_for(metric:
         asked_series([("metric", metric), ("from", "0"), ("to", "100")])
 
 
+def test_administrators_may_ask_for_names() -> None:
+    good = [("metric", "lustre_job_read_bytes_total"), ("by", "jobid"), ("from", "0"), ("to", "100")]
+    assert asked_series(good, names=True).by == "jobid"
+    with pytest.raises(GridwrightError, match="not known here"):
+        asked_series(good)
+
+
 def test_steps_are_those_that_divide_hours_and_begin_at_them() -> None:
     found = asked_range([("from", "1000001"), ("to", "1003601"), ("points", "100")])
     assert (found.step_s, found.start_s % found.step_s, found.end_s) == (60.0, 0.0, 1003601.0)

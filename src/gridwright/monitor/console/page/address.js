@@ -5,7 +5,7 @@ export const PRESETS = [
   ["1m", 60], ["5m", 300], ["15m", 900], ["1h", 3600], ["6h", 21600], ["1d", 86400],
   ["7d", 604800], ["30d", 2592000], ["1y", 31622400],
 ];
-export const CHOICES = ["filesystem", "mount", "target", "node", "job", "user"];
+export const CHOICES = ["mount", "target", "node", "job", "user"];
 export const SHORTEST_S = 10;
 export const LONGEST_S = 31622400;
 const DEFAULT = { view: "overview", range: "1h", from: null, to: null, at: null, chosen: {} };

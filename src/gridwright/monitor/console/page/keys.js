@@ -31,7 +31,7 @@ export function beginKeys({ go, move, views, pause }) {
     ["d", "dark or light", switchTheme],
     ["/", "filter of the first table", () => [...document.querySelectorAll("main input[type=search]")].find((each) => !each.hidden)?.focus()],
     ["t", "all charts as tables, or not", () => document.querySelectorAll("main .as-table").forEach((each) => each.click())],
-    ["c", "without what is chosen", () => go({ at: null, chosen: { filesystem: null, mount: null, target: null, node: null, job: null, user: null } })],
+    ["c", "without what is chosen", () => go({ at: null, chosen: { mount: null, target: null, node: null, job: null, user: null } })],
     ["?", "this list", () => dialog.showModal()],
     ["← → Enter", "in a chart: the cursor, and tables at its moment", null],
   ];

@@ -18,7 +18,6 @@ const VIEWS = [
   ["overview", "Overview", overview], ["storage", "File systems", storage], ["nodes", "Nodes", nodes],
   ["jobs", "Jobs", jobs], ["space", "Space", space], ["runs", "Runs", runs], ["repositories", "Repositories", repositories],
 ];
-const FASTEST_MS = 2000;
 const SLOWEST_MS = 60000;
 const STALE_S = 30;
 
@@ -186,7 +185,7 @@ async function update() {
       tellState();
       showRange();
       const { from, to, live } = context.range();
-      const wait = Math.min(SLOWEST_MS, Math.max(FASTEST_MS, ((to - from) / 300) * 1000));
+      const wait = Math.min(SLOWEST_MS, Math.max((page.about?.refresh ?? 2) * 1000, ((to - from) / 300) * 1000));
       if ((live && !page.paused) || page.lost !== null) {
         page.timer = setTimeout(() => { if (!document.hidden) { update(); } }, page.lost ? 5000 : wait);
       }

@@ -44,7 +44,8 @@ export class SortedTable {
   }
 
   order() {
-    const first = this.first || { index: 0, falling: !this.columns[0].words };
+    const wanted = this.first ? this.columns.findIndex((column) => column.title === this.first.title) : -1;
+    const first = wanted >= 0 ? { index: wanted, falling: this.first.falling } : { index: 0, falling: !this.columns[0].words };
     return orders.get(this.title) || first;
   }
 

@@ -28,14 +28,15 @@ function allJobs(root, context) {
     more: NAMED,
     only: (row, picture) => (!node || (picture.jobNodes[row.key] || []).includes(node)) && (!user || picture.jobs[row.key]?.user === user),
     empty: "No job is seen. Without root only your own jobs are.",
-    first: { index: 4, falling: true },
+    first: { title: "read MB/s", falling: true },
   });
   const users = new PictureTable("Users", {
     link: (row) => context.link({ chosen: { user: row.key } }),
     isChosen: (row) => row.key === user,
     empty: "No user of a job is known to you: the scheduler tells them, and you see your own, or all as an administrator.",
   });
-  const beside = new PictureTable("Beside jobs", { link: (row) => context.link({ view: "nodes", chosen: { node: row.key } }), first: { index: 2, falling: true } });
+  const served = new PictureTable("Jobs, as servers count", { first: { title: "read MB/s", falling: true } });
+  const beside = new PictureTable("Beside jobs", { link: (row) => context.link({ view: "nodes", chosen: { node: row.key } }), first: { title: "read MB/s", falling: true } });
   return viewOf(root, context, {
     parts: [
       table,
@@ -45,9 +46,10 @@ function allJobs(root, context) {
       ),
       courseChart(context, { title: "CPU time, by job", unit: "cpus", query: query("gridwright_job_cpu_seconds_total"), href: toJob }),
       users,
+      served,
       beside,
     ],
-    tables: [table, users, beside],
+    tables: [table, users, served, beside],
   });
 }
 
@@ -78,8 +80,8 @@ function oneJob(root, context, job) {
   return viewOf(root, context, {
     parts: [
       heading,
-      side(chart("Read, by node", "rate", { metric: READ, by: "node", job }, toNode), chart("Written, by node", "rate", { metric: WRITTEN, by: "node", job }, toNode)),
       onTargets,
+      side(chart("Read, by node", "rate", { metric: READ, by: "node", job }, toNode), chart("Written, by node", "rate", { metric: WRITTEN, by: "node", job }, toNode)),
       side(
         chart("CPU time, by node", "cpus", { metric: "gridwright_job_cpu_seconds_total", by: "node", job }, toNode),
         chart("Memory, by node", "bytes", { metric: "gridwright_job_resident_bytes", by: "node", job }, toNode),

@@ -42,12 +42,12 @@ function oneNode(root, context, node) {
       link: (row) => context.link({ view: "jobs", chosen: { job: row.key } }),
       only: (row, picture) => (picture.jobNodes[row.key] || []).includes(node),
       empty: "No job is seen on this node.",
-      first: { index: 4, falling: true },
+      first: { title: "read MB/s", falling: true },
     }),
     new PictureTable("Nodes", { only: (row) => row.key === node }),
     new PictureTable("Disks", { only: ofNode }),
     new PictureTable("Mounts", { only: ofNode }),
-    new PictureTable("Processes of no job", { only: ofNode, empty: "None that you may know: yours, or all as an administrator.", first: { index: 4, falling: true } }),
+    new PictureTable("Processes of no job", { only: ofNode, empty: "None that you may know: yours, or all as an administrator.", first: { title: "moved MB/s", falling: true } }),
   ];
   return viewOf(root, context, {
     parts: [

@@ -4,7 +4,7 @@ import { Chart } from "../chart.js";
 import { element, replace } from "../element.js";
 import { moment, number, percent, span } from "../format.js";
 import { SortedTable } from "../table.js";
-import { courseChart, section, side, viewOf, cell } from "./parts.js";
+import { courseChart, section, side, viewOf, cell, mountOf } from "./parts.js";
 
 const DAY_S = 86400;
 const STANDINGS = {
@@ -15,12 +15,13 @@ const STANDINGS = {
 export function overview(root, context) {
   const health = element("section", { class: "health unknown", "aria-live": "polite" }, element("h1", {}, "…"));
   const charts = context.about().libraries.length ? libraryParts(context) : machineParts(context);
-  const parts = [health, ...charts, runsPart(context), costPart(context)];
+  const findings = findingsPart();
+  const parts = [health, findings, ...charts, runsPart(context), costPart(context)];
   return viewOf(root, context, {
     parts,
     also: (picture) => {
       showHealth(health, picture, context);
-      charts.forEach((each) => each.set?.(picture));
+      [findings, ...charts].forEach((each) => each.set?.(picture));
     },
   });
 }
@@ -30,20 +31,24 @@ const WORDS = { well: "All is well", warning: "Something is slow or nearly full"
 function showHealth(root, picture, context) {
   const { state, text, parts } = picture.health;
   root.className = `health ${state}`;
-  const link = (each) => context.link({ view: each.view, chosen: each.view === "nodes" ? { node: each.only || null } : { filesystem: each.only || null } });
+  const link = (each) => context.link({
+    view: each.view,
+    chosen: each.view === "nodes" ? { node: each.only || null } : { mount: each.only ? mountOf(context, picture, each.only) : null },
+  });
   replace(root, element("h1", {}, WORDS[state]),
     parts.length ? element("ul", {}, parts.map((each) => element("li", {}, element("a", { href: link(each) }, each.text)))) : element("p", {}, text),
     picture.notes.length ? element("p", { class: "note" }, picture.notes.join(". ")) : null);
 }
 
 function libraryParts(context) {
+  let last = null;
   const table = new SortedTable({
     title: "Libraries: delivered against required",
     columns: [
       { title: "libraries", words: true }, { title: "on", words: true }, { title: "MB/s/core" }, { title: "required" }, { title: "part" },
       { title: "read MB/s" }, { title: "write MB/s" }, { title: "now", words: true }, { title: "binds now", words: true }, { title: "bound in the last day", words: true },
     ],
-    link: (row) => context.link({ view: "storage", chosen: { filesystem: row.key } }),
+    link: (row) => context.link({ view: "storage", chosen: { mount: mountOf(context, last, row.key) } }),
   });
   const chart = courseOfLibraries(context);
   const bound = boundPart();
@@ -52,12 +57,16 @@ function libraryParts(context) {
     {
       element: section(table.element),
       set(picture) {
+        last = picture;
         table.set(picture.libraries.map((row) => libraryRow(row, day.filesystems.find((each) => each.filesystem === row.filesystem))));
       },
       async update() {
         const to = context.state().at ?? context.range().to;
         if (day.at === null || Math.abs(to - day.at) > 60) {
           day = { ...(await context.ask("libraries", { from: (to - DAY_S).toFixed(0), to: to.toFixed(0), points: 144 })), at: to };
+          if (last !== null) {
+            this.set(last);
+          }
         }
       },
     },
@@ -76,7 +85,7 @@ function libraryRow(row, day) {
       cell(row.libraries.join(", ")), cell(row.filesystem), cell(number(row.per_core, "core"), row.per_core),
       cell(number(row.required_per_core, "core"), row.required_per_core), cell(percent(part), part),
       cell(number(row.read_bytes_per_s, "rate"), row.read_bytes_per_s), cell(number(row.written_bytes_per_s, "rate"), row.written_bytes_per_s),
-      cell(word, null, style), cell(row.binds.join("; ") || "nothing, as far as measured"), cell(causes.join("; ") || "nothing held a library below"),
+      cell(word, null, style), cell(row.standing === "below" ? row.causes.join("; ") : "–"), cell(causes.join("; ") || "nothing held a library below"),
     ],
   };
 }
@@ -91,7 +100,7 @@ function courseOfLibraries(context) {
     async update() {
       const found = await context.ask("libraries", context.asked(200));
       const lines = found.filesystems.flatMap((each) => [
-        { name: `${each.libraries.join(", ")} on ${each.filesystem}`, values: each.perCore, href: context.link({ view: "storage", chosen: { filesystem: each.filesystem } }) },
+        { name: `${each.libraries.join(", ")} on ${each.filesystem}`, values: each.perCore, href: context.link({ view: "storage" }) },
         ...(each.required === null ? [] : [{ name: `required on ${each.filesystem}`, values: each.perCore.map(() => each.required), required: true }]),
       ]);
       chart.set({ ...found, lines });
@@ -108,7 +117,7 @@ function boundPart() {
     title: "What held libraries below in this range",
     columns: [{ title: "what", words: true }, { title: "on", words: true }, { title: "part of the range" }, { title: "first", words: true }, { title: "last", words: true }],
     empty: "Nothing held a library below what is required.",
-    first: { index: 2, falling: true },
+    first: { title: "part of the range", falling: true },
   });
   return {
     element: section(table.element),
@@ -138,6 +147,30 @@ function machineParts(context) {
       courseChart(context, { title: "Written to disks", unit: "rate", query: { metric: "node_disk_written_bytes_total", by: "device" } }),
     ),
   ];
+}
+
+/* What gridwright watch has found wrong and nobody has mended; nothing is shown where no watch runs. */
+function findingsPart() {
+  const table = new SortedTable({
+    title: "Open findings",
+    columns: [{ title: "finding", words: true }, { title: "where", words: true }, { title: "what was found", words: true }, { title: "since", words: true }],
+    first: { title: "since", falling: true },
+  });
+  const box = section(table.element, element("p", { class: "note" }, "gridwright help FINDING says why it matters and how to mend it."));
+  box.hidden = true;
+  return {
+    element: box,
+    set(picture) {
+      box.hidden = picture.findings.length === 0;
+      table.set(picture.findings.map((each) => ({
+        key: `${each.name} ${each.where}`,
+        cells: [
+          cell(each.name, null, { error: "red", warning: "yellow" }[each.level] || ""), cell(each.where || "–"),
+          cell(each.is_flapping ? `${each.found} (comes and goes)` : each.found), cell(moment(each.since_s), each.since_s),
+        ],
+      })));
+    },
+  };
 }
 
 function runsPart(context) {

@@ -63,6 +63,7 @@ export class PictureTable {
       this.element.hidden = true;
       return;
     }
+    this.element.hidden = false;
     if (this.table === null) {
       const columns = [...columnsOf(found), ...(this.more ? this.more.columns : [])];
       this.table = new SortedTable({ title: found.title, columns, link: this.address, isChosen: this.isChosen, empty: this.empty, first: this.first });
@@ -113,6 +114,14 @@ export function side(...parts) {
     redraw: () => parts.forEach((each) => each.redraw?.()),
     close: () => parts.forEach((each) => each.close?.()),
   };
+}
+
+/* The mount that libraries of a file system lie on, of those that nodes have; null where none is known. */
+export function mountOf(context, picture, filesystem) {
+  const mounts = picture.tables.find((each) => each.title === "Mounts")?.rows ?? [];
+  const points = mounts.map((row) => row.cells[0].text).sort((a, b) => b.length - a.length);
+  const directories = context.about().libraries.filter((each) => each.filesystem === filesystem).map((each) => each.directory);
+  return points.find((point) => point !== "/" && directories.some((each) => `${each}/`.startsWith(`${point}/`))) ?? null;
 }
 
 export function cell(text, value = null, style = "", node = null) {

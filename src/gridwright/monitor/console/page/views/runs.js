@@ -11,7 +11,7 @@ export function runs(root, context) {
     columns: [{ title: "run or finding", words: true }, { title: "began", words: true }, { title: "took" }, { title: "what came out", words: true }],
     link: (row) => context.link({ range: null, from: row.from, to: row.to, at: null }),
     empty: "Nothing happened in this range that left a mark.",
-    first: { index: 1, falling: true },
+    first: { title: "began", falling: true },
   });
   const chart = (title, unit, query) => courseChart(context, { title, unit, query });
   return viewOf(root, context, {

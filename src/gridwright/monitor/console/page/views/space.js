@@ -18,7 +18,7 @@ export function space(root, context) {
     ],
     link: (row) => context.link({ chosen: { mount: row.mount } }),
     isChosen: (row) => row.mount === chosen,
-    first: { index: 4, falling: true },
+    first: { title: "used", falling: true },
   });
   const chart = new Chart({ title: chosen ? `Used of ${chosen}` : "Used, the fullest first", unit: "bytes", context, tall: true });
   const balance = new SortedTable({

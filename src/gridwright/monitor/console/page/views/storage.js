@@ -3,7 +3,7 @@
 import { element, replace } from "../element.js";
 import { courseChart, PictureTable, side, viewOf } from "./parts.js";
 
-const OTHER_VIEWS = ["Libraries", "Nodes", "Jobs", "Users", "Beside jobs", "Processes of no job"];
+const OTHER_VIEWS = ["Libraries", "Nodes", "Jobs", "Users", "Beside jobs", "Processes of no job", "Jobs, as servers count"];
 const READ = "gridwright_mount_read_bytes_total";
 const WRITTEN = "gridwright_mount_written_bytes_total";
 
@@ -12,11 +12,17 @@ export function storage(root, context) {
   if (target) {
     return oneTarget(root, context, target);
   }
-  const only = { node: node || null, mountpoint: mount || null };
+  const only = { node: node || null, mountpoint: mount || null, most: 20 };
   const toTarget = (name) => context.link({ chosen: { target: name } });
+  const read = courseChart(context, { title: "Read, by target", unit: "rate", query: { metric: READ, by: "target", ...only }, href: toTarget });
+  /* The targets of the mount that is chosen, once they are known. */
+  const isOfMount = (row) => {
+    const lines = read.chart.data?.lines ?? [];
+    return lines.length === 0 || read.chart.data.others > 0 || lines.some((line) => line.name === row.cells[0].text);
+  };
   const charts = [
     side(
-      courseChart(context, { title: "Read, by target", unit: "rate", query: { metric: READ, by: "target", ...only }, href: toTarget }),
+      read,
       courseChart(context, { title: "Written, by target", unit: "rate", query: { metric: WRITTEN, by: "target", ...only }, href: toTarget }),
     ),
     side(
@@ -24,22 +30,25 @@ export function storage(root, context) {
       courseChart(context, { title: "Disks: read and written", unit: "rate", query: { metric: ["node_disk_read_bytes_total", "node_disk_written_bytes_total"], by: "device", node: node || null } }),
     ),
   ];
+  const targets = element("div", { class: "tables" });
   const tables = element("div", { class: "tables" });
   const known = new Map();
   return viewOf(root, context, {
-    parts: [...charts, tables],
+    parts: [targets, ...charts, tables],
     also: (picture) => {
+      // Tables of servers come with their answers, and go without them.
+      known.forEach((table) => table.set(picture));
       for (const each of picture.tables.filter((table) => !OTHER_VIEWS.includes(table.title))) {
         if (!known.has(each.title)) {
-          const isTargets = each.columns?.[0] === "target" || each.words[0] === "target";
+          const isTargets = ["target", "OST", "MDT"].includes(each.words[0]);
           const table = new PictureTable(each.title, {
-            link: isTargets ? (row) => toTarget(row.key) : (row) => nodeOfRow(row, context),
-            first: isTargets ? { index: each.words.length + Math.max(0, each.figures.indexOf("read MB/s")), falling: true } : null,
-            only: node && !isTargets ? (row) => row.key.split(" ")[0] === node : null,
+            link: isTargets ? (row) => toTarget(row.cells[0].text) : (row) => nodeOfRow(row, context),
+            first: isTargets ? { title: "read MB/s", falling: true } : null,
+            only: isTargets ? (mount ? isOfMount : null) : node ? (row) => row.key.split(" ")[0] === node : null,
           });
           known.set(each.title, table);
           // Where the figures are that a viewer comes for.
-          isTargets ? tables.prepend(table.element) : tables.append(table.element);
+          (isTargets ? targets : tables).append(table.element);
         }
         known.get(each.title).set(picture);
       }
@@ -61,12 +70,18 @@ function oneTarget(root, context, target) {
     link: (row) => context.link({ view: "jobs", chosen: { job: row.key } }),
     only: (row, picture) => (picture.jobNodes[row.key] || []).some((each) => users.has(each)),
     empty: "No job is seen on the nodes that use it.",
-    first: { index: 4, falling: true },
+    first: { title: "read MB/s", falling: true },
   });
   const users = new Set();
   const heading = element("section", {}, element("h1", {}, `Target ${target}`), words);
   const read = courseChart(context, { title: "Read, by node", unit: "rate", query: { metric: READ, by: "node", target }, href: toNode });
   const written = courseChart(context, { title: "Written, by node", unit: "rate", query: { metric: WRITTEN, by: "node", target }, href: toNode });
+  // What servers count by job has the names that Lustre gives jobs: programs and users, mostly.
+  const served = context.about().isAdministrator
+    ? side(...[["Read", "read"], ["Written", "write"]].map(([word, way]) => courseChart(context, {
+      title: `${word}, by job as servers count`, unit: "rate", query: { metric: `lustre_job_${way}_bytes_total`, by: "jobid", target },
+    })))
+    : element("div");
   const charts = {
     ...side(read, written),
     async update() {
@@ -78,7 +93,7 @@ function oneTarget(root, context, target) {
     },
   };
   let last = null;
-  const view = viewOf(root, context, { parts: [heading, charts, jobs], also: (picture) => { last = picture; } });
+  const view = viewOf(root, context, { parts: [heading, charts, served, jobs], also: (picture) => { last = picture; } });
   return {
     ...view,
     async update() {
