@@ -343,11 +343,13 @@ class _Contents:
 
     def _place_all(self, flushed: Flushed) -> None:
         """Put what is on disk in the place of the names."""
+        failure = flushed.future.exception()
         while flushed.files:
             fetching = flushed.files.pop()
             row = fetching.row
             try:
-                flushed.future.result()
+                if failure is not None:
+                    raise failure
                 if self._is_changed(fetching):
                     continue
                 if fetching.is_new:

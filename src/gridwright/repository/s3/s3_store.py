@@ -72,8 +72,11 @@ class S3Store:
         return self._requests
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
-        """All objects whose keys begin so."""
-        asked = self._ask_page(page_query(prefix, start_after=start_after))
+        """All objects whose keys begin so; the first page is asked for at once."""
+        return self._entries(prefix, self._ask_page(page_query(prefix, start_after=start_after)))
+
+    def _entries(self, prefix: str, asked: Future[Response]) -> Iterator[ObjectEntry]:
+        """The objects of a page that was asked for, and of all that follow."""
         while True:
             try:
                 page = read_page(bytes(_answer(asked).body))
