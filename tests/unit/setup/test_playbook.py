@@ -109,6 +109,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
             "repository",
             "nfs_client",
             "lustre_client",
+            "lustre_changelog",
             "spectrum_scale_client",
             "slurm",
             "users",
