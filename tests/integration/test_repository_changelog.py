@@ -56,13 +56,16 @@ def own_prefix(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(URL, "", prefix_of(request.node.name))
 
 
-def exported(lustre: LustreModel, server: StoreServer, **options: bool) -> RepositoryReport:
+def exported(
+    lustre: LustreModel, server: StoreServer, *, deletions: bool = False, dry_run: bool = False
+) -> RepositoryReport:
     file = lustre.mount.parent / "changelog.json"
     settings = RepositorySettings("archive", lustre.mount / "results", URL[""], changelog=file)
     store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
     opened = OpenRepository.open(settings, store)
     try:
-        return export(opened, ExportOptions(**options), source_of=lambda _mount: lustre)
+        options = ExportOptions(deletions=deletions, dry_run=dry_run)
+        return export(opened, options, source_of=lambda _mount: lustre)
     finally:
         opened.close()
 
@@ -173,7 +176,7 @@ class RealCommand:
         environment = dict(self.environment)
         if not library:
             del environment["LD_LIBRARY_PATH"]
-        where = ["--directory", self.files, "--bucket", URL[""], "--json"]
+        where: list[str | Path] = ["--directory", self.files, "--bucket", URL[""], "--json"]
         done = subprocess.run(
             [GRIDWRIGHT, "repo", verb, *more, *where],
             env=environment, capture_output=True, text=True, timeout=60, check=False,
