@@ -25,7 +25,7 @@ from gridwright.repository.settings import OpenRepository, RepositoryReport, Rep
 from gridwright.repository.verify import verify
 from tests.support.changelog_double import build_library, write_log, write_names
 from tests.support.changelog_model import LustreModel
-from tests.support.command import GRIDWRIGHT
+from tests.support.command import GRIDWRIGHT, wait_until
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
 from tests.support.skips import needs
 from tests.unit.repository.test_many_objects import ListedStore
@@ -212,6 +212,33 @@ def test_the_command_asks_the_library(tmp_path: Path, server: StoreServer) -> No
     assert ("cl3 is not registered" in note, sent) == (True, 1)
     note, sent = command.export(library=False)
     assert ("liblustreapi.so.1: cannot open shared object file" in note, sent) == (True, 0)
+
+
+@pytest.mark.parametrize("call", ["clear", "paths"])
+def test_who_waits_for_lustre_can_be_stopped(tmp_path: Path, server: StoreServer, call: str) -> None:
+    needs("cc")
+    (tmp_path / "library").mkdir()
+    command = RealCommand(tmp_path, build_library(tmp_path / "library"), server)
+    (command.files / "a").touch()
+    command.export()
+    command.notes(ChangeType.CLOSE, command.files / "a")
+    asked = command.double / "asked"
+    command.environment |= {"CHANGELOG_DOUBLE_HANGS": call, "CHANGELOG_DOUBLE_ASKED": str(asked)}
+    arguments = ["--changelog", str(command.file), "--directory", str(command.files), "--bucket", URL[""]]
+    process = subprocess.Popen(
+        [GRIDWRIGHT, "repo", "export", "archive", *arguments],
+        env=command.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: asked.exists() or None, seconds=20, what="a call", last=process.poll)
+        process.terminate()
+        assert process.wait(10) == 130
+    finally:
+        process.kill()
+        process.wait()
+    for name in ("CHANGELOG_DOUBLE_HANGS", "CHANGELOG_DOUBLE_ASKED"):
+        del command.environment[name]
+    assert command.export()[0] == "changelogs named 1 files and directories"
 
 
 def test_status_shows_what_waits_in_changelogs(lustre: LustreModel, tmp_path: Path) -> None:
