@@ -27,6 +27,7 @@ from gridwright.monitor.served_rows import (
     ServedMdt,
     ServedOst,
     TargetRecovery,
+    gone_servers,
     mdt_rows,
     ost_rows,
     recovery_rows,
@@ -89,7 +90,7 @@ def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary]
     """The picture that these samples give; `libraries` are those of the spec."""
     nodes = seen(samples)
     rows, disks = node_rows(samples, nodes), disk_rows(nodes)
-    targets = target_rows(nodes)
+    targets, gone = target_rows(nodes), gone_servers(samples)
     return Frame(
         time=max((each.last.time for each in nodes), default=0.0),
         seconds=max((each.seconds for each in nodes), default=0.0),
@@ -99,8 +100,8 @@ def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary]
         mounts=tuple(mount_rows(nodes)),
         targets=tuple(targets),
         jobs=tuple(job_rows(nodes)),
-        osts=tuple(ost_rows(nodes, rows, targets)),
-        mdts=tuple(mdt_rows(nodes, rows)),
+        osts=tuple(ost_rows([*nodes, *gone], rows, targets)),
+        mdts=tuple(mdt_rows([*nodes, *gone], rows)),
         recovery=tuple(recovery_rows(nodes)),
         served_jobs=tuple(served_job_rows(nodes)),
         library_names={each.directory: each.name for each in libraries},
