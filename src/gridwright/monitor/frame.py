@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from gridwright.monitor.job_rows import JobLoad, job_rows
 from gridwright.monitor.libraries import LibraryRow, WatchedLibrary, library_rows
 from gridwright.monitor.other_rows import OtherLoad, other_rows
 from gridwright.monitor.readings import NodeSamples
 from gridwright.monitor.rows import (
     DiskRow,
-    JobLoad,
     MountRow,
     NodeRow,
     SeenNode,
     TargetLoad,
     disk_rows,
-    job_rows,
     mount_rows,
     node_rows,
     seen,
