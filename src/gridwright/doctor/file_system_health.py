@@ -39,13 +39,14 @@ def _archives(spec: GridSpec, filesystem: str) -> dict[str, list[int]]:
 
 
 def health_of_filesystems(
-    observation: Observation, run: Run, run_on: RunOn | None = None
-) -> dict[str, Sequence[Finding] | str]:
+    observation: Observation, run: Run
+) -> tuple[dict[str, Sequence[Finding] | str], dict[str, dict[str, str]]]:
     """Of each file system whose servers can be asked: what is wrong, or why they do not answer.
 
-    `run` is that of the head node.
+    And the state of each target that is not up. `run` is that of the head node.
     """
     found: dict[str, Sequence[Finding] | str] = {}
+    away: dict[str, dict[str, str]] = {}
     for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items():
         kind = kind_of(filesystem)
         if kind.asks_servers:
@@ -55,7 +56,10 @@ def health_of_filesystems(
                 found[name] = str(error)
             else:
                 found[name] = health.findings if health is not None else ()
-    return found
+                targets = health.targets if health is not None else ()
+                if targets:
+                    away[name] = {each.name: each.state for each in targets if not each.up}
+    return found, away
 
 
 def search_of_filesystems(

@@ -18,8 +18,9 @@ from gridwright.watch.round_messages import (
     SeenFinding,
 )
 
-UNREACHED = "watch-nodes-unreached"
+UNREACHED, TARGET_DOWN = "watch-nodes-unreached", "watch-target-down"
 _NO_NODE = ""
+_TARGET_REASON = "What lies on it cannot be read, and what is written there waits."
 _Places = Mapping[str, list[NodeJudgement]]
 """Answers of a check by node; those of no node under an empty name."""
 MOST_TEXT = 500
@@ -40,7 +41,7 @@ def judge(
     neither list. Of a node that is silent nothing is told but that.
     """
     answers = {check.name: list(check.answers(observation)) for check in checks}
-    wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation)]
+    wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation), *_targets(observation)]
     silenced = observation.spec.silence if observation.spec else {}
     found: dict[FindingKey, SeenFinding] = {}
     for each in wrong:
@@ -118,6 +119,31 @@ def _told(observation: Observation) -> Iterator[SeenFinding]:
             yield _of_filesystem(name, finding, (), "all")
 
 
+def _targets(observation: Observation) -> Iterator[SeenFinding]:
+    """Each target that is not up, whoever sees that: of what kinds tell, all targets are one finding."""
+    spec = observation.spec
+    states: dict[FindingKey, list[str]] = {}
+    for name, away in observation.targets_away.items():
+        for target, state in away.items():
+            states.setdefault(_target_key(name, target), []).append(f"its servers call it {state}")
+    for node, facts in observation.facts.items():
+        for name, away in facts.targets_away.items():
+            own = spec is not None and name in spec.filesystems and spec.filesystems[name].is_node_local
+            for target, state in away.items():
+                key = _target_key(name, target, (node,) if own else ())
+                states.setdefault(key, []).append(f"{state} to {node}")
+    for key, words in states.items():
+        name, _, target = key.target.partition(" ")
+        more = f", and not up to {len(words) - 1} more" if len(words) > 1 else ""
+        text = f"target {target} of file system {name} is not up: {words[0]}{more}"
+        remedy = "see what the file system says itself: gridwright status, gridwright doctor"
+        yield SeenFinding(key, "error", "each", text[:MOST_TEXT], "all of it serves", _TARGET_REASON, remedy)
+
+
+def _target_key(filesystem: str, target: str, nodes: tuple[str, ...] = ()) -> FindingKey:
+    return FindingKey(TARGET_DOWN, nodes, f"{filesystem} {target}")
+
+
 def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pace) -> SeenFinding:
     return SeenFinding(
         FindingKey(finding.name, nodes, name),
@@ -176,10 +202,15 @@ def _answered(places: _Places, key: FindingKey) -> bool:
 
 def _told_of(observation: Observation, key: FindingKey) -> bool:
     """Whether who would have told a finding of a file system was asked, and answered."""
-    if observation.spec is not None and key.target not in observation.spec.filesystems:
+    name = key.target.partition(" ")[0]
+    if observation.spec is not None and name not in observation.spec.filesystems:
         return True
+    if key.name == TARGET_DOWN:
+        asked = key.nodes or tuple(observation.facts)
+        by_servers = not key.nodes and name in observation.targets_away
+        return by_servers or any(name in observation.facts[node].targets_away for node in asked)
     if key.nodes:
-        return all(key.target in observation.facts[node].health for node in key.nodes)
+        return all(name in observation.facts[node].health for node in key.nodes)
     if key.target in observation.searched:
         return observation.searched[key.target].complete
-    return not isinstance(observation.filesystems.get(key.target, ""), str)
+    return not isinstance(observation.filesystems.get(name, ""), str)

@@ -99,6 +99,30 @@ def test_what_a_client_told_of_a_file_system_closes_when_it_is_asked_again() -> 
     assert round_of(two(health={"shared": []}), sighting.key).clear == [sighting.key]
 
 
+def test_each_target_that_is_down_is_a_finding_whoever_sees_it() -> None:
+    def down(*targets: str) -> Observation:
+        away = {"shared": dict.fromkeys(targets, "DISCONN")}
+        nodes = (machine(f"compute{number}", health={"shared": []}, targets_away=away) for number in (1, 2))
+        return replace(grid(*nodes, spec=MACHINES), known=("compute1", "compute2"))
+
+    first, second = (
+        FindingKey("watch-target-down", (), f"shared scratch-OST000{number}") for number in (1, 2)
+    )
+    (sighting,) = round_of(down("scratch-OST0001")).found
+    assert sighting.key == first
+    assert sighting.found.startswith(
+        "target scratch-OST0001 of file system shared is not up: DISCONN to compute1"
+    )
+    both = round_of(down("scratch-OST0001", "scratch-OST0002"), first)
+    assert keys(both) == {first, second}
+    assert round_of(down("scratch-OST0002"), first, second).clear == [first]
+    assert round_of(down(), first).clear == [first]
+    for silent in (two(), two(health={"shared": []})):
+        assert round_of(silent, first).clear == [], "no client told of targets"
+    servers = replace(two(), filesystems={"shared": ()}, targets_away={"shared": {"disk1": "damaged"}})
+    assert keys(round_of(servers)) == {FindingKey("watch-target-down", (), "shared disk1")}
+
+
 def test_files_that_were_searched_in_part_may_still_lie_badly() -> None:
     wide = Finding("warning", "single-target-files", "large files on one target", "move them")
     searched = replace(two(), searched={"shared": SearchedFiles([wide], complete=True)})

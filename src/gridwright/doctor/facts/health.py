@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import Finding, GridwrightError
@@ -20,8 +21,17 @@ CANNOT_LOOK = "what looks at file systems was brought to this node for another P
 """Beginning of the reason where a node has no more than the part of Gridwright that was brought to it."""
 
 
-def health(described: Mapping[str, Any]) -> list[Finding]:
-    """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked.
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """A file system as a client of it sees it."""
+
+    findings: list[Finding]
+    away: dict[str, str] | None = None
+    """The state of each target that is not up, by name; None where it tells of no targets."""
+
+
+def health(described: Mapping[str, Any]) -> ClientView:
+    """What is wrong with a file system, given as in the grid spec. Raises OSError where it cannot be asked.
 
     `hsm_archives` among the values are the archives of its repositories.
     """
@@ -43,4 +53,6 @@ def health(described: Mapping[str, Any]) -> list[Finding]:
         # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error
     told = [each for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []
-    return [*told, *waiting]
+    targets = found.targets if found else ()
+    away = {each.name: each.state for each in targets if not each.up}
+    return ClientView([*told, *waiting], away if targets else None)
