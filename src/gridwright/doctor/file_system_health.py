@@ -43,7 +43,7 @@ def health_of_filesystems(
 ) -> tuple[dict[str, Sequence[Finding] | str], dict[str, dict[str, str]]]:
     """Of each file system whose servers can be asked: what is wrong, or why they do not answer.
 
-    And the state of each target that is not up. `run` is that of the head node.
+    And the state of each target and server that is not up (`Health.away`). `run` is that of the head node.
     """
     found: dict[str, Sequence[Finding] | str] = {}
     away: dict[str, dict[str, str]] = {}
@@ -56,9 +56,8 @@ def health_of_filesystems(
                 found[name] = str(error)
             else:
                 found[name] = health.findings if health is not None else ()
-                targets = health.targets if health is not None else ()
-                if targets:
-                    away[name] = {each.name: each.state for each in targets if not each.up}
+                if health is not None and (states := health.away) is not None:
+                    away[name] = states
     return found, away
 
 

@@ -120,7 +120,7 @@ def _told(observation: Observation) -> Iterator[SeenFinding]:
 
 
 def _targets(observation: Observation) -> Iterator[SeenFinding]:
-    """Each target that is not up, whoever sees that: of what kinds tell, all targets are one finding."""
+    """Each target or server that is not up, whoever sees it: of what kinds tell, all are one finding."""
     spec = observation.spec
     states: dict[FindingKey, list[str]] = {}
     for name, away in observation.targets_away.items():
@@ -135,7 +135,7 @@ def _targets(observation: Observation) -> Iterator[SeenFinding]:
     for key, words in states.items():
         name, _, target = key.target.partition(" ")
         more = f", and not up to {len(words) - 1} more" if len(words) > 1 else ""
-        text = f"target {target} of file system {name} is not up: {words[0]}{more}"
+        text = f"{target} of file system {name} is not up: {words[0]}{more}"
         remedy = "see what the file system says itself: gridwright status, gridwright doctor"
         yield SeenFinding(key, "error", "each", text[:MOST_TEXT], "all of it serves", _TARGET_REASON, remedy)
 

@@ -10,6 +10,7 @@ from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.doctor.probes.findings import PairFindings, Tried
 from gridwright.errors import Finding
+from gridwright.filesystems.health import Condition, Health, Server, TargetHealth
 from gridwright.watch.judging import judge
 from gridwright.watch.round_messages import FindingKey, RoundReport
 from tests.support.doctor_grid import MACHINES, grid, machine, mount, sound
@@ -110,9 +111,7 @@ def test_each_target_that_is_down_is_a_finding_whoever_sees_it() -> None:
     )
     (sighting,) = round_of(down("scratch-OST0001")).found
     assert sighting.key == first
-    assert sighting.found.startswith(
-        "target scratch-OST0001 of file system shared is not up: DISCONN to compute1"
-    )
+    assert sighting.found.startswith("scratch-OST0001 of file system shared is not up: DISCONN to compute1")
     both = round_of(down("scratch-OST0001", "scratch-OST0002"), first)
     assert keys(both) == {first, second}
     assert round_of(down("scratch-OST0002"), first, second).clear == [first]
@@ -171,3 +170,24 @@ def test_a_scheduler_that_is_silent_says_nothing_of_its_nodes() -> None:
     report = round_of(replace(two(), scheduler_silent="scontrol has not answered"), down)
     assert keys(report) == {FindingKey("scheduler-silent")}
     assert report.clear == []
+
+
+def test_a_server_that_is_down_is_told_where_no_target_of_it_is() -> None:
+    def server(name: str, *, up: bool) -> Server:
+        return Server(name=name, up=up, state="up" if up else "gone")
+
+    def target(name: str, server: str, *, up: bool) -> TargetHealth:
+        return TargetHealth(name=name, server=server, up=up, state="FULL" if up else "DISCONN")
+
+    lustre = Health(
+        condition=Condition.BROKEN,
+        servers=[server("oss1", up=False), server("oss2", up=True)],
+        targets=[target("OST0", "oss1", up=False), target("OST1", "oss2", up=True)],
+    )
+    assert lustre.away == {"OST0": "DISCONN"}
+    moosefs = Health(
+        condition=Condition.DEGRADED, servers=[server("disk1", up=False), server("disk2", up=True)]
+    )
+    assert moosefs.away == {"disk1": "gone"}
+    assert Health(condition=Condition.HEALTHY, servers=[server("oss1", up=True)]).away == {}
+    assert Health(condition=Condition.SILENT).away is None

@@ -27,7 +27,7 @@ class ClientView:
 
     findings: list[Finding]
     away: dict[str, str] | None = None
-    """The state of each target that is not up, by name; None where it tells of no targets."""
+    """As Health has it."""
 
 
 def health(described: Mapping[str, Any]) -> ClientView:
@@ -53,6 +53,4 @@ def health(described: Mapping[str, Any]) -> ClientView:
         # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error
     told = [each for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []
-    targets = found.targets if found else ()
-    away = {each.name: each.state for each in targets if not each.up}
-    return ClientView([*told, *waiting], away if targets else None)
+    return ClientView([*told, *waiting], found.away if found else None)
