@@ -22,7 +22,7 @@ CANNOT_LOOK = "what looks at file systems was brought to this node for another P
 
 
 @dataclass(frozen=True, slots=True)
-class ClientView:
+class ClientHealth:
     """A file system as a client of it sees it."""
 
     findings: list[Finding]
@@ -30,7 +30,7 @@ class ClientView:
     """As Health has it."""
 
 
-def health(described: Mapping[str, Any]) -> ClientView:
+def health(described: Mapping[str, Any]) -> ClientHealth:
     """What is wrong with a file system, given as in the grid spec. Raises OSError where it cannot be asked.
 
     `hsm_archives` among the values are the archives of its repositories.
@@ -53,4 +53,4 @@ def health(described: Mapping[str, Any]) -> ClientView:
         # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error
     told = [each for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []
-    return ClientView([*told, *waiting], found.away if found else None)
+    return ClientHealth([*told, *waiting], found.away if found else None)
