@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -34,23 +36,24 @@ def judge(
     *,
     everything: bool,
     level: Level = "warning",
+    as_service: bool = False,
 ) -> RoundReport:
     """Judge what was seen by these checks; `everything` says whether they are all.
 
     A known finding is clear only where its place was looked at and is right. What was not answered is in
-    neither list. Of a node that is silent nothing is told but that.
+    neither list. Of a node that is silent nothing is told but that. A service is no user of the libraries:
+    that one may not be written to by its account says nothing.
     """
     answers = {check.name: list(check.answers(observation)) for check in checks}
     wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation), *_targets(observation)]
     silenced = observation.spec.silence if observation.spec else {}
+    low = {each.key for each in wrong if GRAVEST_FIRST[each.level] > GRAVEST_FIRST[level]}
     found: dict[FindingKey, SeenFinding] = {}
     for each in wrong:
+        if as_service and _is_lack_of_rights(each):
+            continue
         is_told_by_silence = each.key.name == NODE_DOWN and set(each.key.nodes) <= set(observation.silent)
-        if (
-            each.key.name in silenced
-            or is_told_by_silence
-            or GRAVEST_FIRST[each.level] > GRAVEST_FIRST[level]
-        ):
+        if each.key.name in silenced or is_told_by_silence or each.key in low:
             continue
         before = found.get(each.key)
         found[each.key] = each if before is None else _joined(before, each)
@@ -60,7 +63,7 @@ def judge(
     clear = [
         key
         for key in left
-        if key not in gone and (key.name in silenced or _was_seen(observation, places, key))
+        if key not in gone and (key.name in silenced or key in low or _was_seen(observation, places, key))
     ]
     return RoundReport(
         list(found.values()),
@@ -154,6 +157,10 @@ def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pa
     )
 
 
+def _is_lack_of_rights(seen: SeenFinding) -> bool:
+    return seen.key.name == "library-refuses" and seen.found.endswith(os.strerror(errno.EACCES))
+
+
 def _joined(one: SeenFinding, other: SeenFinding) -> SeenFinding:
     """Two faults of one place are one finding that tells both."""
     if other.found in one.found:
@@ -194,7 +201,8 @@ def _answered(places: _Places, key: FindingKey) -> bool:
     for node in key.nodes or (_NO_NODE,):
         answers = places.get(node, ())
         if not answers or any(
-            not each.judgement.answered and each.target in ("", key.target) for each in answers
+            not (each.judgement.answered and each.judgement.ok) and each.target in ("", key.target)
+            for each in answers
         ):
             return False
     return True

@@ -68,6 +68,16 @@ def test_a_library_that_hangs_answers_nothing_of_what_else_was_wrong_with_it() -
     assert report.clear == []
 
 
+def test_a_service_that_may_not_write_to_a_library_says_nothing_of_it() -> None:
+    refuses = FindingKey("library-refuses", ("compute2",), "data")
+    for why, told in (("Permission denied", False), ("No space left on device", True)):
+        seen = two(libraries={"data": replace(sound(), refused=why, locks=None)})
+        report = judge(seen, CHEAP, [refuses], everything=False, as_service=True)
+        assert (refuses in keys(report)) is told
+        assert report.clear == []
+        assert refuses in keys(round_of(seen))
+
+
 def test_a_silent_node_is_one_finding_and_closes_none() -> None:
     seen = two()
     facts: dict[str, NodeFacts] = {"compute1": seen.facts["compute1"]}
@@ -163,6 +173,9 @@ def test_what_the_spec_silences_closes_and_information_is_not_told() -> None:
     assert not [each for each in round_of(resync, everything=True).found if each.level == "info"]
     only_errors = judge(two(mounts=[mount("/a", hangs=True)]), CHEAP, (), everything=False, level="error")
     assert only_errors.found == []
+    hung = FindingKey("mount-hangs", ("compute2",), "/a")
+    again = judge(two(mounts=[mount("/a", hangs=True)]), CHEAP, [hung], everything=False, level="error")
+    assert again.clear == [hung], "what is not watched any more closes"
 
 
 def test_a_scheduler_that_is_silent_says_nothing_of_its_nodes() -> None:
