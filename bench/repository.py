@@ -3,7 +3,10 @@
 Each round sends a tree to a prefix of its own and brings it back into an empty directory, with each tool in
 turn; the table has medians. CPU and memory are those of the tool alone, not of the store. Gridwright also
 keeps owners, times and a manifest, checks each content, and waits until files are on disk; rclone does not:
-the row `rclone back, flushed` adds the time of a flush of all file systems after it.
+the row `rclone back, flushed` adds the time of a flush of all file systems after it. Each row ends with the
+load average of the machine, and with the memory of Gridwright's or rclone's process over time: the most in
+each quarter of its run. What was moved is removed when a case is over, where the disk has room for all of it:
+ext4 takes long to find inodes for new files while those of thousands that were just removed are set aside.
 
     python bench/repository.py --rclone /usr/bin/rclone --cases small=2000x64KiB,large=20x64MiB --rounds 3
 """
@@ -17,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +35,7 @@ from gridwright.units import Bytes
 
 GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
 LIMIT_S = 3600
+WATCH_S = 0.2
 CASES = "small=20000x64KiB,large=200x64MiB,one=1x4GiB"
 
 
@@ -41,6 +46,10 @@ class Measured:
     wall_s: float
     cpu_s: float
     memory: int
+    load: float
+    """Of the machine, over the minute before its end."""
+    course: tuple[int, ...]
+    """The most memory in each quarter of the run."""
 
 
 def timed(words: list[str], environment: Mapping[str, str]) -> Measured:
@@ -48,13 +57,38 @@ def timed(words: list[str], environment: Mapping[str, str]) -> Measured:
     os.sync()
     began = time.monotonic()
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    seen: list[int] = []
+    watch = threading.Thread(target=watch_memory, args=(process.pid, seen))
+    watch.start()
     said = process.stderr.read() if process.stderr else b""
     _, status, used = os.wait4(process.pid, 0)
     wall = time.monotonic() - began
+    watch.join()
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(words)}: {said.decode(errors='replace')[-2000:]}")
-    return Measured(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+    quarters = [seen[len(seen) * part // 4 : len(seen) * (part + 1) // 4] for part in range(4)]
+    return Measured(
+        wall,
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss * 1024,
+        os.getloadavg()[0],
+        tuple(max(each, default=0) for each in quarters),
+    )
+
+
+def watch_memory(pid: int, seen: list[int]) -> None:
+    """Note the resident bytes of a process, until it ends."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    while True:
+        try:
+            pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        if not pages:
+            return
+        seen.append(pages * page)
+        time.sleep(WATCH_S)
 
 
 def make_files(directory: Path, count: int, size: int) -> None:
@@ -101,8 +135,11 @@ def rclone(
 
 def rounds(name: str, count: int, size: int, options: argparse.Namespace, place: Path) -> None:
     """Measure one case, and print its rows."""
-    source = place / name
+    source, gone = place / name, place / "gone"
     make_files(source, count, size)
+    gone.mkdir()
+    moved = 4 * count * size * options.rounds
+    is_roomy = moved < shutil.disk_usage(place).free // 2
     found: dict[str, list[Measured]] = {}
     with store_server(place / f"store-{name}", "versitygw") as server:
         environment = {
@@ -130,9 +167,13 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
                     os.sync()
                     flushed = replace(both[1], wall_s=both[1].wall_s + time.monotonic() - began)
                     found.setdefault("rclone back, flushed", []).append(flushed)
-                shutil.rmtree(target)
-                shutil.rmtree(place / f"store-{name}/objects/{BUCKET}/{tool}{turn}")
-    shutil.rmtree(source)
+                for each in (target, place / f"store-{name}/objects/{BUCKET}/{tool}{turn}"):
+                    if is_roomy:
+                        each.rename(gone / f"{tool}{turn}-{each.name}")
+                    else:
+                        shutil.rmtree(each)
+    for each in (source, gone):
+        shutil.rmtree(each)
     total = count * size
     for row, measured in sorted(found.items(), key=lambda each: each[0].split()[1:]):
         wall = statistics.median(each.wall_s for each in measured)
@@ -140,7 +181,9 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
         memory = max(each.memory for each in measured)
         print(
             f"{name:8} {row:21} {wall:8.2f} s {total / wall / 1e6:8.0f} MB/s {count / wall:8.0f} files/s "
-            f"{cpu / total * 1e9:7.2f} CPU s/GB {memory >> 20:6} MiB",
+            f"{cpu / total * 1e9:7.2f} CPU s/GB {memory >> 20:6} MiB "
+            f"load {statistics.median(each.load for each in measured):4.1f} "
+            f"MiB by quarter {' '.join(str(each >> 20) for each in measured[-1].course)}",
             flush=True,
         )  # fmt: skip
 

@@ -55,6 +55,7 @@ CALLS = {
     "lab heal": "--grid grid.yaml compute1",
     "node claim": "--config nowhere.json",
     "node scratch": "--config nowhere.json --dry-run",
+    "node history": "--directory grid.yaml",
     "layout set": "grid.yaml",
     "layout rebalance": "grid.yaml --dry-run",
     "doctor": "grid.yaml --all",

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from gridwright.monitor.exporter.families import known_series
 from gridwright.monitor.exporter.rules import BUSY, DELIVERED, WAITS, rules_text
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
+from tests.support.certificates import make_certificate
 from tests.support.prometheus import program
 
 SPEC = """\
@@ -34,6 +36,7 @@ libraries:
   util: {filesystem: scratch}
 scheduler: {type: slurm}
 """
+DOCS = Path(__file__).parents[2] / "docs"
 POWERED = """\
 name: demo
 provider: lab
@@ -116,13 +119,16 @@ def promtool(*arguments: str | Path) -> None:
 
 
 def fires(
-    place: Path, nodes: Sequence[Node], expected: Sequence[tuple[str, str]], spec: str = SPEC, at: str = "30m"
+    place: Path,
+    nodes: Sequence[Node],
+    expected: Sequence[tuple[str, str]],
+    spec: str = SPEC,
+    minute: int = 30,
 ) -> None:
     """Of all alerts, just those that are expected, each with the value of one label, at a time."""
     (place / "rules.yml").write_text(rules_text(parse_spec(spec, "grid.yaml")))
-    long = at.endswith("h")
     inputs = [
-        {"series": name, "values": values if long else values.replace("x600", "x60")}
+        {"series": name, "values": values if minute > 50 else values.replace("x600", "x60")}
         for each in nodes
         for name, values in each.series()
     ]
@@ -134,10 +140,10 @@ def fires(
         {"labels": f'{{alertname="{name}",of="{of}"}}' if of else f'{{alertname="{name}"}}', "value": 1}
         for name, of in expected
     ]
-    test = {"expr": f"count by (alertname, of) ({firing})", "eval_time": at, "exp_samples": samples}
+    test = {"expr": f"count by (alertname, of) ({firing})", "eval_time": f"{minute}m", "exp_samples": samples}
     document = {
         "rule_files": ["rules.yml"],
-        "evaluation_interval": "1m",
+        "evaluation_interval": "1m" if minute <= 50 else "10m",
         "tests": [{"interval": "1m", "input_series": inputs, "promql_expr_test": [test]}],
     }
     (place / "test.yml").write_text(json.dumps(document))
@@ -161,7 +167,7 @@ def test_a_library_below_its_requirement_is_told_while_somebody_waits(tmp_path: 
     below = ("GridwrightLibraryBelowRequirement", "shared")
     fires(tmp_path, [node], [below])
     # Not at once: a job may begin with a moment of it.
-    fires(tmp_path, [node], [], at="8m")
+    fires(tmp_path, [node], [], minute=8)
 
 
 def test_a_full_disk_below_a_library_is_somebody_who_waits(tmp_path: Path) -> None:
@@ -198,7 +204,7 @@ def test_counters_that_begin_anew_fire_nothing(tmp_path: Path) -> None:
             yield name, f"{values.replace('x600', 'x20')} {values}" if "_total" in name else values
 
     node.series = restarted  # type: ignore[method-assign]
-    fires(tmp_path, [node], [], at="40m")
+    fires(tmp_path, [node], [], minute=40)
 
 
 def test_a_node_that_is_away_is_told_and_one_that_may_be_off_is_not(tmp_path: Path) -> None:
@@ -220,7 +226,7 @@ def test_a_mount_that_does_not_answer_is_told_by_its_name(tmp_path: Path) -> Non
     told = [("GridwrightSourceSilent", "/shared")]
     node = Node(more={silent: "1x600"})
     fires(tmp_path, [node], told)
-    fires(tmp_path, [Node(more={silent: "0x20 1x1 0x600"})], [], at="22m")
+    fires(tmp_path, [Node(more={silent: "0x20 1x1 0x600"})], [], minute=22)
 
 
 TARGETS = {
@@ -248,16 +254,16 @@ def room(values: str, size: float = 1e12) -> Node:
 
 
 def test_a_library_that_fills_is_told_days_before(tmp_path: Path) -> None:
-    fires(tmp_path, [room("900000000000-200000000x600")], [("GridwrightLibraryFills", "scratch")], at="8h")
+    fires(tmp_path, [room("900000000000-200000000x600")], [("GridwrightLibraryFills", "scratch")], minute=480)
 
 
 def test_what_a_job_writes_and_removes_is_no_filling(tmp_path: Path) -> None:
     saw = " ".join("900000000000-5000000000x59" for _ in range(10))
-    fires(tmp_path, [room(saw)], [], at="8h")
+    fires(tmp_path, [room(saw)], [], minute=480)
 
 
 def test_a_short_while_tells_nothing_of_days(tmp_path: Path) -> None:
-    fires(tmp_path, [room("900000000000-5000000000x60 600000000000x600")], [], at="59m")
+    fires(tmp_path, [room("900000000000-5000000000x120")], [], minute=110)
 
 
 def test_a_full_library_is_told_and_a_full_disk_of_no_library_is_not(tmp_path: Path) -> None:
@@ -295,6 +301,33 @@ def test_promtool_understands_every_expression(spec: GridSpec, tmp_path: Path) -
     rules_flags = [f"-rule={each}" for each in files]
     done = subprocess.run(
         [program("vmalert"), "-dryRun", *rules_flags], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_prometheus_and_victoria_metrics_take_the_configuration_of_the_page(
+    spec: GridSpec, tmp_path: Path
+) -> None:
+    certificate, _ = make_certificate(tmp_path)
+    (tmp_path / "token").write_text(2 * "0123456789abcdef")
+    (tmp_path / "grid.rules.yml").write_text(rules_text(spec))
+    blocks = re.findall(r"(?m)^(?: {4}.*\n)+", (DOCS / "exporter.md").read_text())
+    scrapes, rules = (
+        next(textwrap.dedent(each) for each in blocks if each.strip().startswith(section))
+        for section in ("scrape_configs:", "rule_files:")
+    )
+    scrapes = re.sub("/etc/prometheus/[a-z-]+token", str(tmp_path / "token"), scrapes)
+    scrapes = re.sub("/etc/prometheus/[a-z-]+[.]pem", str(certificate), scrapes)
+    (tmp_path / "prometheus.yml").write_text(rules + scrapes)
+    promtool("check", "config", tmp_path / "prometheus.yml")
+    (tmp_path / "scrapes.yml").write_text(scrapes)
+    dry = [
+        "-dryRun",
+        f"-promscrape.config={tmp_path / 'scrapes.yml'}",
+        f"-storageDataPath={tmp_path / 'kept'}",
+    ]
+    done = subprocess.run(
+        [program("victoria-metrics"), *dry], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,9 @@ from gridwright.monitor.history.questions import Histories, RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
-from tests.support.command import GRIDWRIGHT, wait_until
+from tests.support.command import GRIDWRIGHT, Command, wait_until
 from tests.support.hanging_mount import hanging_mount
+from tests.support.lab import nodes_only, up
 from tests.support.role_play import play
 from tests.support.skips import needs
 
@@ -151,3 +153,31 @@ def test_nodes_without_agents_have_a_history_for_as_long_as_they_are_watched(
         assert histories.frame(found[-1] + 1, 1).nodes[0].cores > 0
         assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nodes_of_a_grid_are_asked_for_what_they_keep_and_one_that_is_off_is_a_row(
+    gridwright: Command, tmp_path: Path
+) -> None:
+    lab = nodes_only(gridwright, tmp_path, "historylab", "10.97.87.0/24")
+    lab.spec.write_text(f"{lab.spec.read_text('utf-8')}monitoring: {{history: true}}\n", "utf-8")
+    with up(lab):
+        libraries = " ".join(f"--library /mnt/grid/{name}" for name in ("data", "work", "util"))
+        for node in ("compute1", "compute2"):
+            lab.run(node, "sh", "-c", f"setsid {GRIDWRIGHT} node history {libraries} > /tmp/agent 2>&1 &")
+
+        def then() -> Any:
+            document = lab.command("top", lab.spec, "--at", "1s", "--interval", "2s", "--json").json
+            return document if all(row["cores"] for row in document["nodes"]) else None
+
+        seen = wait_until(
+            then, seconds=30, what="both nodes", last=lambda: lab.run("compute1", "cat", "/tmp/agent")
+        )
+        (library,) = seen["libraries"]
+        assert library["libraries"] == ["data", "work", "util"]
+        assert library["standing"] != "unknown"
+        lab.fault("power-off", "compute2")
+        ended = lab.command("top", lab.spec, "--at", "1s", "--interval", "2s", "--json")
+        assert ended.status == 3
+        away = {row["node"]: row["absent"] for row in ended.json["nodes"]}
+        assert away["compute1"] == ""
+        assert "compute2" in away["compute2"]

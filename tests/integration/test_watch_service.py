@@ -20,7 +20,11 @@ name: demo
 filesystems: {disk: {type: local, path: /data}}
 monitoring: {watch: {mail: {to: [ops@example.org]}}}
 """
-WORLD = 'cp -a /etc "$0"; mount --bind "$0" /etc; rm -rf /etc/systemd/system/*; exec "$@"'
+WORLD = """\
+cp -a /etc "$0"; mount --bind "$0" /etc; rm -rf /etc/systemd/system/*
+mount -t tmpfs state /var/lib
+exec "$@"
+"""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
@@ -33,7 +37,7 @@ def test_the_unit_is_written_once_and_removed_with_the_spec(tmp_path: Path) -> N
     program = tmp_path / "gridwright"
     program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     program.chmod(0o755)
-    units, specs = tmp_path / "units", tmp_path / "specs"
+    units, specs, home = tmp_path / "units", tmp_path / "specs", tmp_path / "watch-home"
     tasks: list[dict[str, Any]] = [
         {
             "block": [role("absent", "/no/such/gridwright")],
@@ -42,6 +46,7 @@ def test_the_unit_is_written_once_and_removed_with_the_spec(tmp_path: Path) -> N
         role("first", str(program)),
         {"ansible.builtin.command": f"cp -a /etc/systemd/system {units}", "changed_when": False},
         {"ansible.builtin.command": f"cp -a /etc/gridwright/watch {specs}", "changed_when": False},
+        {"ansible.builtin.command": f"cp -a /var/lib/gridwright-watch {home}", "changed_when": False},
         role("second", str(program)),
         role("elsewhere", str(program), here=False),
         {"ansible.builtin.command": "ls /etc/systemd/system /etc/gridwright/watch", "register": "rest",
@@ -52,13 +57,17 @@ def test_the_unit_is_written_once_and_removed_with_the_spec(tmp_path: Path) -> N
     said = " ".join(play(tmp_path, tasks).split())
 
     assert "install gridwright on this machine" in said
-    # The directory, the spec and the unit come by three tasks, and one removes the latter two.
-    assert "changed=4 " in said, said
+    # Account, directory, configuration, key, what it opens; directory, spec and unit, which one task removes.
+    assert "changed=9 " in said, said
     assert "failed=0" in said
     (unit,) = units.iterdir()
     assert unit.name == "gridwright-watch-demo.service"
     assert f"ExecStart={program} watch /etc/gridwright/watch/demo.yaml" in unit.read_text("utf-8")
-    assert "\nUser=root\n" in unit.read_text("utf-8")
+    assert "\nUser=gridwright-watch\n" in unit.read_text("utf-8")
+    public = (home / ".ssh" / "id_ed25519.pub").read_text("utf-8")
+    assert (home / ".ssh" / "authorized_keys").read_text("utf-8") == f"restrict {public}"
+    key = (home / ".ssh" / "id_ed25519").stat()
+    assert (key.st_mode & 0o777, key.st_uid) == (0o600, home.stat().st_uid) and key.st_uid != 0
     assert parse_spec((specs / "demo.yaml").read_text("utf-8")).monitoring.watch is not None
 
 
@@ -70,8 +79,6 @@ def role(called: str, program: str, *, here: bool = True) -> dict[str, Any]:
             "watch_program": program,
             "gridwright_watch": "gridwright-watch-demo",
             "watch_here": here,
-            # Making an account would change this machine.
-            "watch_user": "root",
         },
     }
 

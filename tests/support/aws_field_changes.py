@@ -307,6 +307,11 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("price", "4 USD/h"),
         ("storage_price", "0.1 USD/GB/month"),
         ("reads", 40),
+        (
+            "repositories",
+            {"archive": {**CARRIED, "export": {"changed": "hourly", "by": "changelog"}}},
+            {"archive": CARRIED},
+        ),
     ),
     "nfs": (
         ("path", "/elsewhere"),

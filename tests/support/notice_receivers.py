@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import hmac
+import ipaddress
 import json
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 SECRET = "a secret of more than sixteen bytes"  # noqa: S105 - of tests
 
@@ -42,8 +51,8 @@ def is_signed(headers: dict[str, str], body: bytes, secret: bytes = SECRET.encod
 
 
 @contextmanager
-def hook(*answers: int, held: bool = False) -> Iterator[Hook]:
-    """A receiver on this machine, until the end of the block."""
+def hook(*answers: int, held: bool = False, tls: Path | None = None) -> Iterator[Hook]:
+    """A receiver on this machine, until the end of the block; `tls` has its certificate and its key."""
     taken = Hook(list(answers))
     if not held:
         taken.hold.set()
@@ -67,7 +76,9 @@ def hook(*answers: int, held: bool = False) -> Iterator[Hook]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    taken.url = f"http://127.0.0.1:{server.server_address[1]}/notices"
+    if tls is not None:
+        server.socket = _context(tls).wrap_socket(server.socket, server_side=True)
+    taken.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}/notices"
     with _running(server):
         try:
             yield taken
@@ -81,55 +92,109 @@ class MailBox:
 
     messages: list[tuple[str, list[str], bytes]] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
-    offers_tls: bool = False
+    logins: list[str] = field(default_factory=list)
+    """What was said to log in, over TLS."""
     port: int = 0
 
 
 @contextmanager
-def mail_server(*, refused: tuple[str, ...] = ()) -> Iterator[MailBox]:
-    """A server that speaks SMTP (RFC 5321) without TLS."""
+def mail_server(*, refused: tuple[str, ...] = (), tls: Path | None = None) -> Iterator[MailBox]:
+    """A server that speaks SMTP (RFC 5321), and TLS where it is asked to and has a certificate (RFC 3207)."""
     box = MailBox(refused=set(refused))
 
     class Handler(socketserver.StreamRequestHandler):
-        def say(self, line: str) -> None:
-            self.wfile.write(f"{line}\r\n".encode())
+        is_secure = False
+        sender = ""
+        to: tuple[str, ...] = ()
+
+        def say(self, *lines: str) -> None:
+            for number, line in enumerate(lines, 1):
+                text = f"250{' ' if number == len(lines) else '-'}{line}" if len(lines) > 1 else line
+                self.wfile.write(f"{text}\r\n".encode())
+            self.wfile.flush()
 
         def handle(self) -> None:
             self.say("220 mail.test ESMTP")
-            sender, to = "", list[str]()
             while line := self.rfile.readline():
                 word = line.decode().strip()
                 verb = word.upper()
-                if verb.startswith(("EHLO", "HELO")):
-                    self.say("250 mail.test")
-                elif verb.startswith("MAIL FROM:"):
-                    sender, to = _address(word), []
-                    self.say("250 ok")
-                elif verb.startswith("RCPT TO:"):
-                    address = _address(word)
-                    if address in box.refused:
-                        self.say("550 no such user")
-                        continue
-                    to.append(address)
-                    self.say("250 ok")
-                elif verb == "DATA":
-                    self.say("354 go on")
-                    content = bytearray()
-                    while (text := self.rfile.readline()) != b".\r\n":
-                        content += text.removeprefix(b".")
-                    box.messages.append((sender, to, bytes(content)))
-                    self.say("250 taken")
+                if verb.startswith("EHLO"):
+                    can = "AUTH PLAIN" if self.is_secure else "STARTTLS" if tls is not None else "8BITMIME"
+                    self.say("mail.test", can)
+                elif verb == "STARTTLS" and tls is not None:
+                    self.say("220 go on")
+                    if not self.secured(tls):
+                        return
+                elif verb.startswith("AUTH PLAIN "):
+                    box.logins.append(base64.b64decode(word.split()[2]).decode())
+                    self.say("235 welcome")
                 elif verb == "QUIT":
                     self.say("221 bye")
                     return
                 else:
-                    self.say("250 ok")
+                    self.say(self.taken(word))
+
+        def secured(self, certificate: Path) -> bool:
+            """Whether the client took the certificate."""
+            try:
+                secure = _context(certificate).wrap_socket(self.connection, server_side=True)
+            except OSError:
+                return False
+            self.rfile, self.wfile, self.is_secure = secure.makefile("rb"), secure.makefile("wb"), True
+            return True
+
+        def taken(self, word: str) -> str:
+            """The answer to a line of an envelope, or of a message."""
+            if word.upper().startswith("MAIL FROM:"):
+                self.sender, self.to = _address(word), ()
+            elif word.upper().startswith("RCPT TO:"):
+                if _address(word) in box.refused:
+                    return "550 no such user"
+                self.to = (*self.to, _address(word))
+            elif word.upper() == "DATA":
+                self.say("354 go on")
+                content = bytearray()
+                while (text := self.rfile.readline()) != b".\r\n":
+                    content += text.removeprefix(b".")
+                box.messages.append((self.sender, list(self.to), bytes(content)))
+            return "250 ok"
 
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     box.port = server.server_address[1]
     with _running(server):
         yield box
+
+
+def certificate(place: Path) -> Path:
+    """A file with a certificate of 127.0.0.1, which is its own authority, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path = place / "certificate.pem"
+    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(*form))
+    return path
+
+
+def _context(tls: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls)
+    return context
 
 
 def _address(word: str) -> str:

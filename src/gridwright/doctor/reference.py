@@ -33,10 +33,11 @@ def checks_text() -> str:
 
 
 def _described(check: Check) -> str:
+    watched = "Cheap: [watched each minute](watch.md#rounds).\n" if check.is_cheap else ""
     return (
         f"#### {check.name}\n\n**{check.level}:** {check.fault}.\n"
         f"{check.reason} Source: {check.source}.\n"
-        f"To mend it: {check.remedy}.\n"
+        f"To mend it: {check.remedy}.\n{watched}"
     )
 
 

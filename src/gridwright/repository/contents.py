@@ -110,8 +110,6 @@ class _Contents:
         self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
         self._failures = 0
-        self._times: dict[bytes, tuple[int, int]] = {}
-        """Of directories, before anything in them was replaced."""
         self._held: HeldDirectory | None = None
         """That of the file before."""
 
@@ -239,11 +237,12 @@ class _Contents:
 
     def _remember_times(self, path: bytes, directory: int) -> None:
         status = os.fstat(directory)
-        self._times.setdefault(path.rpartition(b"/")[0], (status.st_atime_ns, status.st_mtime_ns))
+        around = path.rpartition(b"/")[0]
+        self._opened.known.remember_times(around, status.st_atime_ns, status.st_mtime_ns)
 
     def _set_times_back(self) -> None:
         """Names were replaced, which is no change of their directories that anybody made."""
-        for path, times in self._times.items():
+        for path, times in self._opened.known.remembered_times():
             with suppress(OSError):
                 directory = self._opened.below.parent(path + b"/.")[0] if path else self._opened.below.root
                 os.utime(directory, ns=times)
@@ -343,11 +342,13 @@ class _Contents:
 
     def _place_all(self, flushed: Flushed) -> None:
         """Put what is on disk in the place of the names."""
+        failure = flushed.future.exception()
         while flushed.files:
             fetching = flushed.files.pop()
             row = fetching.row
             try:
-                flushed.future.result()
+                if failure is not None:
+                    raise failure
                 if self._is_changed(fetching):
                     continue
                 if fetching.is_new:

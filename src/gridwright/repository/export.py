@@ -139,7 +139,6 @@ class _Export:
         self._arrived: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._under_way = 0
         self._failures = 0
-        self._first_names: dict[int, bytes] = {}
         self._had_files = opened.known.has_files()
 
     def run(self) -> None:
@@ -380,12 +379,11 @@ class _Export:
         status = sending.status
         if sending.descriptor is None or status.st_nlink < 2:
             return None
-        if status.st_ino not in self._first_names:
-            names = [
-                row.path
-                for row in self._opened.known.by_inode(status.st_ino)
-                if row.link_of is None and self._opened.known.was_seen(row.path)
-            ]
-            self._first_names[status.st_ino] = min(names, default=sending.path)
-        first = self._first_names[status.st_ino]
+        known = self._opened.known
+        first = known.first_name(status.st_ino)
+        if first is None:
+            rows = known.by_inode(status.st_ino)
+            names = [row.path for row in rows if row.link_of is None and known.was_seen(row.path)]
+            first = min(names, default=sending.path)
+            known.set_first_name(status.st_ino, first)
         return None if first == sending.path else first

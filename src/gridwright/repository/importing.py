@@ -62,8 +62,10 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     """Import names. Raises GridwrightError where the store as a whole, or the disk, fails."""
     report = RepositoryReport(opened.settings.name, "import", options.dry_run)
     begun = time.time()
+    # The store looks for its objects while the manifest is read.
+    entries = opened.store.list(opened.keys.start)
     _read_manifest(opened)
-    _list(opened)
+    _keep_listing(opened, entries)
     opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
         with nullcontext(False) if options.dry_run else finishing(opened) as was_killed:
@@ -89,9 +91,8 @@ def _read_manifest(opened: OpenRepository) -> None:
             opened.known.set_fact("exported", read_facts(file).get("exported", ""))
 
 
-def _list(opened: OpenRepository) -> None:
+def _keep_listing(opened: OpenRepository, entries: Iterator[ObjectEntry]) -> None:
     """Keep the listing of the bucket. Nothing is made before it is whole: what lacks in it was deleted."""
-    entries = opened.store.list(opened.keys.start)
     while some := list(islice(entries, _BATCH)):
         opened.known.list_objects(
             (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some

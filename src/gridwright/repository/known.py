@@ -91,6 +91,11 @@ class Known:
         # What is to be done, and what the bucket's listing says; this run's alone.
         self.database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
         self.database.execute(
+            "CREATE TEMP TABLE times (path BLOB PRIMARY KEY, atime_ns INTEGER, mtime_ns INTEGER) "
+            "WITHOUT ROWID"
+        )
+        self.database.execute("CREATE TEMP TABLE first_names (inode INTEGER PRIMARY KEY, path BLOB)")
+        self.database.execute(
             "CREATE TEMP TABLE listed (key TEXT PRIMARY KEY, size INTEGER, etag TEXT, "
             "modified_ns INTEGER, storage_class TEXT) WITHOUT ROWID"
         )
@@ -223,6 +228,26 @@ class Known:
                 if (row := _row(tuple(values))) is not None:
                     yield row
             last = some[-1][0]
+
+    def remember_times(self, path: bytes, atime_ns: int, mtime_ns: int) -> None:
+        """Keep the times that a directory had when it was first met in this run."""
+        self.database.execute("INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, atime_ns, mtime_ns))
+
+    def remembered_times(self) -> Iterator[tuple[bytes, tuple[int, int]]]:
+        """Directories and their times, some in memory at a time."""
+        found = self.database.execute("SELECT path, atime_ns, mtime_ns FROM times ORDER BY path")
+        while some := found.fetchmany(_BATCH):
+            for path, atime_ns, mtime_ns in some:
+                yield path, (atime_ns, mtime_ns)
+
+    def first_name(self, inode: int) -> bytes | None:
+        """The first name of a file with several, if this run has met it."""
+        found = self.database.execute("SELECT path FROM first_names WHERE inode = ?", (inode,)).fetchone()
+        return found[0] if found else None
+
+    def set_first_name(self, inode: int, path: bytes) -> None:
+        """Keep it for this run."""
+        self.database.execute("INSERT OR REPLACE INTO first_names VALUES (?, ?)", (inode, path))
 
     def work_backwards(self, action: str) -> Iterator[bytes]:
         """Paths of work of one kind, what lies in a directory before it."""

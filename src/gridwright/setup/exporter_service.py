@@ -29,14 +29,14 @@ CPUWeight=20
 MemoryMax=256M
 TasksMax=1024
 
-# It reads, and writes nothing. Counters of Lustre are for root alone; of root's powers it keeps those to look
-# into /proc of other users' processes and at files of any owner.
+# It reads, and writes nothing. Its mounts are those of the node: a /tmp of its own would hide what is there.
+# Counters of Lustre are for root alone; of root's powers it keeps those to look into /proc of other users'
+# processes and at files of any owner.
 User=root
 CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=read-only
-PrivateTmp=yes
 PrivateDevices=yes
 ProtectClock=yes
 ProtectControlGroups=yes

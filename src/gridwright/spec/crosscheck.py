@@ -18,6 +18,7 @@ from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.machines import counted as counted_machines
 from gridwright.spec.machines import machine_problems, only_on_problems
+from gridwright.spec.monitoring import monitoring_problems
 from gridwright.spec.power import power_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.repository_problems import repository_problems
@@ -126,6 +127,7 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
     yield from repository_problems(data, provider)
     yield from queue_problems(data)
     yield from setup_problems(data)
+    yield from monitoring_problems(data)
     yield from machine_problems(data, provider)
     yield from only_on_problems(data)
     yield from user_problems(data, provider)

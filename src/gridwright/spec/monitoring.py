@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
@@ -186,3 +187,27 @@ MonitoringField = Annotated[
     ),
 ]
 """The field of the grid spec."""
+
+
+def monitoring_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+    """Half of a login at a mail server, or one without a server, in a spec as it is written."""
+    found: Any = data
+    path = ("monitoring", "watch", "mail")
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping):
+        return
+    has_user, has_password = (found.get(name) is not None for name in ("user", "password_file"))
+    if has_user is not has_password:
+        lacks = "password_file" if has_user else "user"
+        yield (
+            path,
+            FieldError(f"a login at the mail server without {lacks}", f"write {lacks}, too, or neither"),
+        )
+    if has_user and found.get("server") is None:
+        yield (
+            path,
+            FieldError(
+                "a login, and no mail server", "name the server, such as server: smtp.example.org:587"
+            ),
+        )

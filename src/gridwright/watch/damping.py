@@ -8,7 +8,7 @@ from typing import Literal
 
 from gridwright.errors import Level
 from gridwright.messages import Extensible
-from gridwright.watch.round_messages import NODE_DOWN, NODE_SILENT, FindingKey, Pace, RoundReport, Sighting
+from gridwright.watch.round_messages import NODE_DOWN, NODE_SILENT, FindingKey, Pace, RoundReport, SeenFinding
 
 Step = Literal["opened", "closed", "flapping", "settled"]
 """What happens to a finding. It is *settled* where it flapped, does so no more, and is there."""
@@ -129,7 +129,7 @@ def _is_aside(key: FindingKey, known: Mapping[FindingKey, KnownFinding], report:
     return down is not None and down.is_open and down.is_told
 
 
-def _seen(old: KnownFinding | None, new: Sighting, numbers: RoundNumbers, now_s: float) -> KnownFinding:
+def _seen(old: KnownFinding | None, new: SeenFinding, numbers: RoundNumbers, now_s: float) -> KnownFinding:
     number = numbers.of(new.pace)
     if old is None:
         return KnownFinding(

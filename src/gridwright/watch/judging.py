@@ -15,10 +15,13 @@ from gridwright.watch.round_messages import (
     FindingKey,
     Pace,
     RoundReport,
-    Sighting,
+    SeenFinding,
 )
 
 UNREACHED = "watch-nodes-unreached"
+_NO_NODE = ""
+_Places = Mapping[str, list[NodeJudgement]]
+"""Answers of a check by node; those of no node under an empty name."""
 MOST_TEXT = 500
 """Characters of a text that is kept."""
 
@@ -39,7 +42,7 @@ def judge(
     answers = {check.name: list(check.answers(observation)) for check in checks}
     wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation)]
     silenced = observation.spec.silence if observation.spec else {}
-    found: dict[FindingKey, Sighting] = {}
+    found: dict[FindingKey, SeenFinding] = {}
     for each in wrong:
         is_told_by_silence = each.key.name == NODE_DOWN and set(each.key.nodes) <= set(observation.silent)
         if (
@@ -51,16 +54,17 @@ def judge(
         before = found.get(each.key)
         found[each.key] = each if before is None else _joined(before, each)
     left = [key for key in known if key not in found]
-    gone = [key for key in left if _is_gone(observation, key)]
+    gone = {key for key in left if _is_gone(observation, key)}
+    places = {name: _by_node(each) for name, each in answers.items()}
     clear = [
         key
         for key in left
-        if key not in gone and (key.name in silenced or _was_seen(observation, answers, key))
+        if key not in gone and (key.name in silenced or _was_seen(observation, places, key))
     ]
     return RoundReport(
         list(found.values()),
         clear,
-        gone,
+        sorted(gone),
         sorted(observation.down),
         len(observation.facts),
         len(observation.silent),
@@ -68,10 +72,10 @@ def judge(
     )
 
 
-def _unreached(observation: Observation) -> Iterator[Sighting]:
+def _unreached(observation: Observation) -> Iterator[SeenFinding]:
     """That no node could be asked, though none is silent: where only jobs would get there."""
     if observation.known and not (observation.facts or observation.silent or observation.asleep):
-        yield Sighting(
+        yield SeenFinding(
             FindingKey(UNREACHED),
             "warning",
             "each",
@@ -82,14 +86,14 @@ def _unreached(observation: Observation) -> Iterator[Sighting]:
         )
 
 
-def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]) -> Iterator[Sighting]:
+def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]) -> Iterator[SeenFinding]:
     for check in checks:
         pace: Pace = "each" if check.is_cheap else "all"
         for answer in answers[check.name]:
             verdict = answer.judgement
             if verdict.ok:
                 continue
-            yield Sighting(
+            yield SeenFinding(
                 FindingKey(check.name, answer.nodes, answer.target),
                 check.level,
                 pace,
@@ -100,7 +104,7 @@ def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]
             )
 
 
-def _told(observation: Observation) -> Iterator[Sighting]:
+def _told(observation: Observation) -> Iterator[SeenFinding]:
     """What servers and clients of file systems found themselves, and searches of their files."""
     for name, said in observation.filesystems.items():
         for finding in () if isinstance(said, str) else said:
@@ -114,8 +118,8 @@ def _told(observation: Observation) -> Iterator[Sighting]:
             yield _of_filesystem(name, finding, (), "all")
 
 
-def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pace) -> Sighting:
-    return Sighting(
+def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pace) -> SeenFinding:
+    return SeenFinding(
         FindingKey(finding.name, nodes, name),
         finding.level,
         pace,
@@ -124,7 +128,7 @@ def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pa
     )
 
 
-def _joined(one: Sighting, other: Sighting) -> Sighting:
+def _joined(one: SeenFinding, other: SeenFinding) -> SeenFinding:
     """Two faults of one place are one finding that tells both."""
     if other.found in one.found:
         return one
@@ -132,12 +136,20 @@ def _joined(one: Sighting, other: Sighting) -> Sighting:
 
 
 def _is_gone(observation: Observation, key: FindingKey) -> bool:
-    """Whether a node of it is none of the grid any more."""
+    """Whether a node of it is none of the grid any more, or this machine has another name now."""
     there = {*observation.facts, *observation.silent, *observation.asleep, *observation.known}
-    return bool(key.nodes) and bool(observation.known) and not set(key.nodes) <= there
+    return bool(there) and not set(key.nodes) <= there
 
 
-def _was_seen(observation: Observation, answers: Mapping[str, list[NodeJudgement]], key: FindingKey) -> bool:
+def _by_node(answers: Iterable[NodeJudgement]) -> _Places:
+    found: dict[str, list[NodeJudgement]] = {}
+    for answer in answers:
+        for node in answer.nodes or (_NO_NODE,):
+            found.setdefault(node, []).append(answer)
+    return found
+
+
+def _was_seen(observation: Observation, answers: Mapping[str, _Places], key: FindingKey) -> bool:
     """Whether the place of a finding that was not found was looked at."""
     nodes = set(key.nodes)
     if key.name == UNREACHED:
@@ -151,17 +163,15 @@ def _was_seen(observation: Observation, answers: Mapping[str, list[NodeJudgement
     return key.name not in {check.name for check in all_checks()} and _told_of(observation, key)
 
 
-def _answered(answers: Iterable[NodeJudgement], key: FindingKey) -> bool:
+def _answered(places: _Places, key: FindingKey) -> bool:
     """Whether every node of it answered the check, and nothing kept its target from being looked at."""
-    nodes, told, has_answer = set(key.nodes), set[str](), False
-    for answer in answers:
-        if not (nodes & set(answer.nodes) if nodes else not answer.nodes):
-            continue
-        if not answer.judgement.answered and answer.target in ("", key.target):
+    for node in key.nodes or (_NO_NODE,):
+        answers = places.get(node, ())
+        if not answers or any(
+            not each.judgement.answered and each.target in ("", key.target) for each in answers
+        ):
             return False
-        has_answer = True
-        told.update(answer.nodes)
-    return has_answer and nodes <= told
+    return True
 
 
 def _told_of(observation: Observation, key: FindingKey) -> bool:

@@ -25,7 +25,7 @@ class FindingKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class SeenFinding:
     """Something that is wrong now."""
 
     key: FindingKey
@@ -56,7 +56,7 @@ class RoundRequest:
 class RoundReport:
     """What a round saw."""
 
-    found: list[Sighting]
+    found: list[SeenFinding]
     clear: list[FindingKey]
     """Of the known ones: looked at, and not there."""
     gone: list[FindingKey] = field(default_factory=list)

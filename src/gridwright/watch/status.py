@@ -13,6 +13,8 @@ from gridwright.watch.state import Receiver, WatchState
 
 RECENT = 20
 """Changes that are shown in text."""
+MOST_CHANGES = 1000
+"""Those of a document; the log has more."""
 
 
 def status_document(directory: Path, state: WatchState, now_s: float) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def status_document(directory: Path, state: WatchState, now_s: float) -> dict[st
         "rounds": plain(state.numbers),
         "open": [_plain(each, state, now_s) for each in _sorted(state.open)],
         "receivers": {name: _receiver(each) for name, each in state.receivers.items()},
-        "changes": [plain(each) for each in read_changes(directory)],
+        "changes": [plain(each) for each in list(read_changes(directory))[-MOST_CHANGES:]],
     }
 
 
@@ -50,6 +52,9 @@ def status_text(directory: Path, state: WatchState, now_s: float) -> str:
     unseen = [each for each in state.open if last_looked_is_old(each, state)]
     if unseen:
         lines += ["", f"{len(unseen)} of these could not be looked at in the last round: nobody answered."]
+    held = sum(not each.is_told for each in state.open)
+    if held:
+        lines += ["", f"{held} of these are not told yet: their nodes get no jobs."]
     lines += ["", *(_receiver_line(name, each, now_s) for name, each in state.receivers.items())]
     recent = list(read_changes(directory))[-RECENT:]
     lines += ["Last changes:"] if recent else []

@@ -13,7 +13,7 @@ from gridwright.errors import Level
 from gridwright.watch import change_log
 from gridwright.watch.damping import Changed, Damping, advance
 from gridwright.watch.notices import Explanation, NoticeRow, folded, notice_of, place, put
-from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, Sighting
+from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
 from gridwright.watch.sending.couriers import Couriers
 from gridwright.watch.sending.receivers import SEND_S, AnyReceiver, SendOutcome
@@ -254,7 +254,7 @@ def line_of(row: NoticeRow) -> str:
 def _report_of_loss(lost: RoundLost, silence: Collection[str]) -> RoundReport:
     """A round that told nothing is a finding, unless it is silenced; all others stay as they are."""
     key = FindingKey(lost.finding)
-    sighting = Sighting(key, "error", "each", lost.problem, "rounds that end", _ROUND_REASON, lost.remedy)
+    sighting = SeenFinding(key, "error", "each", lost.problem, "rounds that end", _ROUND_REASON, lost.remedy)
     return RoundReport([] if lost.finding in silence else [sighting], [])
 
 

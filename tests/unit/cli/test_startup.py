@@ -86,6 +86,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "node",
         "node claim",
         "node scratch",
+        "node history",
         "repo",
         "repo status",
         "repo export",

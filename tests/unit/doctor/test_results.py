@@ -17,6 +17,7 @@ from gridwright.errors import Finding, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import names_in_set
 from gridwright.spec import parse_spec
+from gridwright.spec.changelog_users import changelog_user
 from tests.support.doctor_grid import MACHINES, SPEC, grid, machine, node, results, sound
 
 EVICTED = {
@@ -83,10 +84,11 @@ def test_metadata_servers_are_told_which_archives_repositories_are() -> None:
         "filesystems: {shared: {type: lustre, path: /no/such/mount, source: '10.0.0.1@tcp:/scratch'}}\n"
         "libraries: {data: {filesystem: shared, path: data}, work: {filesystem: shared, path: work}}\n"
         "repositories: {kept: {library: data, bucket: s3://site/kept, hsm_archive: 4}, "
-        "made: {library: work, bucket: s3://site/made}}\nscheduler: {type: slurm}\n"
+        "made: {library: work, bucket: s3://site/made, export: {by: changelog}}}\nscheduler: {type: slurm}\n"
     )
     described = asked_of_nodes(spec)
     assert described["shared"]["hsm_archives"] == [1, 4]
+    assert described["shared"]["changelog_users"] == [changelog_user(spec, "made")]
     # This machine serves no MDT, so it knows nothing of agents.
     assert health(described["shared"]) == []
 

@@ -27,9 +27,9 @@ from gridwright.repository.changelog.records import (
 )
 from gridwright.repository.copytool.action_list import Fid
 from tests.fixtures.lustre_node import RECORDED
+from tests.support.changelog_double import build_library, write_log, write_names
 from tests.support.skips import needs
 
-DOUBLE = Path(__file__).parents[2] / "support" / "changelog_double" / "liblustreapi.c"
 FID = r"\[(0x[0-9a-f]+|0):0x([0-9a-f]+):0x([0-9a-f]+)\]"
 LINE = re.compile(
     rf"(?P<index>\d+) (?P<type>\d\d)(?P<word>[A-Z]{{3,5}}) (?P<time>\S+ \S+) 0x(?P<flags>[0-9a-f]+) "
@@ -97,11 +97,7 @@ def test_the_recording_has_what_it_is_said_to_have() -> None:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs("cc")
-    place = tmp_path_factory.mktemp("library")
-    built = place / "liblustreapi.so.1"
-    options = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wl,-soname,liblustreapi.so.1"]
-    subprocess.run(["cc", *options, "-o", built, DOUBLE], check=True, timeout=60)
-    return place
+    return build_library(tmp_path_factory.mktemp("library"))
 
 
 _PROGRAM = """
@@ -154,14 +150,12 @@ def asked(library: Path, place: Path) -> dict[str, Any]:
 def test_the_library_is_asked_for_what_the_recording_has(library: Path, tmp_path: Path) -> None:
     lines = printed()
     data = [each.data() for each in lines]
-    log = b"".join(struct.pack("=I", len(each)) + each for each in data)
-    (tmp_path / "scratch-MDT0000.log").write_bytes(log)
+    write_log(tmp_path, "scratch-MDT0000", data)
     (tmp_path / "scratch-MDT0000.users").write_text("cl1 0\n")
     (tmp_path / "scratch-MDT0000.index").write_text("18")
-    (tmp_path / "fids").mkdir()
     hostile = [b"a\nb 02MKDIR", b"\xff\xfe", b"d/" + b"n" * 255]
-    (tmp_path / "fids" / "0x200000401:0x1:0x0").write_bytes(b"".join(each + b"\0" for each in hostile))
-    (tmp_path / "fids" / "0x200000401:0x2:0x0").write_bytes(b"/one\0")
+    write_names(tmp_path, "0x200000401:0x1:0x0", hostile)
+    write_names(tmp_path, "0x200000401:0x2:0x0", [b"/one"])
     told = asked(library, tmp_path)
 
     def fid(each: Printed, key: str) -> list[int] | None:

@@ -110,6 +110,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
             "history",
             "nfs_client",
             "lustre_client",
+            "lustre_changelog",
             "spectrum_scale_client",
             "slurm",
             "users",

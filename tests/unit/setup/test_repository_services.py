@@ -15,14 +15,16 @@ import typer
 from gridwright.cli.data.repo import repo
 from gridwright.errors import GridwrightError
 from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.setup.repository_changelogs import changelog_variables
 from gridwright.setup.repository_services import (
     carried_services,
     event_units,
     node_services,
     service_variables,
 )
-from gridwright.setup.repository_timers import PROGRAM
+from gridwright.setup.repository_timers import PROGRAM, repository_units
 from gridwright.spec import parse_spec
+from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.model import GridSpec
 
 DISK = {"type": "local", "path": "/data"}
@@ -113,3 +115,21 @@ def test_systemd_reads_them(tmp_path: Path, filesystem: dict[str, Any]) -> None:
     said = [line for line in judged.stderr.splitlines() if "gridwright-" in line]
     # Releases before 254 do not know it, and let it be.
     assert [line for line in said if "FileDescriptorStorePreserve" not in line] == []
+
+
+def test_an_export_by_changelogs_is_told_who_is_registered() -> None:
+    export = {"changed": "15m", "by": "changelog"}
+    spec = spec_of(LUSTRE, repositories={"archive": {**ARCHIVE, "export": export}})
+    service = repository_units(spec)["gridwright-export-archive.service"]
+    assert " --changelog /etc/gridwright/changelog-archive.json" in service
+    assert changelog_variables(spec)["gridwright_changelogs"] == [
+        {
+            "repository": "archive", "filesystem": "scratch", "mount": "/lustre",
+            "user": changelog_user(spec, "archive"),
+        }
+    ]  # fmt: skip
+    # Users of an earlier spec go, and nothing is said where no file system has changelogs.
+    assert changelog_variables(spec_of(LUSTRE)) == {"gridwright_changelogs": []}
+    assert changelog_variables(spec_of(NFS)) == {}
+    scans = spec_of(LUSTRE, repositories={"archive": {**ARCHIVE, "export": {"changed": "15m"}}})
+    assert "--changelog" not in repository_units(scans)["gridwright-export-archive.service"]

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.spec import parse_spec
+from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.fields import SpecModel
 from gridwright.spec.linked import linked_directories
 from gridwright.spec.model import GridSpec
+from gridwright.spec.repositories import LibraryRepository
 from gridwright.spec.schedule import read_schedule
 from gridwright.spec.schema import json_schema
 
@@ -219,3 +221,31 @@ def test_each_repository_of_a_lustre_is_an_archive_of_its_own() -> None:
         assert refused({"one": {**one, "hsm_archive": wrong}}, **places) == {"repositories.one.hsm_archive"}
     # Files of a disk are held back by its node, whatever the number.
     assert parsed({"one": one}).hsm_archive("one") is None
+
+
+def test_changelogs_are_of_a_lustre_that_is_there_already() -> None:
+    lustre: dict[str, Any] = {"type": "lustre", "path": "/shared", "source": "10.0.0.1@tcp:/scratch"}
+    archive = {"library": "data", "bucket": "s3://site/a", "export": {"by": "changelog"}}
+    libraries = {"data": {"filesystem": "shared"}}
+    spec = parsed({"archive": archive}, filesystems={"shared": lustre}, libraries=libraries)
+    user = changelog_user(spec, "archive")
+    assert user and re.fullmatch(r"gw-archi-[0-9a-f]{6}", user)
+    other = parsed({"archive": archive}, name="other", filesystems={"shared": lustre}, libraries=libraries)
+    assert changelog_user(other, "archive") != user
+    disks = {"instance": "m6i.large", "disks": {"type": "gp3", "size": "500 GiB"}}
+    built = {"type": "lustre", "path": "/shared", "oss": disks, "mds": disks}
+    nfs = {"type": "nfs", "path": "/shared", "server": "10.9.0.7", "export": "/vol"}
+    for filesystem in (built, nfs):
+        found = refused({"archive": archive}, filesystems={"shared": filesystem}, libraries=libraries)
+        assert found == {"repositories.archive.export.by"}
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_a_user_of_changelogs_has_a_name_that_lustre_takes(name: str) -> None:
+    lustre = {"type": "lustre", "path": "/shared", "source": "10.0.0.1@tcp:/scratch"}
+    archive = LibraryRepository.model_validate(
+        {"library": "data", "bucket": "s3://site/a", "export": {"by": "changelog"}}
+    )
+    spec = parsed({}, filesystems={"shared": lustre}, libraries={"data": {"filesystem": "shared"}})
+    found = changelog_user(spec.model_copy(update={"repositories": {name: archive}}), name)
+    assert found and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,14}", found)

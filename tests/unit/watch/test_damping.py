@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gridwright.watch.damping import Changed, Damping, KnownFinding, RoundNumbers, advance
-from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, Sighting
+from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, SeenFinding
 
 KEY = FindingKey("library-hangs", ("compute2",), "data")
 
@@ -25,7 +25,7 @@ class Rounds:
 
     def see(self, what: str, *, everything: bool = False, aside: bool = False) -> list[str]:
         """`x` it is there, `.` it is not, `?` nobody answered, `-` its node is gone."""
-        seen = Sighting(self.key, "error", self.pace, "does not answer")
+        seen = SeenFinding(self.key, "error", self.pace, "does not answer")
         report = RoundReport(
             [seen] if what == "x" else [],
             [self.key] if what == "." else [],

@@ -114,8 +114,19 @@ def test_a_node_that_left_the_grid_takes_its_findings_along() -> None:
     left = FindingKey("library-hangs", ("compute9",), "data")
     report = round_of(two(), left)
     assert (report.gone, report.clear) == ([left], [])
+    renamed = Observation(None, {"new-name": machine("new-name")}, {}, {})
+    assert round_of(renamed, left).gone == [left], "this machine has one name"
     asleep = replace(two(), asleep=("compute9",))
     assert round_of(asleep, left).gone == []
+
+
+def test_nodes_that_nobody_can_ask_are_a_finding_and_close_none() -> None:
+    seen = replace(two(), facts={}, down={"compute2": "drained"})
+    unreached = FindingKey("watch-nodes-unreached")
+    report = round_of(seen, HANGS)
+    assert keys(report) == {unreached, FindingKey("node-down", ("compute2",))}
+    assert report.clear == report.gone == []
+    assert round_of(two(), unreached).clear == [unreached]
 
 
 def test_what_the_spec_silences_closes_and_information_is_not_told() -> None:

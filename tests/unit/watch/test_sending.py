@@ -27,7 +27,7 @@ from gridwright.watch.sending.receivers import (
     receiver_problems,
 )
 from gridwright.watch.sending.webhook import post, secret_bytes, signature
-from tests.support.notice_receivers import SECRET, hook, mail_server
+from tests.support.notice_receivers import SECRET, certificate, hook, mail_server
 
 
 def finding(node: str, name: str = "library-hangs", found: str = "does not answer") -> KnownFinding:
@@ -135,6 +135,23 @@ def test_mail_is_one_message_with_one_identity(tmp_path: Path) -> None:
     assert messages[0]["subject"] == "[gridwright demo] 1 opened: library-hangs (1 open)"
     assert box.messages[0][:2] == ("grid@example.org", ["ops@example.org"])
     assert "mend: see its servers" in messages[0].get_content()
+
+
+def test_nobody_but_a_server_with_a_good_certificate_gets_anything(
+    secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = certificate(tmp_path)
+    with hook(tls=tls) as taken, mail_server(tls=tls) as box:
+        login = {"user": "grid", "password_file": secret}
+        receiver = MailReceiver(["ops@example.org"], "grid@example.org", f"127.0.0.1:{box.port}", **login)
+        for outcome in (post(WebReceiver(taken.url, secret), notice(), 1), send(receiver, notice())):
+            assert "certificate verify failed" in outcome.problem
+        assert (taken.requests, box.messages, box.logins) == ([], [], [])
+        monkeypatch.setenv("SSL_CERT_FILE", str(tls))
+        for outcome in (post(WebReceiver(taken.url, secret), notice(), 1), send(receiver, notice())):
+            assert outcome == SendOutcome()
+        assert (len(taken.requests), len(box.messages)) == (1, 1)
+        assert box.logins == [f"\0grid\0{SECRET}"]
 
 
 def test_a_mail_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from gridwright.cli.arguments import Json, read_path
 from gridwright.cli.verbs import plain_app
+from gridwright.errors import input_error
 
 node = plain_app("Look after the node that the command is run on.", no_args_is_help=True)
 
@@ -107,4 +108,10 @@ def history(
     from gridwright.monitor.agent import run
     from gridwright.monitor.history.places import DIRECTORY
 
-    return run(directory or DIRECTORY, tuple(map(str, library or ())))
+    place = directory or DIRECTORY
+    there = next(each for each in (place.absolute(), *place.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise input_error(
+            f"{there} is no directory", where="--directory", remedy="name a directory for the history"
+        )
+    return run(place, tuple(map(str, library or ())))

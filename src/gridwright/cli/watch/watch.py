@@ -139,8 +139,12 @@ def _watch(flags: WatchFlags, spec: GridSpec | None, directory: Path) -> int:
     from gridwright.watch.watch import Watch
 
     settings = _settings(flags, spec)
-    if problems := receiver_problems(settings.receivers):
+    problems = receiver_problems(settings.receivers)
+    if problems and not flags.on_head:
         raise GridwrightError(*problems, status=ExitStatus.INPUT)
+    for problem in problems:
+        # A service watches all the same; --status says what is not sent, and why.
+        _say(f"{problem}")
     with stop_on_signals() as stop, held(directory):
         watching = Watch(settings, directory, RoundRunner((sys.executable, *_ROUND)), _say)
         if not flags.once:

@@ -7,22 +7,54 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from gridwright.monitor.rates import Key
+from gridwright.monitor.readings import LABELS
 from gridwright.monitor.rows import MOST_JOBS
 
 OTHERS = "other"
 """The label of the sum."""
-FAMILIES = ("gridwright_job_",)
-"""Metrics whose series come and go with what their first label names. Where such a series has no value, and
-the node was seen, it is 0."""
-MOVED = ("_read_bytes_total", "_written_bytes_total")
+MOVED = (
+    "_read_bytes_total",
+    "_written_bytes_total",
+    "_write_bytes_total",
+    "_moved_bytes_total",
+    "_io_bytes_total",
+)
+"""Ends of metrics by which the busiest are found."""
+_COMING_AND_GOING = ("job", "jobid", "process", "group")
+"""Labels whose values come and go, without end; a metric has one of them."""
 
 Value = tuple[Key, float, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Metrics whose series come and go together, by what one label names."""
+
+    label: str
+    index: int
+    """Of that label among those of the metric."""
+    is_zero: bool
+    """Whether a series is 0 where it has no value and the node was seen."""
+
+    def name(self, labels: Sequence[str]) -> str:
+        """What the label says."""
+        return labels[self.index] if self.index < len(labels) else ""
+
+    def other(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The labels of the sum that a series is in, if it is not kept."""
+        return (*labels[: self.index], OTHERS, *labels[self.index + 1 :])
+
+
 @cache
-def family_of(metric: str) -> str | None:
+def family_of(metric: str) -> Family | None:
     """The family that a metric is of; None for one of none."""
-    return next((each for each in FAMILIES if metric.startswith(each)), None)
+    names = LABELS.get(metric, ())
+    for label in _COMING_AND_GOING:
+        if label in names:
+            # A limit of a group is none of its parts, and holds while there is the group.
+            is_zero = metric.endswith("_total") or label != "group"
+            return Family(label, names.index(label), is_zero)
+    return None
 
 
 def busiest(moved: dict[str, float], most: int = MOST_JOBS) -> set[str]:
@@ -51,27 +83,30 @@ class BusiestJobs:
             if family is None:
                 yield key, value, back
                 continue
+            name = family.name(key[1:])
             if key[0].endswith(MOVED):
-                moved = self._moved.setdefault(family, {})
-                moved[key[1]] = moved.get(key[1], 0.0) + value
-            if self._is_kept(family, key[1]):
+                moved = self._moved.setdefault(family.label, {})
+                moved[name] = moved.get(name, 0.0) + value
+            if self._is_kept(family.label, name):
                 yield key, value, back
             else:
-                total, most = others.get((key[0], OTHERS), (0.0, 0))
-                others[key[0], OTHERS] = total + value, max(most, back)
+                other = (key[0], *family.other(key[1:]))
+                total, most = others.get(other, (0.0, 0))
+                others[other] = total + value, max(most, back)
         yield from ((key, total, back) for key, (total, back) in others.items())
 
     def _choose(self, values: Sequence[Value]) -> None:
         there: dict[str, dict[str, float]] = {}
         for key, _, _ in values:
             if (family := family_of(key[0])) is not None:
-                before = self._moved.get(family, {})
-                there.setdefault(family, {})[key[1]] = before.get(key[1], 0.0)
-        self._kept = {family: busiest(moved, self.most) - {OTHERS} for family, moved in there.items()}
+                name = family.name(key[1:])
+                before = self._moved.get(family.label, {})
+                there.setdefault(family.label, {})[name] = before.get(name, 0.0)
+        self._kept = {label: busiest(moved, self.most) - {OTHERS} for label, moved in there.items()}
         self._moved = {}
 
-    def _is_kept(self, family: str, name: str) -> bool:
-        kept = self._kept.setdefault(family, set())
+    def _is_kept(self, label: str, name: str) -> bool:
+        kept = self._kept.setdefault(label, set())
         if name not in kept and len(kept) < self.most and name != OTHERS:
             kept.add(name)
         return name in kept

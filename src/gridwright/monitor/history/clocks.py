@@ -16,7 +16,7 @@ class _Bounds:
 
 
 @dataclass(slots=True)
-class NodeClocks:
+class HistoryClocks:
     """Of each node, between which bounds its clock is ahead of ours."""
 
     _known: dict[str, _Bounds] = field(default_factory=dict)

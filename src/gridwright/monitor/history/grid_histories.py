@@ -14,7 +14,7 @@ from gridwright.commands import CommandOutput
 from gridwright.grid.grid import SILENT, Grid
 from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.frame import Frame, frame_of_seen
-from gridwright.monitor.history.clocks import NodeClocks
+from gridwright.monitor.history.clocks import HistoryClocks
 from gridwright.monitor.history.messages import (
     HistoryAnswer,
     HistoryRequest,
@@ -31,6 +31,10 @@ from gridwright.monitor.rows import SeenNode
 PROGRAM = (sys.executable, "-P", "-m", "gridwright.monitor.history.node_program")
 ANSWER_S = 20.0
 """For one node, a slow start of a program included."""
+AWAY_S = 30.0
+"""A node that was away is not asked again for so long: each time takes as long as a connection may."""
+_NO_CONNECTION = 255
+"""Exit status of ssh where it reaches nobody (ssh(1))."""
 _ASLEEP = "it is off until a job waits for it"
 
 Ask = Callable[[Collection[str], bytes], Mapping[str, CommandOutput | None]]
@@ -47,8 +51,13 @@ class GridHistories:
     directory: Path = DIRECTORY
 
     @cached_property
-    def _clocks(self) -> NodeClocks:
-        return NodeClocks()
+    def _clocks(self) -> HistoryClocks:
+        return HistoryClocks()
+
+    @cached_property
+    def _away(self) -> dict[str, tuple[str, float]]:
+        """Nodes that did not answer: why, and when, by time.monotonic()."""
+        return {}
 
     def nodes(self) -> list[str]:
         """Names of all nodes that are asked."""
@@ -120,7 +129,10 @@ class GridHistories:
         Who turns out to have another clock than was taken for granted is asked once more.
         """
         found: dict[str, T | str] = dict.fromkeys(self.names, _ASLEEP)
-        left = [name for name in self.names if name not in self.asleep]
+        now = time.monotonic()
+        away = {name: why for name, (why, since) in self._away.items() if now - since < AWAY_S}
+        found.update(away)
+        left = [name for name in self.names if name not in self.asleep and name not in away]
         for _ in range(2):
             again = []
             for ahead, names in self._by_clock(left, step_s).items():
@@ -128,12 +140,15 @@ class GridHistories:
                 outputs = self.ask(names, encode(request(ahead)) + b"\n")
                 answered = time.time()
                 for name in names:
+                    output = outputs.get(name)
                     try:
-                        answer = _answer(outputs.get(name))
+                        answer = _answer(output)
                         self._clocks.note(name, answer.now_s, asked, answered)
                         found[name] = read(name, answer, ahead)
                     except MessageError as error:
                         found[name] = str(error)
+                        if output is None or output.status == _NO_CONNECTION:
+                            self._away[name] = str(error), time.monotonic()
                         continue
                     if self._clocks.ahead(name, step_s) != ahead:
                         again.append(name)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gridwright.messages import MessageError
-from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
+from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse, check_seconds
 from gridwright.monitor.rates import Figures, Key
 from gridwright.monitor.readings import Snapshot
 from gridwright.monitor.rows import SeenNode
@@ -32,6 +32,11 @@ class HistoryRequest:
     at_s: float = 0.0
     seconds: float = 0.0
     """Of a picture."""
+
+    def __post_init__(self) -> None:
+        """Times are numbers, since they come from elsewhere. Raises MessageError."""
+        check_seconds("at_s", self.at_s)
+        check_seconds("seconds", self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""The minute that is not full yet, in memory as it is in the file."""
+"""The minutes that may still change, in memory as they are in the file.
+
+A source that is read less often than once a second tells of seconds that have passed, up to a minute: so the
+minute before this one is open, too.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +26,15 @@ class OpenMinute:
         self.start = start
         self.columns: dict[Key, array[float]] = {}
 
-    @classmethod
-    def of(cls, seconds: Sequence[OpenSecond]) -> OpenMinute | None:
-        """The minute that a file has; None where it has none."""
-        if not seconds:
-            return None
-        minute = cls(seconds[-1].slot // MINUTE * MINUTE)
-        for each in seconds:
-            minute.put(each.slot, zip(each.keys, each.values, each.back, strict=True))
-        return minute
+    @property
+    def end(self) -> int:
+        """The first second behind it."""
+        return self.start + MINUTE
 
     def put(self, slot: int, values: Iterable[tuple[Key, float, int]]) -> None:
         """Note what was measured in a second, and for how many seconds before it that stands, too.
 
-        Seconds outside this minute are left out, so that the first of the next one can fill it up.
+        Seconds outside this minute are left out, so that those of the next one can fill it up.
         """
         at = slot - self.start
         for key, value, back in values:
@@ -57,3 +56,13 @@ class OpenMinute:
             if not all(map(isnan, values)):
                 found.setdefault(key[0], {})[key[1:]] = KeptColumn(values, values, None)
         return found
+
+
+def open_minutes(seconds: Sequence[OpenSecond]) -> list[OpenMinute]:
+    """The minutes that a file has as seconds, the oldest first."""
+    starts = sorted({each.slot // MINUTE * MINUTE for each in seconds})
+    minutes = [OpenMinute(start) for start in starts]
+    for each in seconds:
+        for minute in minutes:
+            minute.put(each.slot, zip(each.keys, each.values, each.back, strict=True))
+    return minutes

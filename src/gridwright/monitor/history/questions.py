@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gridwright.messages import MessageError
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.libraries import WatchedLibrary
+
+LATEST_S = 1e11
+"""In seconds since 1970: later, and earlier than that before, no computer has counted anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeQuestion:
-    """A course over time: a value for each step of each series."""
+    """A course over time: a value for each step of each series. Raises MessageError where that cannot be."""
 
     metrics: tuple[str, ...]
     """All series of these are told; names as in `readings.LABELS`."""
@@ -29,6 +33,19 @@ class RangeQuestion:
     most: int = 1000
     """Series of each metric that are told at most, those with the largest values. The other jobs are told as
     their sum, `other`."""
+
+    def __post_init__(self) -> None:
+        """Times and widths are numbers, since they may come from anywhere."""
+        for name, value in (("start_s", self.start_s), ("end_s", self.end_s), ("step_s", self.step_s)):
+            check_seconds(name, value)
+        if self.most < 1:
+            raise MessageError(f"{self.most} series are none", "most")
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raises MessageError where that is no time and no span of time."""
+    if not abs(value) <= LATEST_S:
+        raise MessageError(f"{value!r} is no time", name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,19 @@ import re
 import sqlite3
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from gridwright.messages import MessageError, typed
-from gridwright.monitor.history.busiest import OTHERS, family_of
+from gridwright.monitor.history.busiest import OTHERS, Family, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
-from gridwright.monitor.history.open_minute import OpenMinute
+from gridwright.monitor.history.open_minute import open_minutes
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
-from gridwright.monitor.history.rolling import StepSums
+from gridwright.monitor.history.rolling import StepSums, is_zero_unseen
 from gridwright.monitor.history.store import HistoryStore, StoredBlock
 from gridwright.monitor.rates import Figures, Key
 from gridwright.monitor.readings import LABELS, MountedPlace, Snapshot
@@ -28,6 +28,9 @@ from gridwright.monitor.rows import SeenNode
 
 MOST_STEPS = 4000
 """Of one answer: more than a screen has columns."""
+MOST_VALUES = 2_000_000
+"""Of one answer: steps of all its series."""
+_FEW_STEPS = 60
 
 
 class StoredHistory:
@@ -52,23 +55,17 @@ class StoredHistory:
         return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None
 
     def course(self, question: RangeQuestion) -> NodeCourse:
-        """The series that were asked for, step by step."""
+        """The series that were asked for, step by step; in wider steps where there are very many series."""
         with self._store.one_state():
             layers = _Layers(self._store)
             level, step = layers.level_for(question)
-            start = math.floor(question.start_s / step) * step
-            steps = max(1, math.ceil((question.end_s - start) / step))
-            # A level whose steps are finer than these is read in whole steps of these.
-            parts = list(layers.parts(level, start, start + steps * step))
-            grid = _Grid(start, step, steps)
-            seen = _sums(parts, SAMPLER, grid).get(())
-            series = []
-            for metric in question.metrics:
-                sums = _summed(_sums(parts, metric, grid, question.only), metric, question.by)
-                sums = _largest(sums, question.most, family_of(metric))
-                over = seen if seen is not None and family_of(metric) else None
-                series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
-        return NodeCourse(self._node, float(start), float(step), tuple(series))
+            while True:
+                start = math.floor(question.start_s / step) * step
+                grid = _Grid(start, step, max(1, math.ceil((question.end_s - start) / step)))
+                series = _answer(list(layers.parts(level, grid.start, grid.end)), question, grid)
+                if len(series) * grid.steps <= MOST_VALUES or grid.steps < _FEW_STEPS:
+                    return NodeCourse(self._node, float(start), float(step), tuple(series))
+                step *= 2
 
     def seen(self, at_s: float, seconds: float) -> SeenNode | None:
         """The node as it was in the seconds that ended then; None where nothing is known of them."""
@@ -126,7 +123,7 @@ class _Layers:
         self._store = store
         self._blocks: list[list[StoredBlock]] = [store.blocks(level) for level in range(len(LEVELS))]
         seconds = store.seconds()
-        self._open = OpenMinute.of(seconds)
+        self._open = open_minutes(seconds)
 
     def level_for(self, question: RangeQuestion) -> tuple[int, int]:
         """The level that answers a question, and the width of the steps of the answer."""
@@ -148,18 +145,18 @@ class _Layers:
         return min((each.start for each in self._blocks[level]), default=math.inf)
 
     def metrics(self) -> list[str]:
-        """Names of all metrics, those of the open minute included."""
-        now = [] if self._open is None else [key[0] for key in self._open.columns]
+        """Names of all metrics, those of the open minutes included."""
+        now = [key[0] for minute in self._open for key in minute.columns]
         return list(dict.fromkeys([*self._store.metrics(), *now]))
 
     def outermost(self) -> Iterator[_Part]:
-        """The first and the last blocks of each level, by their time, and the open minute."""
+        """The first and the last blocks of each level, by their time, and the open minutes."""
         for level, blocks in enumerate(self._blocks):
             if blocks:
                 for each in (min(blocks, key=_start), max(blocks, key=_start)):
                     yield _Part(level, each.start, None, self._store, each.id)
-        if self._open is not None:
-            yield _Part(FINEST, self._open.start, self._open.by_metric(), self._store)
+        for minute in self._open:
+            yield _Part(FINEST, minute.start, minute.by_metric(), self._store)
 
     def parts(self, level: int, start: float, end: float) -> Iterator[_Part]:
         """All that is known between two times, at this level and, where it has nothing yet, at finer ones."""
@@ -169,8 +166,9 @@ class _Layers:
                 if block.id > used and block.start < end and block.end > start:
                     yield _Part(each, block.start, None, self._store, block.id)
             used = max((block.until for block in self._blocks[each]), default=0)
-        if self._open is not None and self._open.start < end and self._open.start + 60 > start:
-            yield _Part(FINEST, self._open.start, self._open.by_metric(), self._store)
+        for minute in self._open:
+            if minute.start < end and minute.end > start:
+                yield _Part(FINEST, minute.start, minute.by_metric(), self._store)
 
 
 def _start(block: StoredBlock) -> int:
@@ -183,6 +181,23 @@ class _Grid(NamedTuple):
     start: int
     step: int
     steps: int
+
+    @property
+    def end(self) -> int:
+        """Where the last one ends."""
+        return self.start + self.steps * self.step
+
+
+def _answer(parts: Sequence[_Part], question: RangeQuestion, grid: _Grid) -> list[SeriesCourse]:
+    # Of those that come and go, the mean is over the time in which the node was seen.
+    seen = _sums(parts, SAMPLER, grid).get(()) if any(map(is_zero_unseen, question.metrics)) else None
+    series = []
+    for metric in dict.fromkeys(question.metrics):
+        sums = _summed(_sums(parts, metric, grid, question.only), metric, question.by)
+        sums = _largest(sums, question.most, _family_told(metric, question.by))
+        over = seen if seen is not None and is_zero_unseen(metric) else None
+        series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
+    return series
 
 
 def _sums(
@@ -218,16 +233,28 @@ def _summed(sums: dict[Labels, StepSums], metric: str, by: tuple[str, ...] | Non
     return found
 
 
-def _largest(sums: dict[Labels, StepSums], most: int, family: str | None) -> dict[Labels, StepSums]:
+def _largest(sums: dict[Labels, StepSums], most: int, family: Family | None) -> dict[Labels, StepSums]:
     """The series with the largest values; of those that come and go, the others as their sum."""
     if len(sums) <= most:
         return sums
-    ranked = sorted(sums, key=lambda each: (each[:1] == (OTHERS,), -abs(sum(sums[each].total)), each))
+    others = {labels for labels in sums if family is not None and family.name(labels) == OTHERS}
+    ranked = sorted(sums, key=lambda labels: (labels in others, -abs(sum(sums[labels].total)), labels))
     found = {labels: sums[labels] for labels in ranked[:most]}
-    for labels in ranked[most:] if family else ():
-        other = (OTHERS, *labels[1:])
+    if family is None:
+        return found
+    for labels in ranked[most:]:
+        other = family.other(labels)
         found[other] = found[other].plus(sums[labels]) if other in found else sums[labels]
     return found
+
+
+def _family_told(metric: str, by: tuple[str, ...] | None) -> Family | None:
+    """The family of a metric of which these labels alone are told."""
+    family = family_of(metric)
+    if family is None or by is None:
+        return family
+    told = [name for name in LABELS.get(metric, ()) if name in by]
+    return replace(family, index=told.index(family.label)) if family.label in told else None
 
 
 def _course(metric: str, labels: Labels, sums: StepSums, seen: StepSums | None) -> SeriesCourse:
@@ -269,7 +296,7 @@ class _Window:
                 continue
             for labels, sums in _sums(self.parts, metric, self._grid).items():
                 if sums.covered[0] > 0:
-                    over = max(self.covered, sums.covered[0]) if family_of(metric) else sums.covered[0]
+                    over = max(self.covered, sums.covered[0]) if is_zero_unseen(metric) else sums.covered[0]
                     self.rates[metric, *labels] = sums.total[0] / over
 
     def _read_gauges(self, metric: str) -> None:

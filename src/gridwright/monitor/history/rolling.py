@@ -6,8 +6,9 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 
-from gridwright.monitor.history.busiest import FAMILIES, MOVED, OTHERS, busiest, family_of
+from gridwright.monitor.history.busiest import MOVED, Family, busiest, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode, encode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
@@ -137,10 +138,11 @@ class StepSums:
 
     def plus(self, other: StepSums) -> StepSums:
         """Both as one series, each 0 where it is not known."""
+        known = min(self.high, default=0.0) > -math.inf and min(other.high, default=0.0) > -math.inf
         return StepSums(
-            array("d", map(float.__add__, self.total, other.total)),
+            array("d", map(add, self.total, other.total)),
             array("d", map(max, self.covered, other.covered)),
-            array("d", (_sum_of_highs(a, b) for a, b in zip(self.high, other.high, strict=True))),
+            array("d", map(add if known else _sum_of_highs, self.high, other.high)),
         )
 
     def column(self, step_s: int, seen: array[float] | None = None) -> KeptColumn:
@@ -186,28 +188,34 @@ class BlockSums:
         seen = self._sums.get(SAMPLER, {}).get(())
         return {
             metric: {
-                labels: sums.column(step_s, seen.covered if seen and family_of(metric) else None)
+                labels: sums.column(step_s, seen.covered if seen and is_zero_unseen(metric) else None)
                 for labels, sums in series.items()
             }
             for metric, series in self._sums.items()
         }
 
     def _bound(self) -> None:
-        for family in FAMILIES:
-            moved: dict[str, float] = {}
-            for metric, series in self._sums.items():
-                if metric.startswith(family):
-                    for (name, *_), sums in series.items():
-                        gain = sum(sums.total) if metric.endswith(MOVED) else 0.0
-                        moved[name] = moved.get(name, 0.0) + gain
-            if len(moved) > self.most + 1:
-                self._fold(family, busiest(moved, self.most))
-
-    def _fold(self, family: str, kept: set[str]) -> None:
+        moved: dict[str, dict[str, float]] = {}
         for metric, series in self._sums.items():
-            if not metric.startswith(family):
-                continue
-            for labels in [each for each in series if each[0] not in kept]:
-                gone = series.pop(labels)
-                other = (OTHERS, *labels[1:])
-                series[other] = series[other].plus(gone) if other in series else gone
+            if (family := family_of(metric)) is not None:
+                gains = moved.setdefault(family.label, {})
+                for labels, sums in series.items():
+                    gain = sum(sums.total) if metric.endswith(MOVED) else 0.0
+                    gains[family.name(labels)] = gains.get(family.name(labels), 0.0) + gain
+        for metric, series in self._sums.items():
+            family = family_of(metric)
+            if family is not None and len(moved[family.label]) > self.most + 1:
+                _fold(series, family, busiest(moved[family.label], self.most))
+
+
+def is_zero_unseen(metric: str) -> bool:
+    """Whether a series of it that is not there is 0 then, as far as the node was seen."""
+    family = family_of(metric)
+    return family is not None and family.is_zero
+
+
+def _fold(series: dict[Labels, StepSums], family: Family, kept: set[str]) -> None:
+    """Put series of others than these into the sum."""
+    for labels in [each for each in series if family.name(each) not in kept]:
+        gone, other = series.pop(labels), family.other(labels)
+        series[other] = series[other].plus(gone) if other in series else gone

@@ -65,7 +65,7 @@ class StoredBlock:
 
 @dataclass(frozen=True, slots=True)
 class OpenSecond:
-    """What was written of one second of the minute that is not full yet."""
+    """What was written of one second of a minute that may still change."""
 
     slot: int
     keys: Sequence[Key]
@@ -123,7 +123,7 @@ class HistoryStore:
     # What is written.
 
     def put_second(self, second: OpenSecond, order: int, *, new_order: bool) -> None:
-        """Keep a second of the open minute; `order` is the number of its list of keys."""
+        """Keep a second of an open minute; `order` is the number of its list of keys."""
         with self.transaction():
             if new_order:
                 keys = json.dumps(second.keys, separators=(",", ":"), ensure_ascii=False).encode()
@@ -145,10 +145,10 @@ class HistoryStore:
             ((block * _METRICS + self._number_of(name), body) for name, body in pieces.items()),
         )
 
-    def forget_seconds(self) -> None:
-        """The open minute is kept as a block now. Within a transaction."""
-        self._base.execute("DELETE FROM seconds")
-        self._base.execute("DELETE FROM orders")
+    def forget_seconds(self, end: int) -> None:
+        """What was before that is kept as a block now. Within a transaction."""
+        self._base.execute("DELETE FROM seconds WHERE slot < ?", (end,))
+        self._base.execute("DELETE FROM orders WHERE id NOT IN (SELECT keys FROM seconds)")
 
     def put_context(self, at: float, body: str) -> None:
         """Keep what stays the same for long, from a time on."""
@@ -222,7 +222,7 @@ class HistoryStore:
         return [name for (name,) in self._base.execute("SELECT name FROM metrics ORDER BY id")]
 
     def seconds(self) -> list[OpenSecond]:
-        """The open minute."""
+        """The open minutes."""
         orders = {
             number: [tuple(key) for key in json.loads(zlib.decompress(keys))]
             for number, keys in self._base.execute("SELECT id, keys FROM orders")

@@ -14,7 +14,7 @@ from gridwright.messages import plain
 from gridwright.monitor.history.columns import encode
 from gridwright.monitor.history.levels import FINEST
 from gridwright.monitor.history.measured import MeasuredSecond, Measurements
-from gridwright.monitor.history.open_minute import MINUTE, OpenMinute
+from gridwright.monitor.history.open_minute import MINUTE, OpenMinute, open_minutes
 from gridwright.monitor.history.rolling import roll_up
 from gridwright.monitor.history.store import HistoryStore, OpenSecond
 from gridwright.monitor.rates import Key
@@ -34,7 +34,7 @@ class HistoryWriter:
         self._store = HistoryStore(path, write=True)
         self._store.limit(most_bytes)
         self._measurements = Measurements() if measurements is None else measurements
-        self._minute = OpenMinute.of(self._store.seconds())
+        self._minutes = open_minutes(self._store.seconds())
         self._order: list[Key] = []
         self._order_number = 0
         self._context = ""
@@ -67,17 +67,15 @@ class HistoryWriter:
 
     def _keep(self, second: MeasuredSecond) -> None:
         start = second.slot // MINUTE * MINUTE
-        minute = self._minute
-        if minute is not None and (second.clock_was_set or minute.start != start):
-            if not second.clock_was_set:
-                # What stands for seconds before it fills the last ones of that minute.
-                minute.put(second.slot, second.values)
-            self._close_minute(minute)
-            minute = None
-        if minute is None:
-            minute = self._minute = OpenMinute(start)
-            self._order = []
-        minute.put(second.slot, second.values)
+        if second.clock_was_set or (self._minutes and start < self._minutes[-1].start):
+            while self._minutes:
+                self._close_first()
+        if not self._minutes or self._minutes[-1].start != start:
+            self._minutes.append(OpenMinute(start))
+        for minute in self._minutes:
+            minute.put(second.slot, second.values)
+        while self._minutes[0].end < start:
+            self._close_first()
         keys = [key for key, _, _ in second.values]
         new_order = keys != self._order
         if new_order:
@@ -94,9 +92,11 @@ class HistoryWriter:
             self._order = []
             raise
 
-    def _close_minute(self, minute: OpenMinute) -> None:
-        """Make a block of it; where the disk takes none, that minute is a gap."""
-        self._minute = None
+    def _close_first(self) -> None:
+        """Make a block of the oldest open minute; where the disk takes none, that minute is a gap."""
+        minute = self._minutes.pop(0)
+        # The list of keys goes with the seconds that name it.
+        self._order = []
         pieces = {
             metric: encode(columns, MINUTE, rounded=metric.endswith("_total"))
             for metric, columns in minute.by_metric().items()
@@ -104,7 +104,7 @@ class HistoryWriter:
         with self._store.transaction():
             if pieces:
                 self._store.put_block(FINEST, minute.start, MINUTE, 0, pieces)
-            self._store.forget_seconds()
+            self._store.forget_seconds(minute.end)
             self._store.forget_old_blocks(FINEST)
             self._store.make_room()
         if not self._is_due:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.repository.below import PathsBelow
+from gridwright.repository.changelog.background import answers
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.changelog.tables import GONE_BY_CHANGES
 from gridwright.repository.scan import find_gone, keep_changed, look_at_root, note_troubles, scan
@@ -21,7 +20,6 @@ from gridwright.repository.walking import UnreadDirectory
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
-THREADS = 8
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _Looked = tuple[list[tuple[bytes, "FileStatus"]], list[bytes], list[UnreadDirectory]]
 """What is there, what is not, and what could not be looked at."""
@@ -30,7 +28,10 @@ _Looked = tuple[list[tuple[bytes, "FileStatus"]], list[bytes], list[UnreadDirect
 def find_told_changes(
     opened: OpenRepository, journal: ChangeJournal, report: RepositoryReport, *, deletions: bool
 ) -> None:
-    """Keep as work what an export has to do of all that waits in the journal."""
+    """Keep as work what an export has to do of all that waits in the journal.
+
+    Raises OSError where the file system does not answer.
+    """
     opened.known.gone = GONE_BY_CHANGES
     look_at_root(opened)
     unread = set[bytes]()
@@ -40,14 +41,11 @@ def find_told_changes(
     for tree in trees:
         if not _is_within(tree, unread):
             journal.note_gone_within(tree)
-    with ThreadPoolExecutor(THREADS) as pool:
-        paths = journal.paths()
-        while some := list(islice(paths, 2 * THREADS)):
-            looks = pool.map(partial(look_at, opened.settings.directory), some)
-            for there, missing, troubles in looks:
-                unread |= note_troubles(troubles, report)
-                keep_changed(opened, there, report)
-                journal.note_gone(missing)
+    looks = answers(partial(look_at, opened.settings.directory), journal.paths())
+    for there, missing, troubles in looks:
+        unread |= note_troubles(troubles, report)
+        keep_changed(opened, there, report)
+        journal.note_gone(missing)
     journal.note_there(unread)
     find_gone(opened, (), unread, deletions=deletions, report=report)
     if b"" in unread:

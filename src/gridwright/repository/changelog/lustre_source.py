@@ -13,8 +13,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_longlong, c_uint32, c_uint64, c_void_p
+from itertools import islice
 from pathlib import Path
 
+from gridwright.repository.changelog.background import answer
 from gridwright.repository.changelog.records import HEAD_BYTES, ChangeRecord, parse_record, size_of
 from gridwright.repository.copytool.action_list import Fid
 
@@ -22,6 +24,7 @@ _NAME = "liblustreapi.so.1"
 _WITH_JOB, _WITH_EXTRA = 0x04, 0x08
 """CHANGELOG_FLAG_JOBID and CHANGELOG_FLAG_EXTRA_FLAGS: without, the library warns on stderr."""
 _LONGEST_PATH = 4096
+_AT_ONCE = 500
 _MOST_LINKS = 65_000
 """More than a file of Lustre can have; a library that never comes to an end is not followed."""
 
@@ -33,7 +36,7 @@ class _LuFid(ctypes.Structure):
 
 
 class LustreSource:
-    """One mounted Lustre. Its calls may come from several threads."""
+    """One mounted Lustre. Its calls may come from several threads, and none waits for ever but `paths_of`."""
 
     def __init__(self, mount: Path) -> None:
         """Raises OSError where the library is not installed, or has not what is asked for."""
@@ -59,17 +62,22 @@ class LustreSource:
     def mdt_count(self) -> int:
         """How many MDTs it has. Raises OSError."""
         count = c_int(0)
-        _done(self._calls.llapi_get_obd_count(self._mount, byref(count), 1))
+        answer(lambda: _done(self._calls.llapi_get_obd_count(self._mount, byref(count), 1)))
         return count.value
 
     def fid_of(self, path: bytes) -> Fid:
         """The FID of an absolute path. Raises OSError."""
         found = _LuFid()
-        _done(self._calls.llapi_path2fid(path, byref(found)))
+        answer(lambda: _done(self._calls.llapi_path2fid(path, byref(found))))
         return Fid(found.sequence, found.object, found.version)
 
     def records(self, mdt: str, first: int) -> Iterator[ChangeRecord]:
         """Records of an MDT from an index on, to the last one. Raises OSError, RecordError."""
+        reading = self._read(mdt, first)
+        while some := answer(lambda: list(islice(reading, _AT_ONCE))):
+            yield from some
+
+    def _read(self, mdt: str, first: int) -> Iterator[ChangeRecord]:
         with self._opened(mdt, first) as reader:
             record = c_void_p()
             while True:
@@ -96,7 +104,7 @@ class LustreSource:
         """Give up records up to an index above 0. Raises OSError: ENOENT where nobody is registered so."""
         if last < 1:
             raise ValueError("0 gives up all records, those that nobody has read among them")
-        _done(self._calls.llapi_changelog_clear(mdt.encode(), user.encode(), last))
+        answer(lambda: _done(self._calls.llapi_changelog_clear(mdt.encode(), user.encode(), last)))
 
     def paths_of(self, fid: Fid) -> list[bytes]:
         """All paths of a file, relative to the mount; none for one that is gone. Raises OSError."""

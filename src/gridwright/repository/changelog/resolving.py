@@ -10,19 +10,17 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.repository.below import is_part
+from gridwright.repository.changelog.background import answers
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.changelog.records import inode_of
 from gridwright.repository.changelog.source import ChangeSource
 from gridwright.repository.copytool.action_list import Fid
 from gridwright.repository.keys import RESERVED
 
-THREADS = 8
-"""Each question goes to a metadata server and back."""
 _BATCH = 500
 _LINK_BYTES, _ROOM_OF_LINKS = 18, 2048
 """What a name takes in `trusted.link` beside itself, and half of what that attribute may hold
@@ -68,12 +66,11 @@ class PathFinder:
         Raises Unresolved, and OSError where Lustre does not answer.
         """
         found = ChangedPaths()
-        with ThreadPoolExecutor(THREADS) as pool:
-            for each in pool.map(self._named, touched):
-                if each.leads_here and each.fid in moved:
-                    raise Unresolved("the repository's own directory was moved")
-                is_tree = each.is_directory and each.fid in moved
-                _add(found, each.paths, is_tree=is_tree)
+        for each in answers(self._named, touched):
+            if each.leads_here and each.fid in moved:
+                raise Unresolved("the repository's own directory was moved")
+            is_tree = each.is_directory and each.fid in moved
+            _add(found, each.paths, is_tree=is_tree)
         inodes = {inode_of(each): each in moved for each in touched}
         known = list(inodes)
         for start in range(0, len(known), _BATCH):

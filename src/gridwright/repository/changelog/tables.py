@@ -6,5 +6,5 @@ CHANGE_TABLES = (
     "gone (path BLOB PRIMARY KEY)",
 )
 """How far each changelog was taken, paths to be looked at, and paths of rows whose files are gone."""
-GONE_BY_CHANGES = "inode <> 0 AND EXISTS (SELECT 1 FROM gone WHERE gone.path = files.path)"
-"""Rows of files that were here and are gone, as changelogs tell it."""
+GONE_BY_CHANGES = "path IN (SELECT path FROM gone) AND inode <> 0"
+"""Rows of files that were here and are gone, as changelogs tell it: found without a look at all rows."""

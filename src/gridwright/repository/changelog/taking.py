@@ -101,9 +101,9 @@ class ChangeTaker:
             except (OSError, RecordError) as error:
                 why = (error.strerror if isinstance(error, OSError) else None) or str(error)
                 self.journal.owe(f"the changelog of {user.mdt} cannot be read: {why}")
-        most = max(MOST_PATHS, self.opened.known.count()[0] // 2)
-        if not self.journal.owed and self.journal.count() > most:
-            self.journal.owe(f"more than {most} files were touched, so that a scan is cheaper")
+        waiting = self.journal.count()
+        if not self.journal.owed and waiting > MOST_PATHS and waiting > self.opened.known.count()[0] // 2:
+            self.journal.owe(f"{waiting} files were touched, so that a scan is cheaper")
         if not self.journal.owed and len(self.journal.trees()) > MOST_TREES:
             self.journal.owe(f"more than {MOST_TREES} directories were moved, so that a scan is cheaper")
 

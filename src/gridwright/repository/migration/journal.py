@@ -11,7 +11,8 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,7 @@ class MigratedFile:
 
 
 _COLUMNS = tuple(field.name for field in fields(MigratedFile))
+_values_of = attrgetter(*_COLUMNS)
 _INSERT = f"VALUES ({', '.join('?' * len(_COLUMNS))})"
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM files"  # noqa: S608 - names of our own
 
@@ -243,9 +245,10 @@ def _signed(number: int) -> int:
 
 
 def _values(row: MigratedFile) -> tuple[object, ...]:
-    return tuple(
-        _signed(value) if isinstance(value, int) else value for value in map(row.__getattribute__, _COLUMNS)
-    )
+    if row.inode >> 63 or row.source_inode >> 63:
+        row = replace(row, inode=_signed(row.inode), source_inode=_signed(row.source_inode))
+    values: tuple[object, ...] = _values_of(row)
+    return values
 
 
 def _row(found: tuple[object, ...] | None) -> MigratedFile | None:

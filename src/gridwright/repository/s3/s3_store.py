@@ -72,21 +72,27 @@ class S3Store:
         return self._requests
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
-        """All objects whose keys begin so."""
-        token = None
+        """All objects whose keys begin so; the first page is asked for at once."""
+        return self._entries(prefix, self._ask_page(page_query(prefix, start_after=start_after)))
+
+    def _entries(self, prefix: str, asked: Future[Response]) -> Iterator[ObjectEntry]:
+        """The objects of a page that was asked for, and of all that follow."""
         while True:
-            self._count("list")
-            query = page_query(prefix, start_after=start_after, token=token)
-            response = _answer(self._transfers.ask("GET", "ListObjectsV2", "", query=query))
             try:
-                page = read_page(bytes(response.body))
+                page = read_page(bytes(_answer(asked).body))
             except ValueError as error:
                 said = f"its listing cannot be read: {error}"
                 raise StoreError(StoreFault.UNREACHABLE, self._transfers.url(prefix), said) from error
-            yield from page.entries
-            token = page.token
-            if token is None:
+            if page.token is None:
+                yield from page.entries
                 return
+            # The store looks for the next page while this one is worked on.
+            asked = self._ask_page(page_query(prefix, token=page.token))
+            yield from page.entries
+
+    def _ask_page(self, query: str) -> Future[Response]:
+        self._count("list")
+        return self._transfers.ask("GET", "ListObjectsV2", "", query=query)
 
     def head(self, key: str, version_id: str | None = None) -> Future[ObjectHead]:
         """What the store says of an object."""

@@ -11,6 +11,7 @@ from gridwright.monitor.history.busiest import OTHERS, BusiestJobs, busiest
 from gridwright.monitor.history.questions import RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.history.writing import HistoryWriter
+from gridwright.monitor.readings import LABELS
 from gridwright.monitor.rows import MOST_JOBS
 from tests.unit.monitor.history.nodes import START, SampledNode
 
@@ -23,7 +24,7 @@ def test_thousands_of_jobs_that_come_and_go_keep_exact_sums_and_few_series(tmp_p
     file, node = tmp_path / "n1.history", SampledNode()
     moved: dict[int, float] = defaultdict(float)
     with HistoryWriter(file) as writer:
-        for number in range(1260):
+        for number in range(1330):
             jobs = [f"{number // 60}.{each}" for each in range(120)]
             rises = {(READ, job): 1e5 * (1 + each) for each, job in enumerate(jobs)}
             node.counters = {key: value for key, value in node.counters.items() if key in rises}
@@ -53,10 +54,10 @@ def test_thousands_of_jobs_that_come_and_go_keep_exact_sums_and_few_series(tmp_p
             # The first second of all was not seen.
             seen = step - 1 if number == 0 else step
             assert mean * seen == pytest.approx(sum(moved[each] for each in tens), rel=NEAR)
-    frame = histories.frame(START + 1199, 5)
+    frame = histories.frame(START + 1329, 5)
     assert len(frame.jobs) == MOST_JOBS + 1
     assert sum(row.processes for row in frame.jobs) == 120
-    assert {row.job for row in frame.jobs[:50]} <= {OTHERS, *(f"19.{each}" for each in range(120))}
+    assert {row.job for row in frame.jobs[:50]} <= {OTHERS, *(f"22.{each}" for each in range(120))}
 
 
 def test_who_moved_most_in_the_minute_before_is_chosen() -> None:
@@ -93,3 +94,42 @@ def test_a_job_of_a_few_seconds_counts_for_what_it_moved_and_no_more(tmp_path: P
     # Ten seconds of ten minutes, the first of which was not seen.
     assert list(job_7.values) == pytest.approx([10 * 100e6 / 599], rel=NEAR)
     assert list(job_7.highest) == pytest.approx([100e6], rel=NEAR)
+
+
+def test_jobs_of_targets_and_groups_are_bounded_by_their_own_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As servers tell them: a series for each job of each target; and a limit is no sum."""
+    written, limit = "test_job_written_bytes_total", "test_group_limit_bytes"
+    monkeypatch.setitem(LABELS, written, ("component", "target", "jobid"))
+    monkeypatch.setitem(LABELS, limit, ("group", "device"))
+    file, node = tmp_path / "n1.history", SampledNode()
+    with HistoryWriter(file) as writer:
+        for number in range(730):
+            rises = {
+                (written, "ost", f"T{target}", f"{number // 60}.{job}"): 1e4 * job
+                for target in range(2)
+                for job in range(110)
+            }
+            node.counters = {key: value for key, value in node.counters.items() if key in rises}
+            gauges = {(limit, "slice", "sda"): 5e6} if number < 300 else {}
+            writer.add(node.sample(rises, gauges))
+            writer.work()
+            node.passes()
+    histories = StoredHistories({"n1": file})
+    question = RangeQuestion((written, limit), START, START + 600, 600, most=100_000)
+    (answer,) = histories.courses(question)
+    jobs = [each for each in answer.series if each.metric == written]
+    assert len(jobs) == 2 * (MOST_JOBS + 1)
+    assert {each.labels[1] for each in jobs} == {"T0", "T1"}
+    assert {each.labels[0] for each in jobs} == {"ost"}
+    # The first second of each minute is that of jobs that were not seen before.
+    each_target = 1e4 * sum(range(110)) * (600 - 10) / 599
+    for target in ("T0", "T1"):
+        told = sum(each.values[0] or 0.0 for each in jobs if each.labels[1] == target)
+        assert told == pytest.approx(each_target, rel=NEAR)
+    (held,) = [each for each in answer.series if each.metric == limit]
+    assert list(held.values) == pytest.approx([5e6], rel=NEAR)
+    (few,) = histories.courses(RangeQuestion((written,), START, START + 600, 600, by=("jobid",), most=5))
+    assert sorted(each.labels[0] for each in few.series)[-1] == OTHERS
+    assert sum(each.values[0] or 0.0 for each in few.series) == pytest.approx(2 * each_target, rel=NEAR)

@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput, run_bounded
-from gridwright.messages import decode, encode
-from gridwright.monitor.history import node_program
-from gridwright.monitor.history.clocks import NodeClocks
+from gridwright.messages import MessageError, decode, encode
+from gridwright.monitor.history import grid_histories, node_program
+from gridwright.monitor.history.clocks import HistoryClocks
 from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories
 from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest, unpacked_course
 from gridwright.monitor.history.places import history_file
@@ -75,8 +77,26 @@ def test_nodes_whose_clocks_are_apart_tell_what_happened_at_the_same_time(tmp_pa
     assert reach[1] == pytest.approx(END, abs=60)
 
 
+def test_a_node_that_is_away_holds_up_one_question_and_not_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories, asked = grid(tmp_path, {"n1": 0.0}, away=["n2"]), list[list[str]]()
+    ask = histories.ask
+
+    def noted(names: Collection[str], stdin: bytes) -> Mapping[str, CommandOutput | None]:
+        asked.append(list(names))
+        return ask(names, stdin)
+
+    histories.ask = noted
+    for _ in range(2):
+        assert histories.frame(END, 1).nodes[1].absent == "no answer in time"
+    monkeypatch.setattr(grid_histories, "AWAY_S", 0.0)
+    histories.frame(END, 1)
+    assert asked == [["n1", "n2"], ["n1"], ["n1", "n2"]]
+
+
 def test_a_slow_answer_is_no_clock_that_is_ahead() -> None:
-    clocks = NodeClocks()
+    clocks = HistoryClocks()
     clocks.note("n1", 108.0, asked=100.0, answered=109.0)
     assert clocks.ahead("n1") == 0.0
     clocks.note("n1", 230.0, asked=200.0, answered=201.0)
@@ -117,6 +137,46 @@ def test_a_node_that_cannot_answer_says_why_in_one_line(
     assert told.status == status
     assert says in told.stderr
     assert told.stderr.count(b"\n") == 1
+
+
+TIMES = st.floats(allow_nan=True, allow_infinity=True) | st.floats(END - 2000, END + 10)
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_asked_is_answered_in_measure_or_refused(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.getbasetemp() / "asked"
+    if not place.exists():
+        generate_history(history_file(place), END, 1200, RATES)
+    question = {
+        "metrics": data.draw(
+            st.lists(st.sampled_from([DISK[0], "node_load1", "", "; DROP TABLE blocks"]), max_size=3)
+        ),
+        "start_s": data.draw(TIMES),
+        "end_s": data.draw(TIMES),
+        "step_s": data.draw(TIMES | st.floats(-2, 70)),
+        "by": data.draw(st.none() | st.lists(st.sampled_from(["device", "", "job"]), max_size=2)),
+        "only": data.draw(
+            st.lists(st.tuples(st.sampled_from(["device", "x"]), st.text(max_size=3)), max_size=2)
+        ),
+        "most": data.draw(st.integers(-2, 5)),
+    }
+    request = {
+        "ask": data.draw(st.sampled_from(["course", "picture", "reach"])),
+        "directory": str(place),
+        "question": data.draw(st.none() | st.just(question)),
+        "at_s": data.draw(TIMES),
+        "seconds": data.draw(TIMES),
+    }
+    try:
+        answer = node_program.answered(decode(json.dumps(request), HistoryRequest))
+    except MessageError:
+        return
+    assert len(encode(answer)) < 1_000_000
+    if answer.course is not None:
+        assert answer.course.steps <= 4001
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gridwright.monitor.history import reading
 from gridwright.monitor.history import store as stores
 from gridwright.monitor.history.levels import LEVELS, HistoryLevel
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.history.writing import HistoryWriter
 from gridwright.monitor.libraries import Standing, WatchedLibrary
-from gridwright.monitor.readings import MountedPlace
+from gridwright.monitor.rates import Key
+from gridwright.monitor.readings import MountedPlace, Reading
 from tests.unit.monitor.history.nodes import DISK, MEMORY, START, SampledNode
 
 NEAR = 1 / 1000
@@ -165,6 +168,18 @@ def test_questions_without_measure_are_answered_in_measure(file: Path) -> None:
     assert all(len(each.values) == 1 for each in nothing.series)
 
 
+def test_many_series_are_told_in_wider_steps(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SampledNode()
+    with HistoryWriter(file) as writer:
+        for _ in range(300):
+            writer.add(node.sample({(DISK[0], f"sd{disk}"): 1e6 for disk in range(20)}))
+            node.passes()
+    monkeypatch.setattr(reading, "MOST_VALUES", 2000)
+    found = course(file, START, START + 300, 1)
+    assert (found.step_s, len(found.series)) == (4.0, 20)
+    assert all(value == pytest.approx(1e6, rel=NEAR) for each in found.series for value in each.values[1:75])
+
+
 def test_the_rings_are_as_long_as_they_are_said_to_be(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = (
         HistoryLevel(1, 60, 300),
@@ -203,3 +218,40 @@ def test_a_file_that_may_not_grow_lets_its_oldest_go(file: Path) -> None:
     assert file.stat().st_size <= 400_000
     recent = course(file, START + 2900, START + 2990, 1)
     assert all(value is not None for value in recent.series[0].values)
+
+
+def test_a_source_that_is_read_now_and_then_loses_nothing_where_minutes_meet(file: Path) -> None:
+    """Read every 7 seconds, and told again in between; and one that fell silent for most of a minute."""
+    node, slow, silent = SampledNode(), (DISK[0], "slow"), (DISK[0], "silent")
+    told = {slow: Reading(*_named(slow), 0.0, node.at_s), silent: Reading(*_named(silent), 0.0, node.at_s)}
+    with HistoryWriter(file) as writer:
+        for number in range(700):
+            if number % 7 == 0:
+                told[slow] = Reading(*_named(slow), 3e6 * number, node.at_s)
+            if number % 120 not in range(31, 89):
+                told[silent] = Reading(*_named(silent), 2e6 * number, node.at_s)
+            snapshot = node.sample({DISK: 1e6})
+            writer.add(replace(snapshot, readings=(*snapshot.readings, *told.values())))
+            writer.work()
+            node.passes()
+    for step in (1, 10, 60):
+        series = {each.labels: each.values for each in course(file, START, START + 600, step).series}
+        assert list(series["sda",][1:]) == pytest.approx([1e6] * (600 // step - 1), rel=NEAR)
+        assert list(series["slow",][1:]) == pytest.approx([3e6] * (600 // step - 1), rel=NEAR)
+        assert list(series["silent",][1:]) == pytest.approx([2e6] * (600 // step - 1), rel=NEAR)
+
+
+def _named(key: Key) -> tuple[str, tuple[str, ...]]:
+    return key[0], key[1:]
+
+
+def test_an_agent_that_was_held_for_minutes_has_a_gap_and_goes_on(file: Path) -> None:
+    node = SampledNode()
+    with HistoryWriter(file) as writer:
+        for number in range(90):
+            writer.add(node.sample({DISK: 1e6}))
+            node.passes(300 if number == 59 else 1)
+        values = course(file, START, START + 390, 1).series[0].values
+    known = {number for number, value in enumerate(values) if value is not None}
+    # The rate over the whole of it is known, and stands for its last minute.
+    assert known == {*range(1, 60), *range(300, 389)}

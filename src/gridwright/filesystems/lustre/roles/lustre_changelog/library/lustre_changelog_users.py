@@ -14,9 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]
 
-STATE = "/var/lib/gridwright/changelog-users-{grid}.json"
 LIMIT_S = 120
 """Deregistering gives up all records of a user, which takes its time where there are many."""
 DEVICE = re.compile(r"^mdd\.([A-Za-z0-9_-]{1,8}-MDT[0-9a-f]{4})\.changelog_users=", re.MULTILINE)
@@ -85,10 +84,9 @@ def main() -> None:
     """Register, deregister, and tell who is there."""
     module = AnsibleModule(
         argument_spec={
-            "grid": {"type": "str", "required": True},
             "wanted": {"type": "list", "elements": "dict", "required": True},
             "types": {"type": "list", "elements": "str", "required": True},
-            "state_file": {"type": "path"},
+            "state_file": {"type": "path", "required": True},
         },
         supports_check_mode=True,
     )
@@ -101,7 +99,7 @@ def main() -> None:
 
 def ensure(asked: dict[str, Any], *, changes: bool) -> dict[str, Any]:
     """Make what was asked for so, or only say what differs. Raises LctlError, OSError."""
-    path = Path(asked["state_file"] or STATE.format(grid=asked["grid"]))
+    path = Path(asked["state_file"])
     there, before = registered(), read(path)
     names = {each["user"] for each in asked["wanted"]}
     adding = [
