@@ -56,6 +56,7 @@ def test_a_job_on_a_node_is_told_with_its_library_and_a_node_that_is_off_is_a_ro
     assert [node["node"] for node in document["nodes"]] == ["compute1", "compute2"]
     (seen,) = document["jobs"]
     assert (seen["job"], seen["nodes"], seen["processes"]) == ("17", ["compute1"], 1)
+    assert seen["directories"] == ["/mnt/grid/data"]
     assert seen["written_bytes_per_s"] > 0
     (library,) = document["libraries"]
     assert library["libraries"] == ["data", "work", "util"]
@@ -75,6 +76,21 @@ def test_a_job_on_a_node_is_told_with_its_library_and_a_node_that_is_off_is_a_ro
     assert away["compute1"] == ""
     assert "compute2" in away["compute2"]
     assert document["jobs"][0]["job"] == "17"
+    ended = lab.command("top", lab.spec, "--once", "--json", "--servers", "oss[8-9],compute1")
+    assert ended.status == 3
+    names = {node["node"]: node["absent"] for node in ended.json["nodes"]}
+    assert list(names) == ["compute1", "compute2", "oss8", "oss9"]
+    assert names["oss9"] != ""
+
+
+def test_servers_are_those_of_a_grid_and_have_names(gridwright: Command) -> None:
+    ended = gridwright("top", "--once", "--servers", "oss1")
+    assert (ended.status, ended.out) == (2, "")
+    assert "servers are reached from the head node of a grid" in ended.err
+    gridwright("init", "--provider", "local")
+    ended = gridwright("top", "--once", "--servers", "oss[1-")
+    assert ended.status == 2
+    assert '"oss[1-" is not a set of host names' in ended.err
 
 
 def test_a_mount_that_hangs_is_a_row_and_holds_nothing_up(gridwright: Command, tmp_path: Path) -> None:

@@ -18,9 +18,12 @@ const LONGEST_NAME: usize = 64;
 const MOST_ENVIRONMENT: u64 = 1 << 17;
 /// A process gets its environment with the program that it becomes, so a new one is looked at again.
 const LOOKS: u8 = 2;
-/// Looks after which a process of no job is looked at again: its number may be another one's by then.
-const AGAIN: u32 = 5;
+/// Looks after which a process of no job is looked at again: its number may be another one's by then. Numbers are
+/// given out in turn, so that one that is seen in each look is seldom another one's.
+const AGAIN: u32 = 30;
 const MOST_OPEN: usize = 8192;
+/// Of /proc/PID/stat behind the name, as far as they are read.
+const FIELDS: usize = 40;
 /// `PF_KTHREAD` of linux/sched.h, in the flags of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
@@ -185,7 +188,7 @@ impl Processes {
             if seen.kernel || seen.job.is_some() {
                 continue;
             }
-            if seen.looks >= LOOKS && self.look % AGAIN == 0 {
+            if seen.looks >= LOOKS && (self.look + pid) % AGAIN == 0 {
                 strangers.push(*pid);
             } else if seen.looks < LOOKS {
                 unnamed.push(*pid);
@@ -394,8 +397,11 @@ fn pids_in(proc: &Path) -> io::Result<HashSet<u32>> {
 fn parse_status(text: &[u8]) -> Option<Status> {
     let closed = text.iter().rposition(|byte| *byte == b')')?;
     let text = std::str::from_utf8(text.get(closed + 2..)?).ok()?;
-    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let mut fields = [""; FIELDS];
+    for (field, word) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
+        *field = word;
+    }
+    let number = |at: usize| fields[at].parse::<u64>().ok();
     let mut ticks = 0_u64;
     for at in 11..15 {
         // Of children that were waited for, Linux may print a number that is not one of ours (signed).
@@ -405,7 +411,7 @@ fn parse_status(text: &[u8]) -> Option<Status> {
         started: number(19)?,
         parent: number(1)? as u32,
         kernel: number(6)? & KERNEL_THREAD != 0,
-        waiting: *fields.first()? == "D",
+        waiting: fields[0] == "D",
         ticks,
         delay_ticks: number(39).unwrap_or(0),
         pages: number(21)?,

@@ -28,6 +28,7 @@ from gridwright.monitor.served_rows import (
     ServedMdt,
     ServedOst,
     TargetRecovery,
+    gone_servers,
     mdt_rows,
     ost_rows,
     recovery_rows,
@@ -97,7 +98,7 @@ def frame_of_seen(
 ) -> Frame:
     """The picture that these nodes give; `asked` names all in their order, and why some are away."""
     rows, disks = node_rows(asked, nodes), disk_rows(nodes)
-    targets = target_rows(nodes)
+    targets, gone = target_rows(nodes), gone_servers(asked)
     return Frame(
         time=max((each.last.time for each in nodes), default=0.0),
         seconds=max((each.seconds for each in nodes), default=0.0),
@@ -108,8 +109,8 @@ def frame_of_seen(
         targets=tuple(targets),
         jobs=tuple(job_rows(nodes)),
         others=tuple(other_rows(nodes)),
-        osts=tuple(ost_rows(nodes, rows, targets)),
-        mdts=tuple(mdt_rows(nodes, rows)),
+        osts=tuple(ost_rows([*nodes, *gone], rows, targets)),
+        mdts=tuple(mdt_rows([*nodes, *gone], rows)),
         recovery=tuple(recovery_rows(nodes)),
         served_jobs=tuple(served_job_rows(nodes)),
         library_names={each.directory: each.name for each in libraries},

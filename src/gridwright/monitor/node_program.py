@@ -17,7 +17,7 @@ import sys
 import time
 from typing import NoReturn
 
-from gridwright.messages import MessageError, decode, encode
+from gridwright.messages import MessageError, decode
 from gridwright.monitor.readings import Request
 from gridwright.monitor.sampler import Sampler
 
@@ -73,7 +73,7 @@ def _sample(request: Request, to: int) -> NoReturn:
     try:
         sampler, due, taken = Sampler(request.directories), time.monotonic(), 0
         while True:
-            _write(to, encode(sampler.sample()) + b"\n")
+            _write(to, sampler.line() + b"\n")
             taken += 1
             if taken == request.samples:
                 break

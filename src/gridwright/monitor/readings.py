@@ -163,3 +163,5 @@ class NodeSamples:
     before: Snapshot | None = None
     after: Snapshot | None = None
     absent: str = ""
+    last_known: Snapshot | None = None
+    """Of a node that is away: what it said last, where it is remembered."""

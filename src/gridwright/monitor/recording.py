@@ -168,10 +168,11 @@ class Recording:
 
 def _samples(now: NodeInPicture, earlier: Sequence[RecordedPicture]) -> NodeSamples:
     """A node with the last sample before this one: a node that was late is in several pictures alike."""
+    known = (each.snapshot for picture in earlier for each in picture.nodes if each.node == now.node)
     if now.snapshot is None:
-        return NodeSamples(now.node, absent=now.absent)
-    for picture in earlier:
-        then = next((each.snapshot for each in picture.nodes if each.node == now.node), None)
+        last = next((snapshot for snapshot in known if snapshot is not None), None)
+        return NodeSamples(now.node, absent=now.absent, last_known=last)
+    for then in known:
         if then is not None and then.at_s != now.snapshot.at_s:
             return NodeSamples(now.node, then, now.snapshot)
     return NodeSamples(now.node, absent=_NEW)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gridwright.commands import run_here
@@ -15,6 +15,7 @@ from gridwright.filesystems.mount_table import Mount
 from gridwright.filesystems.reading import FigureSource
 from gridwright.kernel_files import boot_id
 from gridwright.machine import physical_cores
+from gridwright.messages import encode
 from gridwright.monitor.group_sources import GroupSources
 from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
@@ -35,7 +36,7 @@ LIMIT_S = 0.5
 """For what may hang: files of a kernel that is well take milliseconds, a server's answer a few more."""
 SPACE_S = 60.0
 """How often mounts are asked how full they are: each of them asks its servers."""
-_JOBS, _OTHERS = "jobs", "processes of no job"
+_JOBS, _OTHERS, _KERNEL, _SPACE = "jobs", "processes of no job", "kernel", "space"
 _MOUNT = "mount:"
 
 
@@ -57,6 +58,7 @@ class Sampler:
     _hang: Mapping[str, str] = field(default_factory=dict)
     _space_at: float | None = None
     _cost_s: float = 0.0
+    _texts: dict[str, tuple[Sequence[Reading], bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
@@ -64,32 +66,54 @@ class Sampler:
 
     def sample(self) -> Snapshot:
         """All readings, now; takes LIMIT_S where something hangs, twice that once a minute."""
+        snapshot, told = self._sampled()
+        readings = [each for source in told.values() for each in source.readings]
+        earlier = [each for source in told.values() for each in source.earlier]
+        return replace(snapshot, readings=tuple(readings), earlier=tuple(earlier))
+
+    def line(self) -> bytes:
+        """The same as a message; what was not read anew is not written anew either."""
+        snapshot, told = self._sampled()
+        head = encode(snapshot)
+        for field_name, parts in (
+            (b"readings", (self._text(name, source.readings) for name, source in told.items())),
+            (b"earlier", (self._text(f"earlier {name}", source.earlier) for name, source in told.items())),
+        ):
+            texts = b",".join(filter(None, parts))
+            # A quotation mark within a text is behind a backslash, so that this is the field.
+            head = head.replace(b'"%b":[]' % field_name, b'"%b":[%b]' % (field_name, texts), 1)
+        return head
+
+    def _text(self, name: str, readings: Sequence[Reading]) -> bytes:
+        known = self._texts.get(name)
+        if known is None or known[0] is not readings:
+            known = self._texts[name] = readings, encode(readings)[1:-1]
+        return known[1]
+
+    def _sampled(self) -> tuple[Snapshot, dict[str, Told]]:
+        """A snapshot without readings, and all of these by their source."""
         self._look_at_mounts()
-        readings, earlier = (
-            [*kernel_readings(self.root), *queue_readings(), *self._groups.readings()],
-            list[Reading](),
-        )
+        kernel = [*kernel_readings(self.root), *queue_readings(), *self._groups.readings()]
+        found = {_KERNEL: Told(kernel, []), _SPACE: Told(self._space, [])}
         told, silent = self._reads.read()
         for name, source in self._paced.items():
             # What does not answer is shown as it was, with the reason, and without rates.
-            each = told.get(name) or Told(source.last.readings, [])
-            readings += each.readings
-            earlier += each.earlier
+            found[name] = told.get(name) or Told(source.last.readings, [])
         silent = {name.removeprefix(_MOUNT): why for name, why in silent.items()}
         used, self._cost_s = time.process_time() - self._cost_s, time.process_time()
-        return Snapshot(
+        snapshot = Snapshot(
             node=socket.gethostname(),
             machine=boot_id(),
             time=time.time(),
             at_s=time.monotonic(),
             cpus=os.cpu_count() or 1,
             cores=physical_cores(),
-            readings=(*readings, *self._space),
-            earlier=tuple(earlier),
+            readings=(),
             silent={**self._hang, **silent},
             places=dict(self._places),
             cost_s=used,
         )
+        return snapshot, found
 
     def _look_at_mounts(self) -> None:
         """Once a minute, and whenever something was mounted or unmounted."""

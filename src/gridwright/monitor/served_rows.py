@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from gridwright.monitor.rates import figures
+from gridwright.monitor.readings import NodeSamples
 from gridwright.monitor.rows import NodeRow, SeenNode, TargetLoad, whole
 
 OST, MDT = "ost", "mdt"
@@ -98,6 +100,16 @@ def serves_only(node: SeenNode) -> bool:
     told = node.figures
     serves = told.labels("lustre_read_bytes_total") or told.labels("lustre_stats_total")
     return bool(serves) and not told.labels("gridwright_mount_read_bytes_total")
+
+
+def gone_servers(samples: Sequence[NodeSamples]) -> list[SeenNode]:
+    """Servers that are away, as they were last: without rates, and with the reason."""
+    found = []
+    for each in samples:
+        if each.absent and each.last_known is not None:
+            last = replace(each.last_known, silent={SOURCE: each.absent})
+            found.append(SeenNode(each.node, last, 0.0, figures(last, last)))
+    return [each for each in found if serves_only(each)]
 
 
 def filesystem_of(target: str) -> str:

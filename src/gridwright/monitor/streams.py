@@ -43,6 +43,8 @@ class _Stream:
     complaints: bytearray = field(default_factory=bytearray)
     before: Snapshot | None = None
     after: Snapshot | None = None
+    known: Snapshot | None = None
+    """The last sample of the sampler before this one."""
     heard: float = 0.0
     """When its last sample came, by time.monotonic()."""
     wrong: str = ""
@@ -73,6 +75,7 @@ class NodeStreams:
             if ended and time.monotonic() - stream.began >= AGAIN_S:
                 _end(stream)
                 self._streams[name] = self._start(name)
+                self._streams[name].known = stream.after or stream.known
         return [self._samples(name, stream) for name, stream in self._streams.items()]
 
     def close(self) -> None:
@@ -115,15 +118,17 @@ class NodeStreams:
                 stream.wrong = f"what it says cannot be read: {error}"
 
     def _samples(self, name: str, stream: _Stream) -> NodeSamples:
-        now = time.monotonic()
+        now, known = time.monotonic(), stream.after or stream.known
         if stream.process is None or stream.process.poll() is not None:
             last = stream.complaints.decode(errors="replace").strip().splitlines()
-            return NodeSamples(name, absent=stream.wrong or (last[-1][:200] if last else "its sampler ended"))
+            why = stream.wrong or (last[-1][:200] if last else "its sampler ended")
+            return NodeSamples(name, absent=why, last_known=known)
         if stream.after is None:
             silent = now - stream.began
-            return NodeSamples(name, absent=_STARTS if silent < START_S else f"no answer for {silent:.0f} s")
+            why = _STARTS if silent < START_S else f"no answer for {silent:.0f} s"
+            return NodeSamples(name, absent=why, last_known=known)
         if now - stream.heard > self._interval_s + LATE_S:
-            return NodeSamples(name, absent=f"no answer for {now - stream.heard:.0f} s")
+            return NodeSamples(name, absent=f"no answer for {now - stream.heard:.0f} s", last_known=known)
         if stream.before is None:
             return NodeSamples(name, absent=_STARTS)
         return NodeSamples(name, stream.before, stream.after)

@@ -296,3 +296,22 @@ def test_a_key_begins_a_recording_and_ends_it(tmp_path: Path, monkeypatch: pytes
     assert (path.name.startswith("gridwright-"), len(Recording(path))) == (True, 2)
     assert Recording(path).libraries == (DATA,)
     pictures.close()
+
+
+def test_targets_of_a_server_that_is_away_stand_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    with Recorder(path, []) as recorder:
+        for second in range(3):
+            recorder.add([NodeSamples("oss1", None, served(second))])
+        recorder.add([NodeSamples("oss1", absent="no route")])
+    frame = Recording(path).frame(2)
+    assert {(row.target, row.server, row.read_bytes_per_s, row.stale) for row in frame.osts} == {
+        (target, "oss1", None, "no route") for target in ("a-OST0000", "a-OST0001", "b-OST0000")
+    }
+    assert Recording(path).frame(1).osts[0].stale == ""
+    # Another server has taken one of them over.
+    samples = [
+        NodeSamples("oss1", absent="no route", last_known=served(1)),
+        NodeSamples("oss2", served(1), served(2)),
+    ]
+    assert {(row.server, row.stale) for row in frame_of(samples).osts} == {("oss2", "")}

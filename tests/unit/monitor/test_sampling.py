@@ -177,6 +177,21 @@ def test_a_node_says_all_that_it_read_in_one_line() -> None:
     assert snapshot.places["/usr"].mount_point.startswith("/")
 
 
+def test_the_message_of_a_sample_says_what_the_sample_says(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    for name in ("stat", "meminfo", "loadavg"):
+        (tmp_path / "proc" / name).write_text(Path("/proc", name).read_text())
+    sampler = Sampler(("/usr",), tmp_path)
+    for _ in range(2):
+        snapshot, message = sampler.sample(), decode(sampler.line(), Snapshot)
+        assert [each.key for each in message.readings] == [each.key for each in snapshot.readings]
+        assert (message.node, message.places, message.silent) == (
+            snapshot.node, snapshot.places, snapshot.silent,
+        )  # fmt: skip
+        assert [each.value for each in message.readings] == [each.value for each in snapshot.readings]
+        assert message.readings != ()
+
+
 def test_a_read_that_hangs_is_named_holds_no_other_up_and_is_asked_again_when_it_answers() -> None:
     hanging, asked = threading.Event(), []
 
