@@ -59,9 +59,9 @@ def console(flags: ConsoleFlags) -> int:
     """Serve a page for browsers: a grid as it is and as it was, and what binds.
 
     It prints its address with a token, and answers on this machine alone by default. Another address needs
-    --certificate, --key and a token; or the site's --proxy, which does TLS and has the token in
-    --proxy-header. Nodes that keep no history are sampled from here while it runs. Without FILE and
-    without ./grid.yaml it shows this machine. It ends with Ctrl-C.
+    --certificate, --key and a token; or the site's --proxy, which does TLS, and a token that it has in
+    --proxy-header, or that each browser brings once. Nodes that keep no history are sampled from here while
+    it runs. Without FILE and without ./grid.yaml it shows this machine. It ends with Ctrl-C.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def console(flags: ConsoleFlags) -> int:
     from gridwright.cli.watch.console_grid import opened
 
     reader = Reader()
-    listening = reader.attempt(lambda: listening_at(flags, flags.port))
+    listening = reader.attempt(lambda: listening_at(flags, flags.port, has_sessions=True))
     if flags.user_header is not None and flags.proxy_header is None:
         reader.problem(
             "only a proxy that is known by its token can say who asks",

@@ -52,8 +52,8 @@ class ListeningFlags:
     ] = None
 
 
-def listening_at(flags: ListeningFlags, port: int) -> Listening:
-    """Where to listen. Raises GridwrightError (status INPUT) with all that is wrong with it."""
+def listening_at(flags: ListeningFlags, port: int, *, has_sessions: bool = False) -> Listening:
+    """Where to listen; see `ListeningChoice`. Raises GridwrightError (INPUT) with all that is wrong."""
     from gridwright.services.listening import ListeningChoice, listening_of
 
     return listening_of(
@@ -66,5 +66,6 @@ def listening_at(flags: ListeningFlags, port: int) -> Listening:
             token=os.environ.get(TOKEN_VARIABLE),
             proxies=flags.proxy or [],
             proxy_header=flags.proxy_header,
+            has_sessions=has_sessions,
         )
     )

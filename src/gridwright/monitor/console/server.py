@@ -207,7 +207,7 @@ class Guarded:
             self._access.cookie,
             httponly=True,
             samesite="lax",
-            secure=scope.get("scheme") == "https",
+            secure=scope.get("scheme") == "https" or bool(self._access.gate.listening.proxies),
         )
         return found
 
