@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -52,6 +53,9 @@ class ConsoleFlags(ListeningFlags):
         list[str] | None,
         typer.Option("--administrator", metavar="USER", help="Who sees the names of all jobs; repeat it."),
     ] = None
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Print the unit of systemd that serves it so, and end.")
+    ] = False
 
 
 @verb
@@ -68,6 +72,7 @@ def console(flags: ConsoleFlags) -> int:
       gridwright console
       gridwright console grid.yaml --port 8080
       gridwright console --listen 10.0.0.7 --certificate node.pem --key node.key --token-file token
+      gridwright console grid.yaml --token-file token --unit
     """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.watch.console_grid import opened
@@ -81,6 +86,8 @@ def console(flags: ConsoleFlags) -> int:
             "add --proxy, --proxy-header and --token-file",
         )
     listening = reader.finish(listening)
+    if flags.unit:
+        return int(_show_unit(flags))
     grid = _grid(flags.file)
     with stop_on_signals() as stop, opened(grid, flags.runs, live=flags.live) as watching:
         _serve(watching, listening, _rule(flags), stop)
@@ -93,6 +100,34 @@ def _grid(file: Path | None) -> Grid | None:
     from gridwright.cli.grid_file import open_grid
 
     return open_grid(file)
+
+
+def _show_unit(flags: ConsoleFlags) -> ExitStatus:
+    """Print the unit, with every path from / on: where a service starts is not where it was printed."""
+    from gridwright.cli.output import Output
+    from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
+
+    file = flags.file or (DEFAULT_SPEC if DEFAULT_SPEC.exists() else None)
+    command = [shutil.which("gridwright") or str(Path(sys.argv[0]).absolute()), "console"]
+    command += [] if file is None else [str(file.absolute())]
+    command += ["--port", str(flags.port), "--listen", flags.listen]
+    command += ["--runs", str(flags.runs.absolute()), *(["--live"] if flags.live else [])]
+    for name, path in (
+        ("--certificate", flags.certificate),
+        ("--key", flags.key),
+        ("--token-file", flags.token_file),
+    ):
+        command += [] if path is None else [name, str(path.absolute())]
+    for name, words in (
+        ("--proxy", flags.proxy or []),
+        ("--proxy-header", [flags.proxy_header] if flags.proxy_header else []),
+        ("--user-header", [flags.user_header] if flags.user_header else []),
+        ("--administrator", flags.administrator or []),
+    ):
+        command += [each for word in words for each in (name, word)]
+    text = console_unit(command, getpass.getuser(), Path.cwd())
+    Output("console").write(f"# /etc/systemd/system/{CONSOLE_UNIT}\n{text}")
+    return ExitStatus.DONE
 
 
 def _rule(flags: ConsoleFlags) -> ViewerRule:
