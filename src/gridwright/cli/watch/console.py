@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import shutil
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, DEFAULT_SPEC, Reader, RunsDirectory, SpecFile
 from gridwright.cli.flags import verb
-from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at
+from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -108,23 +107,12 @@ def _show_unit(flags: ConsoleFlags) -> ExitStatus:
     from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
 
     file = flags.file or (DEFAULT_SPEC if DEFAULT_SPEC.exists() else None)
-    command = [shutil.which("gridwright") or str(Path(sys.argv[0]).absolute()), "console"]
-    command += [] if file is None else [str(file.absolute())]
-    command += ["--port", str(flags.port), "--listen", flags.listen]
-    command += ["--runs", str(flags.runs.absolute()), *(["--live"] if flags.live else [])]
-    for name, path in (
-        ("--certificate", flags.certificate),
-        ("--key", flags.key),
-        ("--token-file", flags.token_file),
-    ):
-        command += [] if path is None else [name, str(path.absolute())]
-    for name, words in (
-        ("--proxy", flags.proxy or []),
-        ("--proxy-header", [flags.proxy_header] if flags.proxy_header else []),
-        ("--user-header", [flags.user_header] if flags.user_header else []),
-        ("--administrator", flags.administrator or []),
-    ):
-        command += [each for word in words for each in (name, word)]
+    command = [program(), "console", *([] if file is None else [str(file.absolute())])]
+    command += [*listening_words(flags, flags.port), "--runs", str(flags.runs.absolute())]
+    command += [] if flags.user_header is None else ["--user-header", flags.user_header]
+    command += [*(["--live"] if flags.live else [])]
+    for each in flags.administrator or []:
+        command += ["--administrator", each]
     text = console_unit(command, getpass.getuser(), Path.cwd())
     Output("console").write(f"# /etc/systemd/system/{CONSOLE_UNIT}\n{text}")
     return ExitStatus.DONE
