@@ -44,6 +44,8 @@ class ListeningChoice:
     """Addresses or networks of the site's proxies."""
     proxy_header: str | None = None
     """The header in which a proxy has the token."""
+    has_sessions: bool = False
+    """Whether it takes the token of browsers itself: then a proxy may do TLS alone, and add nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +226,8 @@ def _secret(path: Path, problems: list[Problem]) -> str | None:
 
 
 def _proxies(choice: ListeningChoice, problems: list[Problem]) -> Iterator[Network]:
-    if bool(choice.proxies) != bool(choice.proxy_header):
+    lacks_header = bool(choice.proxies) and not choice.proxy_header and not choice.has_sessions
+    if lacks_header or (choice.proxy_header and not choice.proxies):
         _add(
             problems,
             "a proxy is known by its address and by the header in which it has the token",

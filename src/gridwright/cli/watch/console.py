@@ -14,7 +14,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, DEFAULT_SPEC, Reader, RunsDirectory, SpecFile
 from gridwright.cli.flags import verb
-from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at
+from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class ConsoleFlags(ListeningFlags):
         list[str] | None,
         typer.Option("--administrator", metavar="USER", help="Who sees the names of all jobs; repeat it."),
     ] = None
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Print the unit of systemd that serves it so, and end.")
+    ] = False
 
 
 @verb
@@ -59,21 +62,22 @@ def console(flags: ConsoleFlags) -> int:
     """Serve a page for browsers: a grid as it is and as it was, and what binds.
 
     It prints its address with a token, and answers on this machine alone by default. Another address needs
-    --certificate, --key and a token; or the site's --proxy, which does TLS and has the token in
-    --proxy-header. Nodes that keep no history are sampled from here while it runs. Without FILE and
-    without ./grid.yaml it shows this machine. It ends with Ctrl-C.
+    --certificate, --key and a token; or the site's --proxy, which does TLS, and a token that it has in
+    --proxy-header, or that each browser brings once. Nodes that keep no history are sampled from here while
+    it runs. Without FILE and without ./grid.yaml it shows this machine. It ends with Ctrl-C.
 
     \b
     Examples:
       gridwright console
       gridwright console grid.yaml --port 8080
       gridwright console --listen 10.0.0.7 --certificate node.pem --key node.key --token-file token
+      gridwright console grid.yaml --token-file token --unit
     """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.watch.console_grid import opened
 
     reader = Reader()
-    listening = reader.attempt(lambda: listening_at(flags, flags.port))
+    listening = reader.attempt(lambda: listening_at(flags, flags.port, has_sessions=True))
     if flags.user_header is not None and flags.proxy_header is None:
         reader.problem(
             "only a proxy that is known by its token can say who asks",
@@ -81,6 +85,8 @@ def console(flags: ConsoleFlags) -> int:
             "add --proxy, --proxy-header and --token-file",
         )
     listening = reader.finish(listening)
+    if flags.unit:
+        return int(_show_unit(flags))
     grid = _grid(flags.file)
     with stop_on_signals() as stop, opened(grid, flags.runs, live=flags.live) as watching:
         _serve(watching, listening, _rule(flags), stop)
@@ -93,6 +99,23 @@ def _grid(file: Path | None) -> Grid | None:
     from gridwright.cli.grid_file import open_grid
 
     return open_grid(file)
+
+
+def _show_unit(flags: ConsoleFlags) -> ExitStatus:
+    """Print the unit, with every path from / on: where a service starts is not where it was printed."""
+    from gridwright.cli.output import Output
+    from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
+
+    file = flags.file or (DEFAULT_SPEC if DEFAULT_SPEC.exists() else None)
+    command = [program(), "console", *([] if file is None else [str(file.absolute())])]
+    command += [*listening_words(flags, flags.port), "--runs", str(flags.runs.absolute())]
+    command += [] if flags.user_header is None else ["--user-header", flags.user_header]
+    command += [*(["--live"] if flags.live else [])]
+    for each in flags.administrator or []:
+        command += ["--administrator", each]
+    text = console_unit(command, getpass.getuser(), Path.cwd())
+    Output("console").write(f"# /etc/systemd/system/{CONSOLE_UNIT}\n{text}")
+    return ExitStatus.DONE
 
 
 def _rule(flags: ConsoleFlags) -> ViewerRule:

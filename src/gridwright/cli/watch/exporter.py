@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,54 +12,25 @@ import typer
 from gridwright.cli.arguments import DEFAULT_SPEC, Reader, SpecFile, read_path
 from gridwright.cli.flags import verb
 from gridwright.cli.output import Output
+from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
     from gridwright.services.listening import Listening
 
-TOKEN_VARIABLE = "GRIDWRIGHT_TOKEN"  # noqa: S105 - the name of a variable
 DEFAULT_PORT = 29118
 """Outside of 9100 to 9999, which exporters share, and below the ports of outgoing connections."""
 _SHORTEST_S, _LONGEST_S = 0.1, 60.0
 
 
 @dataclass(frozen=True)
-class ExporterFlags:
+class ExporterFlags(ListeningFlags):
     """The flags, each with its help."""
 
     file: SpecFile = None
     port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 for a free one.")] = (
         DEFAULT_PORT
     )
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="ADDRESS", help="An IP address of this machine.")
-    ] = "127.0.0.1"
-    certificate: Annotated[
-        Path | None,
-        typer.Option("--certificate", metavar="PATH", parser=read_path, help="For TLS: PEM, with its chain."),
-    ] = None
-    key: Annotated[
-        Path | None, typer.Option("--key", metavar="PATH", parser=read_path, help="Its key, as PEM.")
-    ] = None
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file",
-            metavar="PATH",
-            parser=read_path,
-            help=f"What every request must have; else the variable {TOKEN_VARIABLE}.",
-        ),
-    ] = None
-    proxy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--proxy", metavar="ADDRESS", help="The site's proxy, which alone may connect; repeat it."
-        ),
-    ] = None
-    proxy_header: Annotated[
-        str | None,
-        typer.Option("--proxy-header", metavar="NAME", help="The header in which the proxy has the token."),
-    ] = None
     interval: Annotated[
         str, typer.Option("--interval", metavar="TIME", help="Scrapes within it share a sample.")
     ] = "1s"
@@ -124,28 +93,10 @@ def exporter(flags: ExporterFlags) -> int:
         reader.problem(
             f"{flags.interval} is too short or too long", "--interval", "write a time from 0.1s to 1min"
         )
-    listening = reader.attempt(lambda: _listening(flags))
+    listening = reader.attempt(lambda: listening_at(flags, flags.port))
     directories = reader.attempt(lambda: _directories(flags.file, flags.directory or []))
     checked = reader.finish(listening), reader.finish(seconds), reader.finish(directories)
     return int(_show_unit(flags, checked[2]) if flags.unit else _serve(*checked))
-
-
-def _listening(flags: ExporterFlags) -> Listening:
-    """Where to listen. Raises GridwrightError with all that is wrong with it."""
-    from gridwright.services.listening import ListeningChoice, listening_of
-
-    return listening_of(
-        ListeningChoice(
-            address=flags.listen,
-            port=flags.port,
-            certificate=flags.certificate,
-            key=flags.key,
-            token_file=flags.token_file,
-            token=os.environ.get(TOKEN_VARIABLE),
-            proxies=flags.proxy or [],
-            proxy_header=flags.proxy_header,
-        )
-    )
 
 
 def _directories(file: Path | None, named: list[Path]) -> tuple[str, ...]:
@@ -190,18 +141,7 @@ def _show_unit(flags: ExporterFlags, directories: tuple[str, ...]) -> ExitStatus
     """Print the unit, with every path from / on: where a service starts is not where it was printed."""
     from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
 
-    program = shutil.which("gridwright") or str(Path(sys.argv[0]).absolute())
-    command = [program, "exporter", "--port", str(flags.port), "--listen", flags.listen]
-    command += ["--interval", flags.interval]
-    for flag, path in (
-        ("--certificate", flags.certificate),
-        ("--key", flags.key),
-        ("--token-file", flags.token_file),
-    ):
-        command += [] if path is None else [flag, str(path.absolute())]
-    for proxy in flags.proxy or []:
-        command += ["--proxy", proxy]
-    command += [] if flags.proxy_header is None else ["--proxy-header", flags.proxy_header]
+    command = [program(), "exporter", *listening_words(flags, flags.port), "--interval", flags.interval]
     for directory in directories:
         command += ["--directory", directory]
     Output("exporter").write(f"# /etc/systemd/system/{EXPORTER_UNIT}\n{exporter_unit(command)}")

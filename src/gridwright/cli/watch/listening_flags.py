@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,8 +54,8 @@ class ListeningFlags:
     ] = None
 
 
-def listening_at(flags: ListeningFlags, port: int) -> Listening:
-    """Where to listen. Raises GridwrightError (status INPUT) with all that is wrong with it."""
+def listening_at(flags: ListeningFlags, port: int, *, has_sessions: bool = False) -> Listening:
+    """Where to listen; see `ListeningChoice`. Raises GridwrightError (INPUT) with all that is wrong."""
     from gridwright.services.listening import ListeningChoice, listening_of
 
     return listening_of(
@@ -66,5 +68,25 @@ def listening_at(flags: ListeningFlags, port: int) -> Listening:
             token=os.environ.get(TOKEN_VARIABLE),
             proxies=flags.proxy or [],
             proxy_header=flags.proxy_header,
+            has_sessions=has_sessions,
         )
     )
+
+
+def listening_words(flags: ListeningFlags, port: int) -> list[str]:
+    """The same flags as words of a unit, with every path from / on."""
+    words = ["--port", str(port), "--listen", flags.listen]
+    for name, path in (
+        ("--certificate", flags.certificate),
+        ("--key", flags.key),
+        ("--token-file", flags.token_file),
+    ):
+        words += [] if path is None else [name, str(path.absolute())]
+    for proxy in flags.proxy or []:
+        words += ["--proxy", proxy]
+    return words + ([] if flags.proxy_header is None else ["--proxy-header", flags.proxy_header])
+
+
+def program() -> str:
+    """The path of this command, for who starts it elsewhere."""
+    return shutil.which("gridwright") or str(Path(sys.argv[0]).absolute())

@@ -115,9 +115,11 @@ def laid(
 ) -> LaidSeries:
     """The answer to a question. `machines` has the machine of each node: what is its own counts once."""
     grid = grid_of(courses, asked.range.start_s, asked.range.end_s, asked.range.step_s)
-    firsts = _first_of_each(courses, machines or {})
+    nodes = dict(asked.only).get("node")
+    asked_of = [each for each in courses if nodes is None or each.node in nodes]
+    firsts = _first_of_each(asked_of, machines or {})
     held: dict[str, list[tuple[NodeCourse, SeriesCourse]]] = {}
-    for course in courses:
+    for course in asked_of:
         for series in course.series:
             counts = asked.by == "node" or course.node in firsts or not series.metric.startswith(OF_MACHINES)
             if series.metric in asked.metrics and counts and _is_asked(course, series, asked):
@@ -128,8 +130,6 @@ def laid(
     if rest and asked.how == "sum":
         values = _together([each.values for each in rest], np.nansum)
         shown.append(CourseLine(f"{len(rest)} others", values, None))
-    nodes = dict(asked.only).get("node")
-    asked_of = [each for each in courses if nodes is None or each.node in nodes]
     return LaidSeries(grid, tuple(shown), len(rest), tuple(away_spans(asked_of, grid)[:_MOST_SPANS]))
 
 

@@ -15,6 +15,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -31,6 +33,7 @@ _LOG = logging.getLogger("gridwright.monitor")
 MOST_BYTES = 8 << 20
 """Of an answer."""
 _LONGEST_QUERY = 8192
+_SMALL = 2000
 _AT_ONCE = 64
 """Connections, beyond which others are told to come later."""
 TYPES: Mapping[str, str] = {
@@ -204,7 +207,7 @@ class Guarded:
             self._access.cookie,
             httponly=True,
             samesite="lax",
-            secure=scope.get("scheme") == "https",
+            secure=scope.get("scheme") == "https" or bool(self._access.gate.listening.proxies),
         )
         return found
 
@@ -223,7 +226,9 @@ def _with_headers(send: Send) -> Send:
 
 def console_application(answers: Answers, viewers: ViewerRule, access: ConsoleAccess) -> ASGIApp:
     """The whole of it."""
-    return Guarded(Starlette(routes=ConsoleRoutes(answers, viewers).routes()), access)
+    # A picture of a thousand nodes is 1.4 MB, and a tenth of that as gzip; no secret is in an answer.
+    packed = [Middleware(GZipMiddleware, minimum_size=_SMALL, compresslevel=4)]
+    return Guarded(Starlette(routes=ConsoleRoutes(answers, viewers).routes(), middleware=packed), access)
 
 
 class ConsoleServer:

@@ -75,6 +75,8 @@ def test_disks_of_nodes_of_one_machine_count_once_and_their_mounts_each() -> Non
     assert laid(rows, asked(DISK, by="all"), machines).lines[0].values[0] == 4.0
     assert laid(rows, asked(DISK, by="all")).lines[0].values[0] == 8.0
     assert laid(rows, asked(READ, by="all"), machines).lines[0].values[0] == 2.0
+    # Each of them alone shows what is its machine's.
+    assert laid(rows, asked(DISK, by="all", node="n2"), machines).lines[0].values[0] == 4.0
 
 
 def test_lines_beyond_those_asked_for_are_added_up_exactly() -> None:

@@ -155,6 +155,13 @@ def test_behind_a_proxy_its_header_says_who_asks_and_nobody_else_gets_in() -> No
         assert console.ask("/api/about")[0] == 401
         cookie = f"{console.access.cookie_name}={console.access.cookie}"
         assert console.ask("/api/about", Authorization="", Cookie=cookie)[0] == 401
+    # A load balancer that does TLS alone adds no header: browsers bring the token.
+    balanced = replace(choice, proxy_header=None, has_sessions=True)
+    with served(watching(), listening=listening_of(balanced)) as console:
+        status, _, headers = console.ask(f"/?token={console.token}", Authorization="")
+        assert (status, "Secure" in headers["set-cookie"]) == (303, True)
+        cookie = headers["set-cookie"].partition(";")[0]
+        assert console.ask("/api/about", Authorization="", Cookie=cookie)[0] == 200
     elsewhere = replace(choice, proxies=["192.0.2.1"])
     with served(watching(), rule, listening=listening_of(elsewhere)) as console:
         assert console.ask("/api/about", **{"X-Token": console.token})[0] == 403
