@@ -276,6 +276,22 @@ def test_a_source_is_read_when_it_is_due_and_keeps_its_rate_in_between() -> None
     assert frame_of([NodeSamples("n", one, other)]).served_jobs[0].operations_per_s == 1.0
 
 
+def test_a_source_that_fails_is_asked_again_when_it_is_due_and_no_sooner() -> None:
+    asked = []
+
+    def fail() -> list[Reading]:
+        asked.append(1)
+        raise OSError("it is not there")
+
+    for every_s, times in ((3600.0, 1), (0.0, 3)):
+        asked.clear()
+        paced = PacedSource(FigureSource(fail, every_s))
+        for _ in range(3):
+            with pytest.raises(OSError, match="it is not there"):
+                paced.read()
+        assert len(asked) == times
+
+
 MANY = """
 import re, sys
 from pathlib import Path
