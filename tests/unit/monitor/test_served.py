@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,9 +44,9 @@ def all_readings(root: Path) -> tuple[Reading, ...]:
     return tuple(reading for each in server_figures(run_here, root).values() for reading in each.read())
 
 
-def frame(*readings: Sequence[Reading], **more: dict[str, str]) -> Frame:
+def frame(*readings: Sequence[Reading], silent: Mapping[str, str] | None = None) -> Frame:
     one, other = (
-        Snapshot("oss1", "boot", at, at, 2, 2, tuple(each), **more)
+        Snapshot("oss1", "boot", at, at, 2, 2, tuple(each), silent=dict(silent or {}))
         for at, each in zip((1.0, 2.0), readings, strict=True)
     )
     return frame_of([NodeSamples("oss1", one, other)])

@@ -121,7 +121,7 @@ def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Fram
     if grid is None:
         return frame_of([sample_here(Request(interval_s))])
     request = Request(interval_s, directories=directories_of(grid))
-    return frame_of(sample_grid(grid, request, servers), watched_libraries(grid))
+    return frame_of(sample_grid(grid, request, servers), watched_libraries(grid), servers)
 
 
 def _last(play: Path) -> Frame:
@@ -153,7 +153,7 @@ def _watch(
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record, libraries))
         streams = stack.enter_context(NodeStreams(commands, request))
-        watched = stack.enter_context(closing(Watched(streams, libraries, recorder)))
+        watched = stack.enter_context(closing(Watched(streams, libraries, recorder, servers)))
         return _show(watched, interval_s)
 
 
