@@ -274,6 +274,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
     parser.add_argument("--exporter", type=Path, help="the program of prometheus-node-exporter")
+    parser.add_argument("--case", default="", help="only cases with this in their name")
     parser.add_argument("--directory", type=Path, help="where files of Lustre are made")
     parser.add_argument("--publish", action="store_true", help="update docs/performance.md")
     parser.add_argument("--as-sampler", type=Path, help=argparse.SUPPRESS)
@@ -283,7 +284,7 @@ def main() -> None:
         sys.exit(be_sampler(args.as_sampler, lustre=args.lustre))
     found: Mapping[str, list[tuple[float, float]]] = {case.name: [] for case in CASES} | {"exporter": []}
     for _ in range(args.rounds):
-        for case in CASES:
+        for case in (each for each in CASES if args.case in each.name):
             root = Path(tempfile.mkdtemp(dir=args.directory))
             try:
                 tree(root, case)

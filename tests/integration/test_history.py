@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
+from gridwright.grid.grid import Grid
 from gridwright.monitor.gathering import commands_of
+from gridwright.monitor.history.choosing import watched_histories
+from gridwright.monitor.history.grid_histories import GridHistories
 from gridwright.monitor.history.live_histories import LiveHistories
 from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import Histories, RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.setup.playbook import Hosts, playbook_files
-from gridwright.spec import parse_spec
+from gridwright.spec import load_spec, parse_spec
 from tests.support.command import GRIDWRIGHT, Command, wait_until
 from tests.support.hanging_mount import hanging_mount
 from tests.support.lab import nodes_only, up
@@ -175,6 +178,12 @@ def test_nodes_of_a_grid_are_asked_for_what_they_keep_and_one_that_is_off_is_a_r
         (library,) = seen["libraries"]
         assert library["libraries"] == ["data", "work", "util"]
         assert library["standing"] != "unknown"
+        with watched_histories(Grid.open(load_spec(lab.spec))) as histories:
+            assert isinstance(histories, GridHistories)
+            for _ in range(2):
+                now = time.time()
+                answers = histories.courses(RangeQuestion((CPU,), now - 3, now - 1, 1, by=()))
+                assert [bool(each.series) for each in answers] == [True, True], answers
         lab.fault("power-off", "compute2")
         ended = lab.command("top", lab.spec, "--at", "1s", "--interval", "2s", "--json")
         assert ended.status == 3

@@ -81,14 +81,15 @@ def test_a_job_on_a_node_is_told_with_its_library_and_a_node_that_is_off_is_a_ro
     names = {node["node"]: node["absent"] for node in ended.json["nodes"]}
     assert list(names) == ["compute1", "compute2", "oss8", "oss9"]
     assert names["oss9"] != ""
+    assert "oss9" not in ended.json["libraries"][0]["note"], "it is no node whose part is missing"
 
 
-def test_servers_are_those_of_a_grid_and_have_names(gridwright: Command) -> None:
-    ended = gridwright("top", "--once", "--servers", "oss1")
+def test_servers_are_those_of_a_grid_and_have_names(gridwright: Command, tmp_path: Path) -> None:
+    ended = gridwright("top", "--once", "--servers", "oss1", cwd=tmp_path)
     assert (ended.status, ended.out) == (2, "")
     assert "servers are reached from the head node of a grid" in ended.err
-    gridwright("init", "--provider", "local")
-    ended = gridwright("top", "--once", "--servers", "oss[1-")
+    gridwright("init", "--provider", "local", cwd=tmp_path)
+    ended = gridwright("top", "--once", "--servers", "oss[1-", cwd=tmp_path)
     assert ended.status == 2
     assert '"oss[1-" is not a set of host names' in ended.err
 

@@ -114,9 +114,11 @@ def _with_health(
         only is not None and not any("health" in (each.reads or ()) for each in only)
     ):
         return observation
+    filesystems, away = health_of_filesystems(observation, run)
     return replace(
         observation,
-        filesystems=health_of_filesystems(observation, run),
+        filesystems=filesystems,
+        targets_away=away,
         searched=search_of_filesystems(observation, run, run_on) if only is None else {},
     )
 

@@ -51,13 +51,14 @@ def _users(spec: GridSpec, filesystem: str) -> dict[str, list[str]]:
 
 
 def health_of_filesystems(
-    observation: Observation, run: Run, run_on: RunOn | None = None
-) -> dict[str, Sequence[Finding] | str]:
+    observation: Observation, run: Run
+) -> tuple[dict[str, Sequence[Finding] | str], dict[str, dict[str, str]]]:
     """Of each file system whose servers can be asked: what is wrong, or why they do not answer.
 
-    `run` is that of the head node.
+    And the state of each target and server that is not up (`Health.away`). `run` is that of the head node.
     """
     found: dict[str, Sequence[Finding] | str] = {}
+    away: dict[str, dict[str, str]] = {}
     for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items():
         kind = kind_of(filesystem)
         if kind.asks_servers:
@@ -67,7 +68,9 @@ def health_of_filesystems(
                 found[name] = str(error)
             else:
                 found[name] = health.findings if health is not None else ()
-    return found
+                if health is not None and (states := health.away) is not None:
+                    away[name] = states
+    return found, away
 
 
 def search_of_filesystems(

@@ -48,6 +48,8 @@ class Observation:
     """What pairs of nodes found of file systems that they share; None where they were not asked."""
     filesystems: Mapping[str, Sequence[Finding] | str] = field(default_factory=dict)
     """Of each file system whose servers were asked: what is wrong with it, or why they do not answer."""
+    targets_away: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Of each file system whose servers told of targets: the state of each that is not up."""
     searched: Mapping[str, SearchedFiles] = field(default_factory=dict)
     """Of each file system whose libraries were searched: what is wrong with files there."""
     wishes: Mapping[str, LayoutWish] = field(default_factory=dict)

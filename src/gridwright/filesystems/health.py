@@ -96,3 +96,17 @@ class Health:
     targets: Sequence[TargetHealth] = ()
     capacity_bytes: int | None = None
     available_bytes: int | None = None
+
+    @property
+    def away(self) -> dict[str, str] | None:
+        """The state of each target that is not up, by name; None where it tells of no target and no server.
+
+        And of each server that is not up, where none of these targets is its own: of such a server some kinds
+        know no targets.
+        """
+        if not self.targets and not self.servers:
+            return None
+        down = [each for each in self.targets if not each.up]
+        told = {each.server for each in down}
+        servers = {each.name: each.state for each in self.servers if not each.up and each.name not in told}
+        return servers | {each.name: each.state for each in down}

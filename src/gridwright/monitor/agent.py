@@ -70,6 +70,9 @@ def _sample(parent: int, directory: Path, libraries: Sequence[str], most_bytes: 
         status = 0
     except OtherWriter as error:
         _say(str(error))
+    except Exception as error:
+        # Its service starts it again.
+        _say(f"this node cannot be sampled: {type(error).__name__}: {error}")
     finally:
         os._exit(status)
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from gridwright.monitor.job_rows import JobLoad, job_rows
 from gridwright.monitor.libraries import LibraryRow, WatchedLibrary, library_rows
 from gridwright.monitor.other_rows import OtherLoad, other_rows
 from gridwright.monitor.readings import NodeSamples
 from gridwright.monitor.rows import (
     DiskRow,
-    JobLoad,
     MountRow,
     NodeRow,
     SeenNode,
     TargetLoad,
     disk_rows,
-    job_rows,
     mount_rows,
     node_rows,
     seen,
@@ -78,23 +77,30 @@ class Frame:
 
 
 def _without_servers(
-    nodes: Sequence[SeenNode], rows: Sequence[NodeRow]
+    nodes: Sequence[SeenNode], rows: Sequence[NodeRow], named: Collection[str]
 ) -> tuple[list[SeenNode], list[NodeRow]]:
     """Nodes that compute: a server that is no client has no cores that wait for libraries."""
-    servers = {each.name for each in nodes if serves_only(each)}
+    servers = {*named, *(each.name for each in nodes if serves_only(each))}
     return (
         [each for each in nodes if each.name not in servers],
         [each for each in rows if each.node not in servers],
     )
 
 
-def frame_of(samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary] = ()) -> Frame:
-    """The picture that these samples give; `libraries` are those of the spec."""
-    return frame_of_seen(samples, seen(samples), libraries)
+def frame_of(
+    samples: Sequence[NodeSamples],
+    libraries: Sequence[WatchedLibrary] = (),
+    servers: Collection[str] = (),
+) -> Frame:
+    """The picture that these samples give; `libraries` are those of the spec, `servers` no nodes of it."""
+    return frame_of_seen(samples, seen(samples), libraries, servers)
 
 
 def frame_of_seen(
-    asked: Sequence[NodeSamples], nodes: Sequence[SeenNode], libraries: Sequence[WatchedLibrary] = ()
+    asked: Sequence[NodeSamples],
+    nodes: Sequence[SeenNode],
+    libraries: Sequence[WatchedLibrary] = (),
+    servers: Collection[str] = (),
 ) -> Frame:
     """The picture that these nodes give; `asked` names all in their order, and why some are away."""
     rows, disks = node_rows(asked, nodes), disk_rows(nodes)
@@ -102,7 +108,7 @@ def frame_of_seen(
     return Frame(
         time=max((each.last.time for each in nodes), default=0.0),
         seconds=max((each.seconds for each in nodes), default=0.0),
-        libraries=tuple(library_rows(libraries, *_without_servers(nodes, rows), disks)),
+        libraries=tuple(library_rows(libraries, *_without_servers(nodes, rows, servers), disks)),
         nodes=tuple(rows),
         disks=tuple(disks),
         mounts=tuple(mount_rows(nodes)),

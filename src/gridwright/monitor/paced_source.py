@@ -25,14 +25,23 @@ class PacedSource:
     _last: list[Reading] = field(default_factory=list)
     _earlier: list[Reading] = field(default_factory=list)
     _due_s: float = 0.0
+    _failure: Exception | None = None
 
     def read(self) -> Told:
-        """What it says by now. Raises what the source raises; then it is due again at once."""
+        """What it says by now. Raises what the source raised last, until it is due again."""
         begun = time.monotonic()
         if begun < self._due_s:
+            if self._failure is not None:
+                raise self._failure
             return self.last
         cost = time.thread_time()
-        readings = self.source.read()
+        self._failure = None
+        try:
+            readings = self.source.read()
+        except Exception as error:
+            # One that starts a process is not to start one with each sample.
+            self._failure, self._due_s = error, begun + self.source.every_s
+            raise
         cost = time.thread_time() - cost
         self._earlier, self._last = self._last, readings
         # A sample comes a moment early or late: what is due within half of the shortest time is due now.

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,8 +138,13 @@ class Watched:
     """Pictures of nodes as they are sampled, recorded where that is wanted."""
 
     def __init__(
-        self, streams: NodeStreams, libraries: Sequence[WatchedLibrary], recorder: Recorder | None
+        self,
+        streams: NodeStreams,
+        libraries: Sequence[WatchedLibrary],
+        recorder: Recorder | None,
+        servers: Collection[str] = (),
     ) -> None:
+        self._servers = servers
         self._streams = streams
         self._libraries = libraries
         self._recorder = recorder
@@ -180,7 +185,7 @@ class Watched:
         self._last = samples
         if self._recorder is not None:
             self._recorder.add(samples)
-        return frame_of(samples, self._libraries)
+        return frame_of(samples, self._libraries, self._servers)
 
 
 def _read(fd: int) -> bytes:

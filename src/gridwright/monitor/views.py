@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gridwright.monitor.frame import Frame
+from gridwright.monitor.job_rows import JobLoad
 from gridwright.monitor.libraries import LibraryRow, Standing
-from gridwright.monitor.rows import DiskRow, JobLoad, NodeRow
+from gridwright.monitor.rows import DiskRow, NodeRow
 from gridwright.monitor.served_views import Chosen, recovery_lines, served_views
 from gridwright.monitor.table_cells import (
     NOTHING,

@@ -22,7 +22,7 @@ class Listed:
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingHead:
     """An object whose attributes were asked for."""
 
     listed: Listed

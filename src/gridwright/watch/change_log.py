@@ -34,7 +34,7 @@ class LoggedChange(Extensible):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChangeMark:
     """Something that happened, for a time line."""
 
     time: float
@@ -48,7 +48,7 @@ class Mark:
     """The name of the finding, which `gridwright help` explains, and the documents have as an anchor."""
 
 
-def marks(directory: Path, start_s: float, end_s: float) -> list[Mark]:
+def marks(directory: Path, start_s: float, end_s: float) -> list[ChangeMark]:
     """What opened, closed or flapped between two times (seconds since 1970), in the order of its happening.
 
     `directory` is that of a watch (`state.watch_directory`). Where there is none, or it cannot be read, there
@@ -64,7 +64,7 @@ def marks(directory: Path, start_s: float, end_s: float) -> list[Mark]:
     for (at_s, step, name, target), changes in together.items():
         nodes = fold_hosts(dict.fromkeys(node for each in changes for node in each.nodes))
         where = ": ".join(each for each in (nodes, target) if each)
-        found.append(Mark(at_s, step, f"{name} {step}: {changes[0].found}", where, name))
+        found.append(ChangeMark(at_s, step, f"{name} {step}: {changes[0].found}", where, name))
     return sorted(found, key=lambda mark: mark.time)
 
 

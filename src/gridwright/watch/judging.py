@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -18,8 +20,9 @@ from gridwright.watch.round_messages import (
     SeenFinding,
 )
 
-UNREACHED = "watch-nodes-unreached"
+UNREACHED, TARGET_DOWN = "watch-nodes-unreached", "watch-target-down"
 _NO_NODE = ""
+_TARGET_REASON = "What lies on it cannot be read, and what is written there waits."
 _Places = Mapping[str, list[NodeJudgement]]
 """Answers of a check by node; those of no node under an empty name."""
 MOST_TEXT = 500
@@ -33,23 +36,24 @@ def judge(
     *,
     everything: bool,
     level: Level = "warning",
+    as_service: bool = False,
 ) -> RoundReport:
     """Judge what was seen by these checks; `everything` says whether they are all.
 
     A known finding is clear only where its place was looked at and is right. What was not answered is in
-    neither list. Of a node that is silent nothing is told but that.
+    neither list. Of a node that is silent nothing is told but that. A service is no user of the libraries:
+    that one may not be written to by its account says nothing.
     """
     answers = {check.name: list(check.answers(observation)) for check in checks}
-    wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation)]
+    wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation), *_targets(observation)]
     silenced = observation.spec.silence if observation.spec else {}
+    low = {each.key for each in wrong if GRAVEST_FIRST[each.level] > GRAVEST_FIRST[level]}
     found: dict[FindingKey, SeenFinding] = {}
     for each in wrong:
+        if as_service and _is_lack_of_rights(each):
+            continue
         is_told_by_silence = each.key.name == NODE_DOWN and set(each.key.nodes) <= set(observation.silent)
-        if (
-            each.key.name in silenced
-            or is_told_by_silence
-            or GRAVEST_FIRST[each.level] > GRAVEST_FIRST[level]
-        ):
+        if each.key.name in silenced or is_told_by_silence or each.key in low:
             continue
         before = found.get(each.key)
         found[each.key] = each if before is None else _joined(before, each)
@@ -59,7 +63,7 @@ def judge(
     clear = [
         key
         for key in left
-        if key not in gone and (key.name in silenced or _was_seen(observation, places, key))
+        if key not in gone and (key.name in silenced or key in low or _was_seen(observation, places, key))
     ]
     return RoundReport(
         list(found.values()),
@@ -118,6 +122,31 @@ def _told(observation: Observation) -> Iterator[SeenFinding]:
             yield _of_filesystem(name, finding, (), "all")
 
 
+def _targets(observation: Observation) -> Iterator[SeenFinding]:
+    """Each target or server that is not up, whoever sees it: of what kinds tell, all are one finding."""
+    spec = observation.spec
+    states: dict[FindingKey, list[str]] = {}
+    for name, away in observation.targets_away.items():
+        for target, state in away.items():
+            states.setdefault(_target_key(name, target), []).append(f"its servers call it {state}")
+    for node, facts in observation.facts.items():
+        for name, away in facts.targets_away.items():
+            own = spec is not None and name in spec.filesystems and spec.filesystems[name].is_node_local
+            for target, state in away.items():
+                key = _target_key(name, target, (node,) if own else ())
+                states.setdefault(key, []).append(f"{state} to {node}")
+    for key, words in states.items():
+        name, _, target = key.target.partition(" ")
+        more = f", and not up to {len(words) - 1} more" if len(words) > 1 else ""
+        text = f"{target} of file system {name} is not up: {words[0]}{more}"
+        remedy = "see what the file system says itself: gridwright status, gridwright doctor"
+        yield SeenFinding(key, "error", "each", text[:MOST_TEXT], "all of it serves", _TARGET_REASON, remedy)
+
+
+def _target_key(filesystem: str, target: str, nodes: tuple[str, ...] = ()) -> FindingKey:
+    return FindingKey(TARGET_DOWN, nodes, f"{filesystem} {target}")
+
+
 def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pace) -> SeenFinding:
     return SeenFinding(
         FindingKey(finding.name, nodes, name),
@@ -126,6 +155,10 @@ def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pa
         finding.text[:MOST_TEXT],
         remedy=finding.remedy[:MOST_TEXT],
     )
+
+
+def _is_lack_of_rights(seen: SeenFinding) -> bool:
+    return seen.key.name == "library-refuses" and seen.found.endswith(os.strerror(errno.EACCES))
 
 
 def _joined(one: SeenFinding, other: SeenFinding) -> SeenFinding:
@@ -168,7 +201,8 @@ def _answered(places: _Places, key: FindingKey) -> bool:
     for node in key.nodes or (_NO_NODE,):
         answers = places.get(node, ())
         if not answers or any(
-            not each.judgement.answered and each.target in ("", key.target) for each in answers
+            not (each.judgement.answered and each.judgement.ok) and each.target in ("", key.target)
+            for each in answers
         ):
             return False
     return True
@@ -176,10 +210,15 @@ def _answered(places: _Places, key: FindingKey) -> bool:
 
 def _told_of(observation: Observation, key: FindingKey) -> bool:
     """Whether who would have told a finding of a file system was asked, and answered."""
-    if observation.spec is not None and key.target not in observation.spec.filesystems:
+    name = key.target.partition(" ")[0]
+    if observation.spec is not None and name not in observation.spec.filesystems:
         return True
+    if key.name == TARGET_DOWN:
+        asked = key.nodes or tuple(observation.facts)
+        by_servers = not key.nodes and name in observation.targets_away
+        return by_servers or any(name in observation.facts[node].targets_away for node in asked)
     if key.nodes:
-        return all(key.target in observation.facts[node].health for node in key.nodes)
+        return all(name in observation.facts[node].health for node in key.nodes)
     if key.target in observation.searched:
         return observation.searched[key.target].complete
-    return not isinstance(observation.filesystems.get(key.target, ""), str)
+    return not isinstance(observation.filesystems.get(name, ""), str)

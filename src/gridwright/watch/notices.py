@@ -16,7 +16,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation(Extensible):
+class FindingReason(Extensible):
     """Why a finding matters, and what mends it."""
 
     reason: str = ""
@@ -75,7 +75,7 @@ def notice_of(
     sender: str,
     changes: Sequence[Changed],
     known: Iterable[KnownFinding],
-    explained: Mapping[str, Explanation],
+    explained: Mapping[str, FindingReason],
     at_s: float,
 ) -> Notice:
     """A notice of the changes of a round; `explained` has reason and remedy of findings by their names."""
@@ -95,7 +95,7 @@ def notice_of(
 
 
 def folded(
-    changes: Iterable[tuple[str, KnownFinding, str]], explained: Mapping[str, Explanation]
+    changes: Iterable[tuple[str, KnownFinding, str]], explained: Mapping[str, FindingReason]
 ) -> list[NoticeRow]:
     """A row for each change of each finding, with all nodes that have it; the gravest first."""
     from gridwright.spec.hosts import fold_hosts
@@ -108,7 +108,7 @@ def folded(
         first = members[0][0]
         texts = list(dict.fromkeys(each.found for each, _ in members))
         more = f"; and {len(texts) - 1} more" if len(texts) > 1 else ""
-        explanation = explained.get(name, Explanation())
+        explanation = explained.get(name, FindingReason())
         rows.append(
             NoticeRow(
                 step,

@@ -17,7 +17,7 @@ from gridwright.messages import Extensible, MessageError, decode, encode
 from gridwright.spec.model import GridSpec
 from gridwright.watch.change_log import LoggedChange
 from gridwright.watch.damping import KnownFinding, RoundNumbers
-from gridwright.watch.notices import Explanation, Notice
+from gridwright.watch.notices import FindingReason, Notice
 from gridwright.watch.round_messages import FindingKey
 
 FILE, LOCK = "state.json", "watch.lock"
@@ -63,7 +63,7 @@ class WatchState(Extensible):
     schema: int = 1
     numbers: RoundNumbers = field(default_factory=RoundNumbers)
     findings: list[KnownFinding] = field(default_factory=list)
-    explained: dict[str, Explanation] = field(default_factory=dict)
+    explained: dict[str, FindingReason] = field(default_factory=dict)
     """Reason and remedy of findings, by name."""
     last_round: LastRound | None = None
     last_all_s: float | None = None

@@ -12,7 +12,7 @@ from threading import Event
 from gridwright.errors import Level
 from gridwright.watch import change_log
 from gridwright.watch.damping import Changed, Damping, advance
-from gridwright.watch.notices import Explanation, NoticeRow, folded, notice_of, place, put
+from gridwright.watch.notices import FindingReason, NoticeRow, folded, notice_of, place, put
 from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
 from gridwright.watch.sending.couriers import Couriers
@@ -143,7 +143,7 @@ class Watch:
         numbers = state.numbers.after(everything=counted)
         known, changed = advance(state.known, report, numbers, settings.damping, now_s)
         explained = state.explained | {
-            each.key.name: Explanation(each.reason, each.remedy) for each in report.found
+            each.key.name: FindingReason(each.reason, each.remedy) for each in report.found
         }
         names = {key.name for key in known}
         lines = change_log.logged(changed, state.changes + 1, now_s)
@@ -182,7 +182,7 @@ class Watch:
         self._log()
         self._tell(changed, explained)
 
-    def _tell(self, changed: Sequence[Changed], explained: dict[str, Explanation]) -> None:
+    def _tell(self, changed: Sequence[Changed], explained: dict[str, FindingReason]) -> None:
         for row in folded(((each.step, each.finding, each.why) for each in changed), explained):
             self._say(line_of(row))
 

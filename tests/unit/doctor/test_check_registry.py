@@ -299,7 +299,17 @@ def test_every_check_can_be_silenced() -> None:
 
 
 CHEAP = [check for check in all_checks() if check.is_cheap]
-_ALWAYS_TOLD = {"hostname", "version", "time", "cpus", "memory_bytes", "health", "unknown", "more"}
+_ALWAYS_TOLD = {
+    "hostname",
+    "version",
+    "time",
+    "cpus",
+    "memory_bytes",
+    "health",
+    "targets_away",
+    "unknown",
+    "more",
+}
 
 
 def no_more_than(facts: NodeFacts, sections: Collection[str]) -> NodeFacts:

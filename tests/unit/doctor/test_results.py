@@ -73,7 +73,7 @@ def test_a_node_that_cannot_ask_a_file_system_is_named_unless_its_library_hangs(
 def test_a_file_system_is_looked_at_as_the_spec_describes_it() -> None:
     described = asked_of_nodes(MACHINES)
     assert set(described) == {"shared", "disk"}
-    names = {each.name for each in health(described["shared"] | {"path": "/no/such/mount"})}
+    names = {each.name for each in health(described["shared"] | {"path": "/no/such/mount"}).findings}
     assert names == set()
     assert set(asked_of_nodes(SPEC)) == set()
 
@@ -90,7 +90,7 @@ def test_metadata_servers_are_told_which_archives_repositories_are() -> None:
     assert described["shared"]["hsm_archives"] == [1, 4]
     assert described["shared"]["changelog_users"] == [changelog_user(spec, "made")]
     # This machine serves no MDT, so it knows nothing of agents.
-    assert health(described["shared"]) == []
+    assert health(described["shared"]).findings == []
 
 
 def test_the_document_names_nodes_folded_and_is_met_where_no_error_counts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,9 +44,9 @@ def all_readings(root: Path) -> tuple[Reading, ...]:
     return tuple(reading for each in server_figures(run_here, root).values() for reading in each.read())
 
 
-def frame(*readings: Sequence[Reading], **more: dict[str, str]) -> Frame:
+def frame(*readings: Sequence[Reading], silent: Mapping[str, str] | None = None) -> Frame:
     one, other = (
-        Snapshot("oss1", "boot", at, at, 2, 2, tuple(each), **more)
+        Snapshot("oss1", "boot", at, at, 2, 2, tuple(each), silent=dict(silent or {}))
         for at, each in zip((1.0, 2.0), readings, strict=True)
     )
     return frame_of([NodeSamples("oss1", one, other)])
@@ -274,6 +274,22 @@ def test_a_source_is_read_when_it_is_due_and_keeps_its_rate_in_between() -> None
     one = Snapshot("n", "b", 1, 1, 1, 1, tuple(third.readings))
     other = Snapshot("n", "b", 2, 2, 1, 1, tuple(again.readings), earlier=tuple(again.earlier))
     assert frame_of([NodeSamples("n", one, other)]).served_jobs[0].operations_per_s == 1.0
+
+
+def test_a_source_that_fails_is_asked_again_when_it_is_due_and_no_sooner() -> None:
+    asked = []
+
+    def fail() -> list[Reading]:
+        asked.append(1)
+        raise OSError("it is not there")
+
+    for every_s, times in ((3600.0, 1), (0.0, 3)):
+        asked.clear()
+        paced = PacedSource(FigureSource(fail, every_s))
+        for _ in range(3):
+            with pytest.raises(OSError, match="it is not there"):
+                paced.read()
+        assert len(asked) == times
 
 
 MANY = """

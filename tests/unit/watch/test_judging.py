@@ -10,6 +10,7 @@ from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.doctor.probes.findings import PairFindings, Tried
 from gridwright.errors import Finding
+from gridwright.filesystems.health import Condition, Health, Server, TargetHealth
 from gridwright.watch.judging import judge
 from gridwright.watch.round_messages import FindingKey, RoundReport
 from tests.support.doctor_grid import MACHINES, grid, machine, mount, sound
@@ -67,6 +68,16 @@ def test_a_library_that_hangs_answers_nothing_of_what_else_was_wrong_with_it() -
     assert report.clear == []
 
 
+def test_a_service_that_may_not_write_to_a_library_says_nothing_of_it() -> None:
+    refuses = FindingKey("library-refuses", ("compute2",), "data")
+    for why, told in (("Permission denied", False), ("No space left on device", True)):
+        seen = two(libraries={"data": replace(sound(), refused=why, locks=None)})
+        report = judge(seen, CHEAP, [refuses], everything=False, as_service=True)
+        assert (refuses in keys(report)) is told
+        assert report.clear == []
+        assert refuses in keys(round_of(seen))
+
+
 def test_a_silent_node_is_one_finding_and_closes_none() -> None:
     seen = two()
     facts: dict[str, NodeFacts] = {"compute1": seen.facts["compute1"]}
@@ -97,6 +108,28 @@ def test_what_a_client_told_of_a_file_system_closes_when_it_is_asked_again() -> 
     assert sighting.key == FindingKey("target-away", ("compute2",), "shared")
     assert round_of(two(), sighting.key).clear == [], "it was not asked"
     assert round_of(two(health={"shared": []}), sighting.key).clear == [sighting.key]
+
+
+def test_each_target_that_is_down_is_a_finding_whoever_sees_it() -> None:
+    def down(*targets: str) -> Observation:
+        away = {"shared": dict.fromkeys(targets, "DISCONN")}
+        nodes = (machine(f"compute{number}", health={"shared": []}, targets_away=away) for number in (1, 2))
+        return replace(grid(*nodes, spec=MACHINES), known=("compute1", "compute2"))
+
+    first, second = (
+        FindingKey("watch-target-down", (), f"shared scratch-OST000{number}") for number in (1, 2)
+    )
+    (sighting,) = round_of(down("scratch-OST0001")).found
+    assert sighting.key == first
+    assert sighting.found.startswith("scratch-OST0001 of file system shared is not up: DISCONN to compute1")
+    both = round_of(down("scratch-OST0001", "scratch-OST0002"), first)
+    assert keys(both) == {first, second}
+    assert round_of(down("scratch-OST0002"), first, second).clear == [first]
+    assert round_of(down(), first).clear == [first]
+    for silent in (two(), two(health={"shared": []})):
+        assert round_of(silent, first).clear == [], "no client told of targets"
+    servers = replace(two(), filesystems={"shared": ()}, targets_away={"shared": {"disk1": "damaged"}})
+    assert keys(round_of(servers)) == {FindingKey("watch-target-down", (), "shared disk1")}
 
 
 def test_files_that_were_searched_in_part_may_still_lie_badly() -> None:
@@ -140,6 +173,9 @@ def test_what_the_spec_silences_closes_and_information_is_not_told() -> None:
     assert not [each for each in round_of(resync, everything=True).found if each.level == "info"]
     only_errors = judge(two(mounts=[mount("/a", hangs=True)]), CHEAP, (), everything=False, level="error")
     assert only_errors.found == []
+    hung = FindingKey("mount-hangs", ("compute2",), "/a")
+    again = judge(two(mounts=[mount("/a", hangs=True)]), CHEAP, [hung], everything=False, level="error")
+    assert again.clear == [hung], "what is not watched any more closes"
 
 
 def test_a_scheduler_that_is_silent_says_nothing_of_its_nodes() -> None:
@@ -147,3 +183,24 @@ def test_a_scheduler_that_is_silent_says_nothing_of_its_nodes() -> None:
     report = round_of(replace(two(), scheduler_silent="scontrol has not answered"), down)
     assert keys(report) == {FindingKey("scheduler-silent")}
     assert report.clear == []
+
+
+def test_a_server_that_is_down_is_told_where_no_target_of_it_is() -> None:
+    def server(name: str, *, up: bool) -> Server:
+        return Server(name=name, up=up, state="up" if up else "gone")
+
+    def target(name: str, server: str, *, up: bool) -> TargetHealth:
+        return TargetHealth(name=name, server=server, up=up, state="FULL" if up else "DISCONN")
+
+    lustre = Health(
+        condition=Condition.BROKEN,
+        servers=[server("oss1", up=False), server("oss2", up=True)],
+        targets=[target("OST0", "oss1", up=False), target("OST1", "oss2", up=True)],
+    )
+    assert lustre.away == {"OST0": "DISCONN"}
+    moosefs = Health(
+        condition=Condition.DEGRADED, servers=[server("disk1", up=False), server("disk2", up=True)]
+    )
+    assert moosefs.away == {"disk1": "gone"}
+    assert Health(condition=Condition.HEALTHY, servers=[server("oss1", up=True)]).away == {}
+    assert Health(condition=Condition.SILENT).away is None

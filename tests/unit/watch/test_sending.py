@@ -14,7 +14,7 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.watch.damping import Changed, KnownFinding
-from gridwright.watch.notices import MOST_ROWS, Explanation, Notice, letter, notice_of, put, subject
+from gridwright.watch.notices import MOST_ROWS, FindingReason, Notice, letter, notice_of, put, subject
 from gridwright.watch.round_messages import FindingKey
 from gridwright.watch.sending.couriers import Couriers, send_once
 from gridwright.watch.sending.mail import send
@@ -39,7 +39,7 @@ def finding(node: str, name: str = "library-hangs", found: str = "does not answe
 
 def notice(*nodes: str, id_: str = "abcd-1", step: str = "opened") -> Notice:
     changes = [Changed(step, finding(node)) for node in nodes or ("compute1",)]  # type: ignore[arg-type]
-    explained = {"library-hangs": Explanation("Every job that touches it hangs.", "see its servers")}
+    explained = {"library-hangs": FindingReason("Every job that touches it hangs.", "see its servers")}
     made = notice_of(id_, "demo", "head1", changes, [each.finding for each in changes], explained, 1060.0)
     return replace(made, attempts=1)
 

@@ -137,7 +137,7 @@ def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Fram
     if grid is None:
         return frame_of([sample_here(Request(interval_s))])
     request = Request(interval_s, directories=directories_of(grid))
-    return frame_of(sample_grid(grid, request, servers), watched_libraries(grid))
+    return frame_of(sample_grid(grid, request, servers), watched_libraries(grid), servers)
 
 
 def _frame_of_then(file: Path | None, at_s: float, interval_s: float) -> Frame:
@@ -179,7 +179,7 @@ def _watch(
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record, libraries))
         streams = stack.enter_context(NodeStreams(commands, request))
-        watched = stack.enter_context(closing(Watched(streams, libraries, recorder)))
+        watched = stack.enter_context(closing(Watched(streams, libraries, recorder, servers)))
         return _show(watched, interval_s)
 
 

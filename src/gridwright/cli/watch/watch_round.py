@@ -5,6 +5,7 @@ A process of its own for each round: one that hangs can be ended, and what it lo
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -55,7 +56,14 @@ def _look(request: RoundRequest) -> RoundReport:
         wishes=layout_wishes(spec) if spec is not None and request.everything else None,
         only=None if request.everything else checks,
     )
-    return judge(seen, checks, request.known, everything=request.everything, level=request.level)
+    return judge(
+        seen,
+        checks,
+        request.known,
+        everything=request.everything,
+        level=request.level,
+        as_service=request.on_head and os.geteuid() != 0,
+    )
 
 
 def _grid(spec: GridSpec, request: RoundRequest) -> Grid:

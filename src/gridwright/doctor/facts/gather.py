@@ -82,6 +82,7 @@ def gather(request: FactsRequest) -> NodeFacts:
     lookers = _lookers(request, mounts)
     longer = {_HEALTH + name: HEALTH_S for name in request.filesystems}
     seen = look_at_all(lookers, LOOK_S, longer)
+    views = _of_kind(seen, _HEALTH)
     return NodeFacts(
         hostname=socket.gethostname(),
         version=__version__,
@@ -94,7 +95,8 @@ def gather(request: FactsRequest) -> NodeFacts:
         else None,
         tuned=settings.tuned() if _is_wanted(request, "tuned") else None,
         settings=_of_kind(seen, _SETTING),
-        health=_of_kind(seen, _HEALTH),
+        health={name: each.findings for name, each in views.items()},
+        targets_away={name: each.away for name, each in views.items() if each.away is not None},
         unknown={
             name: _why(each)
             for name, each in seen.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import Finding, GridwrightError
@@ -21,8 +22,17 @@ CANNOT_LOOK = "what looks at file systems was brought to this node for another P
 """Beginning of the reason where a node has no more than the part of Gridwright that was brought to it."""
 
 
-def health(described: Mapping[str, Any]) -> list[Finding]:
-    """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked.
+@dataclass(frozen=True, slots=True)
+class ClientHealth:
+    """A file system as a client of it sees it."""
+
+    findings: list[Finding]
+    away: dict[str, str] | None = None
+    """As Health has it."""
+
+
+def health(described: Mapping[str, Any]) -> ClientHealth:
+    """What is wrong with a file system, given as in the grid spec. Raises OSError where it cannot be asked.
 
     `hsm_archives` among the values are the archives of its repositories, and `changelog_users` the names that
     they are registered under.
@@ -47,4 +57,4 @@ def health(described: Mapping[str, Any]) -> list[Finding]:
         # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error
     told = [each for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []
-    return [*told, *waiting]
+    return ClientHealth([*told, *waiting], found.away if found else None)

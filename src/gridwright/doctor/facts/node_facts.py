@@ -211,6 +211,8 @@ class NodeFacts(Extensible):
     kernels: KernelsFacts | None = None
     health: dict[str, list[Finding]] = field(default_factory=dict)
     """By file system of the spec: what this node, as its client, finds wrong with it."""
+    targets_away: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By file system of the spec whose targets this node knows: the state of each that is not up."""
     tuned: str | None = None
     settings: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """By kind, then key: None where there is no such setting, `?` and why where it may not be read.

@@ -39,13 +39,15 @@ class ParameterFiles:
         if now >= self._until:
             self._found.clear()
             self._until = now + LOOK_S
-        if pattern not in self._found:
+        known = self._found.get(pattern)
+        if known is None:
             found: dict[str, str] = {}
             for tree in TREES:
                 for name, path in _below(self.root / tree, pattern):
                     found.setdefault(name, path)
-            self._found[pattern] = sorted(found.items())
-        return self._found[pattern]
+            # Another thread may look at the same time, where one hangs.
+            known = self._found[pattern] = sorted(found.items())
+        return known
 
     def texts(self, pattern: str) -> dict[str, str]:
         """What these parameters say; without those that cannot be read."""

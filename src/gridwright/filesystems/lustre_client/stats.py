@@ -16,7 +16,7 @@ from gridwright.errors import environment_error
 _MOST_DIGITS = 20
 _TIME = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
 _ROW = re.compile(
-    r"^(?P<name>[A-Za-z_]\w*)\s+(?P<samples>\d{1,20})\s+samples\s+\[(?P<unit>\w+)(?P<closed>\]?)"
+    r"^(?P<name>[A-Za-z_]\w*)\s+(?P<samples>\d{1,20})\s+samples\s+\[(?P<unit>[\w./]+)(?P<closed>\]?)"
     r"(?:\s+(?P<min>\d{1,20})\s+(?P<max>\d{1,20})\s+(?P<sum>\d{1,20}))?"
 )
 _JOB_ROW = re.compile(

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from gridwright.disturbance.limits import limits
 from gridwright.monitor.frame import Frame
+from gridwright.monitor.job_rows import JobLoad
 from gridwright.monitor.libraries import LibraryRow
 from gridwright.monitor.other_rows import OtherLoad
-from gridwright.monitor.rows import JobLoad
 
 _NAMED = 5
 

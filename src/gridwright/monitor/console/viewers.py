@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.monitor.rows import JobLoad
+from gridwright.monitor.job_rows import JobLoad
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from gridwright.monitor.job_rows import MOST_JOBS
 from gridwright.monitor.rates import Key
 from gridwright.monitor.readings import LABELS
-from gridwright.monitor.rows import MOST_JOBS
 
 OTHERS = "other"
 """The label of the sum."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from gridwright.errors import environment_error
 from gridwright.grid.grid import Grid
 from gridwright.monitor.gathering import commands_of, directories_of
-from gridwright.monitor.history.grid_histories import histories_of
+from gridwright.monitor.history.grid_histories import histories_of, sessions_of
 from gridwright.monitor.history.live_histories import LiveHistories
 from gridwright.monitor.history.places import DIRECTORY, history_file
 from gridwright.monitor.history.questions import Histories
@@ -50,8 +50,11 @@ def watched_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Iterato
     Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
     """
     kept = kept_histories(grid, directory)
-    if kept is not None:
+    if kept is None:
+        with LiveHistories(commands_of(grid), () if grid is None else directories_of(grid)) as live:
+            yield live
+    elif grid is None or grid.is_this_machine:
         yield kept
-        return
-    with LiveHistories(commands_of(grid), () if grid is None else directories_of(grid)) as live:
-        yield live
+    else:
+        with sessions_of(grid) as sessions:
+            yield histories_of(grid, directory, sessions)

@@ -47,7 +47,7 @@ class KeptColumn:
 
 def encode(columns: Mapping[Labels, KeptColumn], steps: int, *, rounded: bool) -> bytes:
     """The series of one metric as bytes."""
-    names = json.dumps(list(columns), separators=(",", ":"), ensure_ascii=False).encode()
+    names = json.dumps(list(columns), separators=(",", ":")).encode()
     highs = any(each.high is not each.mean for each in columns.values())
     gaps = any(each.covered is not None for each in columns.values())
     flags = _ROUNDED * rounded | _HIGHS * highs | _GAPS * gaps

@@ -23,6 +23,7 @@ from gridwright.monitor.history.messages import (
 )
 from gridwright.monitor.history.places import DIRECTORY
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.history.sessions import MOST_SESSIONS, NodeSessions
 from gridwright.monitor.history.stored import NOTHING_THEN
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import NodeSamples
@@ -31,6 +32,8 @@ from gridwright.monitor.rows import SeenNode
 PROGRAM = (sys.executable, "-P", "-m", "gridwright.monitor.history.node_program")
 ANSWER_S = 20.0
 """For one node, a slow start of a program included."""
+THERE_S = 8.0
+"""For one whose program has answered before: a node that died is silent."""
 AWAY_S = 30.0
 """A node that was away is not asked again for so long: each time takes as long as a connection may."""
 _NO_CONNECTION = 255
@@ -162,14 +165,26 @@ class GridHistories:
         return groups
 
 
-def histories_of(grid: Grid, directory: Path = DIRECTORY) -> GridHistories:
-    """The histories of all nodes of a grid. Raises GridwrightError (ENVIRONMENT) where it is not up."""
+def histories_of(
+    grid: Grid, directory: Path = DIRECTORY, sessions: NodeSessions | None = None
+) -> GridHistories:
+    """The histories of all nodes of a grid, asked in sessions where these are given.
+
+    Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
+    """
     known = grid.known()
+    if sessions is not None and len(known.names) <= MOST_SESSIONS:
+        return GridHistories(known.names, sessions.ask, frozenset(known.asleep), directory)
 
     def ask(names: Collection[str], stdin: bytes) -> Mapping[str, CommandOutput | None]:
         return grid.ask(names, PROGRAM, stdin=stdin, timeout_s=ANSWER_S)
 
     return GridHistories(known.names, ask, frozenset(known.asleep), directory)
+
+
+def sessions_of(grid: Grid) -> NodeSessions:
+    """Sessions with the nodes of a grid; none is begun yet."""
+    return NodeSessions(lambda names: grid.attached(names, PROGRAM), ANSWER_S, THERE_S)
 
 
 def _answer(output: CommandOutput | None) -> HistoryAnswer:
@@ -180,6 +195,9 @@ def _answer(output: CommandOutput | None) -> HistoryAnswer:
         last = output.stderr.decode(errors="replace").strip().splitlines()
         raise MessageError(last[-1][:200] if last else f"exit status {output.status}, no answer")
     try:
-        return decode(output.stdout, HistoryAnswer)
+        answer = decode(output.stdout, HistoryAnswer)
     except MessageError as error:
         raise MessageError(f"what it answered cannot be read: {error}") from error
+    if answer.wrong:
+        raise MessageError(answer.wrong)
+    return answer

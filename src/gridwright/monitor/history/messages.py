@@ -79,13 +79,15 @@ class PackedPicture:
 
 @dataclass(frozen=True, slots=True)
 class HistoryAnswer:
-    """What a node answers; all parts but `now_s` are None where it knows nothing."""
+    """What a node answers; parts are None where it knows nothing."""
 
     now_s: float
     """By the clock of the node."""
     course: PackedCourse | None = None
     picture: PackedPicture | None = None
     reach: tuple[float, float] | None = None
+    wrong: str = ""
+    """Why it has no history."""
 
 
 def packed_course(course: NodeCourse) -> PackedCourse:

@@ -1,11 +1,14 @@
-"""Answers a question of the history of the node that it runs on.
+"""Answers questions of the history of the node that it runs on.
 
-`python -m gridwright.monitor.history.node_program` reads a `HistoryRequest` (one line of JSON on stdin) and
-prints a `HistoryAnswer`. Nothing is changed. Without a history, exit status 3 and the reason on stderr.
+`python -m gridwright.monitor.history.node_program` reads a `HistoryRequest` from each line of stdin, and
+prints a `HistoryAnswer` as a line of JSON for each. Nothing is changed. A request that cannot be read ends
+it, with exit status 2 and the reason on stderr.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 import sys
 import time
@@ -24,17 +27,17 @@ from gridwright.monitor.history.store import NoHistory
 
 
 def main() -> int:
-    """Answer the request on stdin."""
-    try:
-        request = decode(sys.stdin.buffer.readline(), HistoryRequest)
-        answer = answered(request)
-    except MessageError as error:
-        print(f"the request cannot be read: {error}", file=sys.stderr)  # noqa: T201 - for who asked
-        return 2
-    except (NoHistory, sqlite3.Error) as error:
-        print(f"no history: {error}", file=sys.stderr)  # noqa: T201 - for who asked
-        return 3
-    sys.stdout.buffer.write(encode(answer) + b"\n")
+    """Answer the requests on stdin, until it ends."""
+    for line in iter(sys.stdin.buffer.readline, b""):
+        try:
+            answer = answered(decode(line, HistoryRequest))
+        except MessageError as error:
+            print(f"the request cannot be read: {error}", file=sys.stderr)  # noqa: T201 - for who asked
+            return 2
+        except (NoHistory, sqlite3.Error) as error:
+            answer = HistoryAnswer(time.time(), wrong=f"no history: {error}")
+        sys.stdout.buffer.write(encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
     return 0
 
 
@@ -53,4 +56,6 @@ def answered(request: HistoryRequest) -> HistoryAnswer:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        sys.exit(main())
+    os._exit(1)

@@ -48,11 +48,17 @@ class StoredHistory:
         self._store.close()
 
     def reach(self) -> tuple[float, float] | None:
-        """The first and the last time that is known, as finely as it is kept; None where nothing is."""
+        """The first and the last time that is known, in the order in which it was recorded.
+
+        A clock that was wrong for a while does not count. None where nothing is known.
+        """
         with self._store.one_state():
             layers = _Layers(self._store)
-            ends = [found for part in layers.outermost() if (found := part.known()) is not None]
-        return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None
+            first = next(filter(None, (part.known() for part in layers.oldest())), None)
+            last = next(filter(None, (part.known() for part in layers.newest())), None)
+        if first is None or last is None:
+            return None
+        return min(first[0], last[1]), max(first[0], last[1])
 
     def course(self, question: RangeQuestion) -> NodeCourse:
         """The series that were asked for, step by step; in wider steps where there are very many series."""
@@ -142,19 +148,30 @@ class _Layers:
         return FINEST
 
     def _oldest(self, level: int) -> float:
-        return min((each.start for each in self._blocks[level]), default=math.inf)
+        """By the order in which it was recorded, in which what is older goes first."""
+        return next((float(each.start) for each in self._blocks[level]), math.inf)
 
     def metrics(self) -> list[str]:
         """Names of all metrics, those of the open minutes included."""
         now = [key[0] for minute in self._open for key in minute.columns]
         return list(dict.fromkeys([*self._store.metrics(), *now]))
 
-    def outermost(self) -> Iterator[_Part]:
-        """The first and the last blocks of each level, by their time, and the open minutes."""
-        for level, blocks in enumerate(self._blocks):
-            if blocks:
-                for each in (min(blocks, key=_start), max(blocks, key=_start)):
-                    yield _Part(level, each.start, None, self._store, each.id)
+    def oldest(self) -> Iterator[_Part]:
+        """What was recorded first: of each level, and of the open minutes."""
+        for blocks in reversed(self._blocks):
+            yield from (self._of(each) for each in blocks[:1])
+        yield from self._open_parts()
+
+    def newest(self) -> Iterator[_Part]:
+        """What was recorded last."""
+        yield from reversed(list(self._open_parts()))
+        for blocks in self._blocks:
+            yield from (self._of(each) for each in blocks[-1:])
+
+    def _of(self, block: StoredBlock) -> _Part:
+        return _Part(block.level, block.start, None, self._store, block.id)
+
+    def _open_parts(self) -> Iterator[_Part]:
         for minute in self._open:
             yield _Part(FINEST, minute.start, minute.by_metric(), self._store)
 
@@ -164,15 +181,11 @@ class _Layers:
         for each in range(level, FINEST - 1, -1):
             for block in self._blocks[each]:
                 if block.id > used and block.start < end and block.end > start:
-                    yield _Part(each, block.start, None, self._store, block.id)
+                    yield self._of(block)
             used = max((block.until for block in self._blocks[each]), default=0)
         for minute in self._open:
             if minute.start < end and minute.end > start:
                 yield _Part(FINEST, minute.start, minute.by_metric(), self._store)
-
-
-def _start(block: StoredBlock) -> int:
-    return block.start
 
 
 class _Grid(NamedTuple):

@@ -13,7 +13,7 @@ from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, 
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
 from gridwright.monitor.history.store import HistoryStore, StoredBlock
-from gridwright.monitor.rows import MOST_JOBS
+from gridwright.monitor.job_rows import MOST_JOBS
 
 
 def roll_up(store: HistoryStore) -> Iterator[None]:

@@ -126,7 +126,7 @@ class HistoryStore:
         """Keep a second of an open minute; `order` is the number of its list of keys."""
         with self.transaction():
             if new_order:
-                keys = json.dumps(second.keys, separators=(",", ":"), ensure_ascii=False).encode()
+                keys = json.dumps(second.keys, separators=(",", ":")).encode()
                 self._base.execute(
                     "INSERT OR REPLACE INTO orders VALUES (?, ?)", (order, zlib.compress(keys, 1))
                 )
@@ -222,16 +222,18 @@ class HistoryStore:
         return [name for (name,) in self._base.execute("SELECT name FROM metrics ORDER BY id")]
 
     def seconds(self) -> list[OpenSecond]:
-        """The open minutes."""
-        orders = {
-            number: [tuple(key) for key in json.loads(zlib.decompress(keys))]
-            for number, keys in self._base.execute("SELECT id, keys FROM orders")
-        }
+        """The open minutes, without seconds that the disk gave back otherwise than they were written."""
+        orders: dict[int, list[Key]] = {}
+        for number, keys in self._base.execute("SELECT id, keys FROM orders"):
+            with contextlib.suppress(zlib.error, ValueError, TypeError):
+                orders[number] = [tuple(key) for key in json.loads(zlib.decompress(keys))]
         found = []
         for slot, order, packed in self._base.execute("SELECT slot, keys, body FROM seconds ORDER BY slot"):
-            keys, body = orders.get(order, []), zlib.decompress(packed)
-            if len(body) == 5 * len(keys):
-                found.append(OpenSecond(slot, keys, array("f", body[: 4 * len(keys)]), body[4 * len(keys) :]))
+            with contextlib.suppress(zlib.error, TypeError):
+                keys, body = orders.get(order, []), zlib.decompress(packed)
+                if len(body) == 5 * len(keys):
+                    size = 4 * len(keys)
+                    found.append(OpenSecond(slot, keys, array("f", body[:size]), body[size:]))
         return found
 
     def context(self, at: float) -> tuple[float, str] | None:

@@ -11,8 +11,8 @@ from gridwright.monitor.history.busiest import OTHERS, BusiestJobs, busiest
 from gridwright.monitor.history.questions import RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.history.writing import HistoryWriter
+from gridwright.monitor.job_rows import MOST_JOBS
 from gridwright.monitor.readings import LABELS
-from gridwright.monitor.rows import MOST_JOBS
 from tests.unit.monitor.history.nodes import START, SampledNode
 
 READ, PROCESSES = "gridwright_job_read_bytes_total", "gridwright_job_processes"

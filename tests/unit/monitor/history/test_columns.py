@@ -13,7 +13,8 @@ from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, 
 
 NUMBERS = st.floats(0, 2.0**100, width=32) | st.just(math.nan)
 """Rates and gauges, and what is not known."""
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+NAMES = st.text(st.characters(), max_size=8)
+"""Also such as no encoding has: names of mount points are what their bytes are."""
 
 
 @st.composite

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
 import signal
+import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -147,6 +150,30 @@ def test_a_file_that_is_no_history_any_more_is_put_aside_and_another_begun(tmp_p
     assert len(said) == 2
     assert all("it is spoilt" in each and "history begins anew" in each for each in said)
     assert (tmp_path / "n1.history.spoilt").exists()
+
+
+@pytest.mark.parametrize(
+    "table", ["seconds SET body", "orders SET keys", "pieces SET body", "contexts SET body"]
+)
+@pytest.mark.parametrize("spoilt", [b"", b"no zlib", zlib.compress(b"[1]"), zlib.compress(b"12345678")])
+def test_what_a_disk_gave_back_otherwise_is_a_gap(tmp_path: Path, table: str, spoilt: bytes) -> None:
+    file, node = tmp_path / "n1.history", SampledNode()
+    with HistoryWriter(file) as writer:
+        for _ in range(200):
+            writer.add(node.sample({DISK: RATE}))
+            node.passes()
+    with contextlib.closing(sqlite3.connect(file)) as base:
+        base.execute(f"UPDATE {table} = ?", (spoilt,))
+        base.commit()
+    histories = StoredHistories({"n1": file})
+    assert len(known(file, START, START + 200)) < 200
+    assert len(histories.frame(START + 100, 10).nodes) == 1
+    with HistoryWriter(file) as writer:
+        for _ in range(700):
+            writer.add(node.sample({DISK: RATE}))
+            writer.work()
+            node.passes()
+    assert int(node.time) - 1 in known(file, node.time - 10, node.time)
 
 
 def goes_on_and_says_so(file: Path, breaks: Callable[[], object], mends: Callable[[], object]) -> list[str]:

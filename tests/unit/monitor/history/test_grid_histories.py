@@ -125,9 +125,8 @@ def test_the_program_of_a_node_answers_what_its_file_says(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("request_line", "status", "says"),
     [
-        (b"", 2, b"it is no JSON"),
+        (b"{", 2, b"it is no JSON"),
         (b'{"ask": "all", "directory": "/"}', 2, b"ask: 'all' is none of 'course', 'picture', 'reach'"),
-        (b'{"ask": "course", "directory": "/"}', 3, b"No such file"),
     ],
 )
 def test_a_node_that_cannot_answer_says_why_in_one_line(
@@ -137,6 +136,16 @@ def test_a_node_that_cannot_answer_says_why_in_one_line(
     assert told.status == status
     assert says in told.stderr
     assert told.stderr.count(b"\n") == 1
+
+
+def test_a_node_without_history_says_so_and_goes_on(tmp_path: Path) -> None:
+    told = ask_program(2 * (encode(HistoryRequest("reach", str(tmp_path))) + b"\n"))
+    assert (told.status, told.stderr) == (0, b"")
+    assert len(told.stdout.splitlines()) == 2
+    histories = GridHistories(["n1"], lambda names, stdin: {"n1": ask_program(stdin)}, directory=tmp_path)
+    absent = histories.frame(END, 1).nodes[0].absent
+    assert absent.startswith("no history: ")
+    assert "No such file" in absent
 
 
 TIMES = st.floats(allow_nan=True, allow_infinity=True) | st.floats(END - 2000, END + 10)

@@ -255,3 +255,16 @@ def test_an_agent_that_was_held_for_minutes_has_a_gap_and_goes_on(file: Path) ->
     known = {number for number, value in enumerate(values) if value is not None}
     # The rate over the whole of it is known, and stands for its last minute.
     assert known == {*range(1, 60), *range(300, 389)}
+
+
+def test_a_machine_that_began_in_another_century_is_asked_as_any_other(file: Path) -> None:
+    node = SampledNode(time=10.5)
+    with HistoryWriter(file) as writer:
+        for number in range(3 * 3600):
+            writer.add(node.sample({DISK: 1e6}))
+            writer.work()
+            node.passes(1, clock=float(START) if number == 150 else 0.0)
+    first, last = START + 162.0, START + 10.0 + 3 * 3600
+    known = [value for value in course(file, first, last, 1).series[0].values if value is not None]
+    assert len(known) >= (last - first) / 10 - 1, "the hours before the last one are there by ten seconds"
+    assert StoredHistories({"n1": file}).reach() == (0.0, last), "by steps of ten minutes"
