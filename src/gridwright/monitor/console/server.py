@@ -27,6 +27,7 @@ from gridwright.monitor.console.access import HEADERS, ConsoleAccess
 from gridwright.monitor.console.answers import Answers, series_document
 from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
 from gridwright.monitor.console.laid import as_csv
+from gridwright.monitor.console.patience import PatientProtocol
 from gridwright.monitor.console.viewers import Viewer, ViewerRule
 
 _LOG = logging.getLogger("gridwright.monitor")
@@ -34,8 +35,8 @@ MOST_BYTES = 8 << 20
 """Of an answer."""
 _LONGEST_QUERY = 8192
 _SMALL = 2000
-_AT_ONCE = 64
-"""Connections, beyond which others are told to come later."""
+_AT_ONCE = 512
+"""Connections, beyond which others are told to come later: a browser keeps six."""
 TYPES: Mapping[str, str] = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -238,6 +239,7 @@ class ConsoleServer:
         """Raises GridwrightError (status ENVIRONMENT) where the certificate cannot be used."""
         config = uvicorn.Config(
             application,
+            http=PatientProtocol,
             lifespan="off",
             log_config=None,
             access_log=False,

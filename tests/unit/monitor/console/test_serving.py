@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import quote, urlencode
@@ -11,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gridwright.monitor.console import patience
 from gridwright.monitor.console.access import session_token
 from gridwright.monitor.console.asked import BY, FILTERS, HOW
 from gridwright.monitor.console.server import page_files
@@ -141,6 +145,26 @@ def test_the_page_asks_for_nothing_from_elsewhere_and_has_nothing_inline() -> No
         for risky in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write", "style="):
             assert risky not in text, name
     assert "onclick" not in own["index.html"]
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /api/about HT", b"GET / HTTP/1.1\r\nHost: a\r\nX: "])
+def test_who_never_finishes_a_question_is_not_waited_for(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(patience, "QUESTION_S", 0.2)
+    with socket.create_connection(("127.0.0.1", console.port), timeout=30) as silent:
+        silent.sendall(said)
+        with contextlib.suppress(ConnectionResetError):
+            assert silent.recv(100) == b""
+    assert console.ask("/api/about")[0] == 200
+
+
+def test_a_connection_serves_one_question_after_the_other(console: ServedConsole) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", console.port, timeout=30)
+    for _ in range(3):
+        connection.request("GET", "/api/about", headers={"Authorization": f"Bearer {console.token}"})
+        assert json.loads(connection.getresponse().read())["name"] == "demo"
+    connection.close()
 
 
 def test_behind_a_proxy_its_header_says_who_asks_and_nobody_else_gets_in() -> None:

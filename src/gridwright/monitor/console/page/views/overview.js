@@ -45,8 +45,8 @@ function libraryParts(context) {
   const table = new SortedTable({
     title: "Libraries: delivered against required",
     columns: [
-      { title: "libraries", words: true }, { title: "on", words: true }, { title: "MB/s/core" }, { title: "required" }, { title: "part" },
-      { title: "read MB/s" }, { title: "write MB/s" }, { title: "now", words: true }, { title: "binds now", words: true }, { title: "bound in the last day", words: true },
+      { title: "libraries", words: true }, { title: "on", words: true }, { title: "now", words: true }, { title: "MB/s/core" }, { title: "required" }, { title: "part" },
+      { title: "binds now", words: true }, { title: "bound in the last day", words: true }, { title: "read MB/s" }, { title: "write MB/s" },
     ],
     link: (row) => context.link({ view: "storage", chosen: { mount: mountOf(context, last, row.key) } }),
   });
@@ -82,10 +82,10 @@ function libraryRow(row, day) {
   return {
     key: row.filesystem,
     cells: [
-      cell(row.libraries.join(", ")), cell(row.filesystem), cell(number(row.per_core, "core"), row.per_core),
+      cell(row.libraries.join(", ")), cell(row.filesystem), cell(word, null, style), cell(number(row.per_core, "core"), row.per_core),
       cell(number(row.required_per_core, "core"), row.required_per_core), cell(percent(part), part),
+      cell(row.standing === "below" ? row.causes.join("; ") : "–"), cell(causes.join("; ") || "nothing held a library below"),
       cell(number(row.read_bytes_per_s, "rate"), row.read_bytes_per_s), cell(number(row.written_bytes_per_s, "rate"), row.written_bytes_per_s),
-      cell(word, null, style), cell(row.standing === "below" ? row.causes.join("; ") : "–"), cell(causes.join("; ") || "nothing held a library below"),
     ],
   };
 }
