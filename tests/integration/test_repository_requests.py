@@ -14,6 +14,8 @@ import pytest
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.s3.connection import connect
+from gridwright.repository.s3.plain import PlainRequests, Unusual
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
 from tests.support.certificates import make_certificates
@@ -111,6 +113,36 @@ def test_a_connection_that_ended_without_a_word_is_made_anew(
     assert sent.requests["put"] == 42
     assert len({path for method, path in liar.asked if method == "GET" and "/file" in path}) == 40
     assert run(library, server, verify, url).problems == []
+
+
+def test_a_store_whose_answers_are_never_plain_is_not_asked_twice_for_long(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    for place in range(100):
+        (library / f"file{place}").write_bytes(random_bytes(1000 + place))
+    assert run(library, server, send, url).problems == []
+
+    def say_it_is_a_part(answer: Answer) -> None:
+        if answer.method == "GET" and "/file" in answer.path:
+            answer.status = 206
+
+    liar.lie = say_it_is_a_part
+    assert run(emptied(library), through(liar, server), bring, url).problems == []
+    assert run(library, server, verify, url).problems == []
+    # Those that are under way when it is noticed were asked for twice, too: one of each of the first threads.
+    assert sum(method == "GET" and "/file" in path for method, path in liar.asked) < 100 + 16 + 16
+
+
+def test_a_proxy_is_left_to_those_who_know_it(monkeypatch: pytest.MonkeyPatch, server: StoreServer) -> None:
+    connection = connect(BUCKET, endpoint_url=server.endpoint_url)
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with pytest.raises(Unusual):
+        PlainRequests(connection).connect()
+    monkeypatch.setenv("no_proxy", "127.0.0.1,.example")
+    requests = PlainRequests(connection)
+    requests.end(requests.connect())
 
 
 def test_parts_whose_connections_break_are_sent_again(

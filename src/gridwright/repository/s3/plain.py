@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
 from gridwright.repository.s3.signing import NO_BODY, RequestSigner
@@ -48,6 +49,8 @@ class PlainRequests:
             self._tls = ssl.create_default_context(cafile=authority_file())
         parts = urlsplit(f"{connection.scheme}://{connection.host}")
         self._address = parts.hostname or "", parts.port or (443 if self._tls else 80)
+        is_by_proxy = connection.scheme in getproxies()
+        self._is_direct = not is_by_proxy or bool(proxy_bypass(connection.host))
         self._sockets: set[socket.socket] = set()
 
     def head(
@@ -61,7 +64,9 @@ class PlainRequests:
         return f"{method} {path}{'?' if query else ''}{query} HTTP/1.1\r\n{lines}\r\n".encode()
 
     def connect(self) -> socket.socket:
-        """A new connection. Raises OSError."""
+        """A new connection. Raises Unusual where it would lead through a proxy, and OSError."""
+        if not self._is_direct:
+            raise Unusual
         found = socket.create_connection(self._address, CONNECT_S)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is not None:
@@ -104,7 +109,7 @@ class PlainConnection:
         return self._socket is not None
 
     def send(self, data: bytes | memoryview) -> None:
-        """Send a piece of a request. Raises OSError."""
+        """Send a piece of a request. Raises Unusual, OSError."""
         if self._socket is None:
             self._socket = self.requests.connect()
         self._socket.sendall(data)

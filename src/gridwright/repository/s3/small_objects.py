@@ -10,19 +10,22 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.plain import BUFFER_BYTES, PlainConnection, PlainRequests, Unusual
 from gridwright.repository.s3.signing import UNSIGNED
-from gridwright.repository.store import Progress, StoreError, StoreFault, Upload
+from gridwright.repository.s3.under_way import UnderWay, given_up
+from gridwright.repository.store import Progress, Upload
 
 _FEWEST, _MOST = 8, 64
 _SLOW_S = 0.02
 """Each request that takes longer lets one thread more begin: a store that is near keeps a few threads busy,
 and many of them would only take turns; one that is far has to be asked for many objects at once.
 """
+_MOST_UNUSUAL, _PAUSE_S = 16, 30.0
+"""After so many answers in a row that were not the plain one, nobody asks plainly for so long."""
 _Made = TypeVar("_Made")
 
 
@@ -44,12 +47,13 @@ class SmallObjects:
 
     def __init__(self, requests: PlainRequests) -> None:
         self._requests = requests
-        self._waiting: queue.SimpleQueue[_Wanted[object] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Wanted[Any] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._most = _FEWEST
-        self._lock = threading.Lock()
-        self._under_way: set[Future[object]] = set()
-        self._is_closed = False
+        self._under_way = UnderWay[Any]()
+        self._unusual = 0
+        self._not_before = 0.0
+        """When a plain request may be made again, by the monotonic clock."""
 
     def fetch(
         self,
@@ -88,12 +92,8 @@ class SmallObjects:
 
     def close(self) -> None:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
-        self._is_closed = True
-        with self._lock:
-            futures = list(self._under_way)
+        self._under_way.give_up()
         self._requests.break_off()
-        for future in futures:
-            self._end(future, error=_given_up())
         for _ in self._threads:
             self._waiting.put(None)
         for thread in self._threads:
@@ -106,12 +106,9 @@ class SmallObjects:
         progress: Callable[[], None],
     ) -> Future[_Made]:
         wanted = _Wanted(act, otherwise, progress)
-        wanted.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._under_way.add(wanted.future)  # type: ignore[arg-type]
-            needs_thread = len(self._threads) < min(self._most, len(self._under_way))
-        self._waiting.put(wanted)  # type: ignore[arg-type]
-        if needs_thread:
+        self._under_way.begin(wanted.future)
+        self._waiting.put(wanted)
+        if len(self._threads) < min(self._most, len(self._under_way)):
             self._threads.append(threading.Thread(target=self._work, name="small objects", daemon=True))
             self._threads[-1].start()
         return wanted.future
@@ -122,49 +119,48 @@ class SmallObjects:
             if wanted.future.done():
                 continue
             began = time.monotonic()
+            if began < self._not_before:
+                self._do_otherwise(wanted)
+                continue
             try:
                 made = _tried(connection, wanted.act)
             except FileFault as error:
                 connection.close()
-                self._end(wanted.future, error=error.__cause__)
+                self._under_way.failed(wanted.future, error.__cause__)
             except (Unusual, OSError, ValueError):
                 connection.close()
+                self._unusual += 1
+                if self._unusual % _MOST_UNUSUAL == 0:
+                    self._not_before = time.monotonic() + _PAUSE_S
                 self._do_otherwise(wanted)
             except BaseException as error:
                 connection.close()
-                self._end(wanted.future, error=error)
+                self._under_way.failed(wanted.future, error)
             else:
+                self._unusual = 0
                 wanted.progress()
-                self._end(wanted.future, made)
+                self._under_way.done(wanted.future, made)
                 if time.monotonic() - began > _SLOW_S:
                     self._most = min(self._most + 1, _MOST)
             # What it holds, such as the content of a file, goes before the next one comes.
             del wanted
         connection.close()
 
-    def _do_otherwise(self, wanted: _Wanted[object]) -> None:
-        if self._is_closed:
-            self._end(wanted.future, error=_given_up())
+    def _do_otherwise(self, wanted: _Wanted[Any]) -> None:
+        if self._under_way.is_given_up:
+            self._under_way.failed(wanted.future, given_up())
             return
 
-        def ended(done: Future[object]) -> None:
-            error = done.exception()
-            self._end(wanted.future, None if error else done.result(), error)
+        def ended(done: Future[Any]) -> None:
+            if (error := done.exception()) is not None:
+                self._under_way.failed(wanted.future, error)
+            else:
+                self._under_way.done(wanted.future, done.result())
 
         try:
             wanted.otherwise().add_done_callback(ended)
         except BaseException as error:
-            self._end(wanted.future, error=error)
-
-    def _end(self, future: Future[object], made: object = None, error: BaseException | None = None) -> None:
-        with self._lock:
-            if future not in self._under_way:
-                return
-            self._under_way.discard(future)
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(made)
+            self._under_way.failed(wanted.future, error)
 
 
 def _tried(connection: PlainConnection, act: Callable[[PlainConnection], _Made]) -> _Made:
@@ -253,7 +249,3 @@ def _write(descriptor: int, data: memoryview, offset: int) -> None:
 
 def _told(progress: Progress | None, size: int) -> Callable[[], None]:
     return (lambda: progress(size)) if progress is not None else (lambda: None)
-
-
-def _given_up() -> StoreError:
-    return StoreError(StoreFault.UNREACHABLE, "", "it was given up")
