@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import shutil
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from gridwright.repository.content import FileContent
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
@@ -166,6 +168,33 @@ def test_parts_whose_connections_break_are_sent_again(
     assert run(emptied(library), server, bring, url).problems == []
     assert (library / "file").read_bytes() == random_bytes(LARGE)
     assert uploads_left(server) == []
+
+
+def test_an_upload_that_is_given_up_leaves_no_parts(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    (library / "file").write_bytes(random_bytes(LARGE))
+    asked, go_on = threading.Event(), threading.Event()
+
+    def be_silent(answer: Answer) -> None:
+        if "partNumber=" in answer.path:
+            asked.set()
+            go_on.wait(60)
+
+    def give_up(opened: OpenRepository) -> BaseException | None:
+        with (library / "file").open("rb") as file:
+            future = opened.store.send("given-up", FileContent(file.fileno()), {})
+            assert asked.wait(60)
+            opened.store.close()
+            return future.exception(timeout=20)
+
+    liar.lie = be_silent
+    try:
+        error = run(library, through(liar, server), give_up, url)
+        assert "given up" in str(error)
+        assert uploads_left(server) == []
+    finally:
+        go_on.set()
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])

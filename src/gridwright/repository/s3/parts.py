@@ -26,6 +26,8 @@ PART_BYTES = 8 << 20
 _MOST_PARTS = 10_000
 _MIB = 1 << 20
 _THREADS = 16
+_LEAVING_S = 0.6
+"""How long who gives up waits for parts to be taken away: an order to stop is obeyed within a second."""
 
 
 def part_bytes(size: int) -> int:
@@ -68,6 +70,10 @@ class PartSending:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._under_way = UnderWay[Mapping[str, Any]]()
+        self._in_parts = 0
+        """Objects of which the store may have parts."""
+        self._is_clear = threading.Event()
+        self._is_clear.set()
 
     def send(
         self,
@@ -96,6 +102,7 @@ class PartSending:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
         self._under_way.give_up()
         self._requests.break_off()
+        self._is_clear.wait(_LEAVING_S)
         for _ in self._threads:
             self._waiting.put(None)
 
@@ -104,7 +111,8 @@ class PartSending:
         while (item := self._waiting.get()) is not None:
             wanted, number = item
             if number == 0:
-                self._begin(wanted)
+                if not self._under_way.is_given_up:
+                    self._begin(wanted)
                 continue
             if wanted.failure is None and not self._under_way.is_given_up:
                 try:
@@ -123,6 +131,7 @@ class PartSending:
         connection.close()
 
     def _begin(self, wanted: _Object) -> None:
+        self._count(1)
         try:
             with botocore_faults(wanted.url):
                 begun = self._client.create_multipart_upload(
@@ -131,6 +140,7 @@ class PartSending:
             wanted.upload_id = begun["UploadId"]
         except BaseException as error:
             self._under_way.failed(wanted.future, error)
+            self._count(-1)
             return
         for number in range(1, wanted.left + 1):
             self._waiting.put((wanted, number))
@@ -190,6 +200,15 @@ class PartSending:
             self._under_way.failed(wanted.future, error)
         else:
             self._under_way.done(wanted.future, made)
+        self._count(-1)
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._in_parts += more
+            if self._in_parts:
+                self._is_clear.clear()
+            else:
+                self._is_clear.set()
 
     def _complete(self, wanted: _Object) -> Mapping[str, Any]:
         condition: dict[str, str] = {}

@@ -52,6 +52,7 @@ class PlainRequests:
         is_by_proxy = connection.scheme in getproxies()
         self._is_direct = not is_by_proxy or bool(proxy_bypass(connection.host))
         self._sockets: set[socket.socket] = set()
+        self._is_broken_off = False
 
     def head(
         self, method: str, key: str, query: str, headers: Mapping[str, str], body_hash: str = NO_BODY
@@ -64,8 +65,11 @@ class PlainRequests:
         return f"{method} {path}{'?' if query else ''}{query} HTTP/1.1\r\n{lines}\r\n".encode()
 
     def connect(self) -> socket.socket:
-        """A new connection. Raises Unusual where it would lead through a proxy, and OSError."""
-        if not self._is_direct:
+        """A new connection.
+
+        Raises Unusual where it would lead through a proxy, or all were broken off, and OSError.
+        """
+        if not self._is_direct or self._is_broken_off:
             raise Unusual
         found = socket.create_connection(self._address, CONNECT_S)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -78,6 +82,9 @@ class PlainRequests:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEOUT)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT)
         self._sockets.add(found)
+        if self._is_broken_off:
+            self.end(found)
+            raise Unusual
         return found
 
     def end(self, connection: socket.socket) -> None:
@@ -86,7 +93,8 @@ class PlainRequests:
         connection.close()
 
     def break_off(self) -> None:
-        """End all of them, under whoever waits for them."""
+        """End all of them, under whoever waits for them; none is made any more."""
+        self._is_broken_off = True
         for each in list(self._sockets):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -39,6 +39,8 @@ class _Wanted(Generic[_Made]):
     otherwise: Callable[[], Future[_Made]]
     """The same in another way."""
     progress: Callable[[], None]
+    let_go: Callable[[], None]
+    """Called when nobody works on it any more, which may be after the future has ended."""
     future: Future[_Made] = field(default_factory=Future)
 
 
@@ -60,16 +62,19 @@ class SmallObjects:
         reference: ObjectReference,
         descriptor: int,
         progress: Progress | None,
-        otherwise: Callable[[], Future[str | None]],
+        otherwise: Callable[[int], Future[str | None]],
     ) -> Future[str | None]:
         """Write the very object that is referred to into an open, empty file; the future has its CRC-64/NVME.
 
-        The future's exception is an OSError of the file, or what `otherwise` has.
+        `otherwise` is given a descriptor. The future's exception is an OSError of the file, or what it has.
         """
+        # Of its own, so that a thread that is late writes into no other file.
+        own = os.dup(descriptor)
         return self._begin(
-            lambda connection: _fetch(connection, reference, descriptor),
-            otherwise,
+            lambda connection: _fetch(connection, reference, own),
+            lambda: otherwise(own),
             _told(progress, reference.size),
+            lambda: os.close(own),
         )
 
     def send(
@@ -96,16 +101,15 @@ class SmallObjects:
         self._requests.break_off()
         for _ in self._threads:
             self._waiting.put(None)
-        for thread in self._threads:
-            thread.join(1.0)
 
     def _begin(
         self,
         act: Callable[[PlainConnection], _Made],
         otherwise: Callable[[], Future[_Made]],
         progress: Callable[[], None],
+        let_go: Callable[[], None] = lambda: None,
     ) -> Future[_Made]:
-        wanted = _Wanted(act, otherwise, progress)
+        wanted = _Wanted(act, otherwise, progress, let_go)
         self._under_way.begin(wanted.future)
         self._waiting.put(wanted)
         if len(self._threads) < min(self._most, len(self._under_way)):
@@ -116,51 +120,58 @@ class SmallObjects:
     def _work(self) -> None:
         connection = PlainConnection(self._requests)
         while (wanted := self._waiting.get()) is not None:
-            if wanted.future.done():
-                continue
-            began = time.monotonic()
-            if began < self._not_before:
+            if self._under_way.is_given_up or not self._asked_plainly(connection, wanted):
                 self._do_otherwise(wanted)
-                continue
-            try:
-                made = _tried(connection, wanted.act)
-            except FileFault as error:
-                connection.close()
-                self._under_way.failed(wanted.future, error.__cause__)
-            except (Unusual, OSError, ValueError):
-                connection.close()
-                self._unusual += 1
-                if self._unusual % _MOST_UNUSUAL == 0:
-                    self._not_before = time.monotonic() + _PAUSE_S
-                self._do_otherwise(wanted)
-            except BaseException as error:
-                connection.close()
-                self._under_way.failed(wanted.future, error)
             else:
-                self._unusual = 0
-                wanted.progress()
-                self._under_way.done(wanted.future, made)
-                if time.monotonic() - began > _SLOW_S:
-                    self._most = min(self._most + 1, _MOST)
+                wanted.let_go()
             # What it holds, such as the content of a file, goes before the next one comes.
             del wanted
         connection.close()
 
-    def _do_otherwise(self, wanted: _Wanted[Any]) -> None:
-        if self._under_way.is_given_up:
-            self._under_way.failed(wanted.future, given_up())
-            return
+    def _asked_plainly(self, connection: PlainConnection, wanted: _Wanted[Any]) -> bool:
+        """Do it by a plain request; False where that has to be done otherwise."""
+        began = time.monotonic()
+        if began < self._not_before:
+            return False
+        try:
+            made = _tried(connection, wanted.act)
+        except FileFault as error:
+            connection.close()
+            self._under_way.failed(wanted.future, error.__cause__)
+        except (Unusual, OSError, ValueError):
+            connection.close()
+            self._unusual += 1
+            if self._unusual % _MOST_UNUSUAL == 0:
+                self._not_before = time.monotonic() + _PAUSE_S
+            return False
+        except BaseException as error:
+            connection.close()
+            self._under_way.failed(wanted.future, error)
+        else:
+            self._unusual = 0
+            wanted.progress()
+            self._under_way.done(wanted.future, made)
+            if time.monotonic() - began > _SLOW_S:
+                self._most = min(self._most + 1, _MOST)
+        return True
 
+    def _do_otherwise(self, wanted: _Wanted[Any]) -> None:
         def ended(done: Future[Any]) -> None:
+            wanted.let_go()
             if (error := done.exception()) is not None:
                 self._under_way.failed(wanted.future, error)
             else:
                 self._under_way.done(wanted.future, done.result())
 
         try:
-            wanted.otherwise().add_done_callback(ended)
+            if self._under_way.is_given_up:
+                raise given_up()
+            future = wanted.otherwise()
         except BaseException as error:
+            wanted.let_go()
             self._under_way.failed(wanted.future, error)
+        else:
+            future.add_done_callback(ended)
 
 
 def _tried(connection: PlainConnection, act: Callable[[PlainConnection], _Made]) -> _Made:
