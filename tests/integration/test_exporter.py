@@ -24,11 +24,15 @@ from gridwright.errors import ExitStatus
 from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.exposition import escaped
 from gridwright.monitor.exporter.families import known_series
-from gridwright.setup.exporter_service import exporter_unit
+from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
+from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.spec import parse_spec
 from tests.support.certificates import make_certificate
 from tests.support.command import Command, Running, wait_until
 from tests.support.hanging_mount import hanging_mount
 from tests.support.prometheus import program
+from tests.support.role_play import play
+from tests.support.skips import needs
 
 TOKEN = 2 * "0123456789abcdef"
 SAMPLED = "gridwright_exporter_sampled_seconds"
@@ -307,3 +311,58 @@ def test_rules_and_dashboards_are_written_whole_or_it_says_why_not(
     assert {each.name: each.read_text() for each in boards.iterdir()} == dashboard_files()
     promtool("check", "rules", rules)
     assert 'job="lab"' in rules.read_text()
+
+
+def test_a_service_is_installed_where_its_files_are_and_leaves_with_the_spec(tmp_path: Path) -> None:
+    needs("unshare", "mount")
+    token, program, written = tmp_path / "token", tmp_path / "gridwright", tmp_path / "written"
+    spec = f"""
+        name: demo
+        filesystems: {{disk: {{type: local, path: /data}}}}
+        libraries: {{work: {{}}}}
+        monitoring: {{exporter: {{token_file: {token}}}}}
+    """
+    for name, content in playbook_files(parse_spec(spec), Hosts.named(compute=["localhost"])).items():
+        if name.startswith("roles/exporter/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(str(content), "utf-8")
+    program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
+    program.chmod(0o755)
+
+    def role(called: str, wanted: bool = True, **more: object) -> dict[str, object]:
+        told = {"files": [str(token)], "address": "127.0.0.1", "port": 1} if wanted else {}
+        variables = {"exporter_program": str(program), "gridwright_exporter": told, **more}
+        return {"name": called, "ansible.builtin.include_role": {"name": "exporter"}, "vars": variables}
+
+    def command(line: str) -> dict[str, object]:
+        return {"ansible.builtin.command": line, "changed_when": False, "register": "rest"}
+
+    said = " ".join(
+        play(
+            tmp_path,
+            [
+                {
+                    "block": [role("bare", exporter_program="/no/such/gridwright")],
+                    "rescue": [command(f"touch {token}")],
+                },
+                role("first"),
+                command(f"cp -a /etc/systemd/system {written}"),
+                role("second"),
+                role("on a server", group_names=["storage"]),
+                command(f"cp -a /etc/systemd/system {written}-on-a-server"),
+                role("gone", wanted=False),
+                command("ls /etc/systemd/system"),
+                {"ansible.builtin.assert": {"that": "rest.stdout == ''"}},
+            ],
+        ).split()
+    )
+    assert "/no/such/gridwright cannot be run: install gridwright" in said, said
+    assert f"{token} is missing" in said, said
+    assert "changed=3 " in said, said
+    assert "failed=0" in said
+    unit = (written / EXPORTER_UNIT).read_text("utf-8")
+    command_line = (
+        f"{program} exporter --port 29118 --listen 127.0.0.1 --token-file {token} --directory /data/"
+    )
+    assert f"ExecStart={command_line}" in unit
+    assert "--directory" not in (tmp_path / "written-on-a-server" / EXPORTER_UNIT).read_text("utf-8")
