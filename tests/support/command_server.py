@@ -31,6 +31,7 @@ WITH_THREADS = tuple(
         "workload.space",
         "workload.sql",
         "prove.proof",
+        "monitor.console",
     )
 )
 """These import numpy, pyarrow or duckdb."""
