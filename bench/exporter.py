@@ -173,7 +173,12 @@ def main() -> None:
         found = {ours: Costs(), theirs: Costs()}
         for _ in range(args.rounds):
             one, another = free_port(), free_port()
-            program = [Path(sys.executable).with_name("gridwright"), "exporter", "--port", str(one)]
+            program: list[str | Path] = [
+                Path(sys.executable).with_name("gridwright"),
+                "exporter",
+                "--port",
+                str(one),
+            ]
             flags = [f"--web.listen-address=127.0.0.1:{another}", "--log.level=error"]
             with (
                 working(jobs),
