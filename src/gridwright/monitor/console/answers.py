@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import gridwright
+from gridwright.errors import environment_error, input_error
 from gridwright.monitor.console.asked import AskedPicture, AskedRange, AskedSeries
 from gridwright.monitor.console.health import health_of
 from gridwright.monitor.console.laid import (
@@ -56,6 +57,7 @@ class Answers:
     watching: Watching
     _natures: dict[str, NodeNature] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _explaining: threading.Lock = field(default_factory=threading.Lock)
 
     def about(self, viewer: Viewer) -> dict[str, Any]:
         """What is shown, since when there is a history, and who looks."""
@@ -79,6 +81,7 @@ class Answers:
             ],
             "user": viewer.user,
             "isAdministrator": viewer.is_administrator,
+            "explains": viewer.is_administrator and self.watching.explain is not None,
             "cost": asdict(self.watching.cost),
         }
 
@@ -156,6 +159,27 @@ class Answers:
             "mounts": _spaces(courses, grid)[:MOST_ROWS],
             "balance": self._balance(asked),
         }
+
+    def why(self, asked: AskedPicture, viewer: Viewer) -> dict[str, Any]:
+        """Why it is slow, in words, for administrators; one at a time, since histories are asked many times.
+
+        Raises GridwrightError: INPUT for who may not know, ENVIRONMENT while another one is asked for.
+        """
+        explain = self.watching.explain
+        if explain is None or not viewer.is_administrator:
+            raise input_error(
+                "reasons name users and programs, and are for administrators",
+                where="why",
+                remedy="run gridwright explain-slow yourself",
+            )
+        if not self._explaining.acquire(blocking=False):
+            raise environment_error(
+                "another reason is looked for", where="why", remedy="ask again in a moment"
+            )
+        try:
+            return {"text": explain(asked.at_s or self.watching.clock(), asked.seconds)}
+        finally:
+            self._explaining.release()
 
     def marks(self, asked: AskedRange) -> dict[str, Any]:
         """Runs and proofs within a range."""

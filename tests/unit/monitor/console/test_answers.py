@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from gridwright.errors import GridwrightError
 from gridwright.monitor.console.answers import Answers, series_document
 from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
 from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
@@ -17,6 +18,7 @@ from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace
 from gridwright.monitor.served_rows import ServedJob
 from gridwright.monitor.served_views import SERVED_JOBS
+from tests.support.console_grid import troubled
 from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, MOUNT, TROUBLE_S, PretendHistories
 
 ADMINISTRATOR = Viewer("root", is_administrator=True)
@@ -138,6 +140,16 @@ def test_names_that_lustre_gives_jobs_are_for_administrators() -> None:
         table = next(each for each in found["tables"] if each["title"] == SERVED_JOBS)
         assert len(table["rows"]) == expected
         assert ("oncology" in json.dumps(found)) == (expected == 4)
+
+
+def test_why_it_is_slow_is_told_in_words_to_administrators_alone() -> None:
+    of_grid = Answers(troubled(PretendHistories()))
+    told = of_grid.why(asked_picture([]), ADMINISTRATOR)["text"]
+    assert "data, work on scratch: slow" in told
+    assert "what binds: requests to target scratch-OST0002" in told
+    assert "job 4711 began" in told
+    with pytest.raises(GridwrightError, match="administrators"):
+        of_grid.why(asked_picture([]), Viewer("ann", is_administrator=False))
 
 
 def test_who_asks_is_the_starter_or_whom_the_proxy_names() -> None:
