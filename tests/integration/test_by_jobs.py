@@ -107,6 +107,8 @@ def test_nodes_that_let_nobody_log_in_are_asked_by_jobs(
     monkeypatch.setattr(Grid, "scheduler", jobs)
     grid = Grid.open(parse_spec(SPEC.format(state=tmp_path / "state")))
     grid.__dict__["head"] = cast("HeadNode", Refusing())
+    assert grid.ask(["n1", "n2", "n3"], [sys.executable, "-c", "pass"], by_jobs=False) == {}
+    assert jobs.requests == []
     answers = grid.ask(["n1", "n2", "n3"], [sys.executable, "-c", "print(input())"], stdin=b"facts")
     assert {node: answer and answer.stdout for node, answer in answers.items()} == {
         "n1": b"facts\n",

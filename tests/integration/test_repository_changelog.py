@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,6 @@ from tests.support.skips import needs
 from tests.unit.repository.test_many_objects import ListedStore
 
 MDT = "scratch-MDT0000"
-URL: dict[str, str] = {}
-"""Of the test that runs."""
 
 
 @pytest.fixture(scope="module")
@@ -51,23 +50,40 @@ def lustre(tmp_path: Path) -> LustreModel:
     return made
 
 
-@pytest.fixture(autouse=True)
-def own_prefix(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(URL, "", prefix_of(request.node.name))
+@dataclass(frozen=True)
+class Bucket:
+    """A prefix of the test's own in a store."""
+
+    server: StoreServer
+    url: str
+
+    @contextlib.contextmanager
+    def opened(self, lustre: LustreModel) -> Iterator[OpenRepository]:
+        file = lustre.mount.parent / "changelog.json"
+        settings = RepositorySettings("archive", lustre.mount / "results", self.url, changelog=file)
+        store = S3Store(connect(BUCKET, endpoint_url=self.server.endpoint_url), pause_ms=20)
+        opened = OpenRepository.open(settings, store)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+    def export(
+        self, lustre: LustreModel, *, deletions: bool = False, dry_run: bool = False
+    ) -> RepositoryReport:
+        with self.opened(lustre) as opened:
+            options = ExportOptions(deletions=deletions, dry_run=dry_run)
+            return export(opened, options, source_of=lambda _mount: lustre)
+
+    def differing(self, lustre: LustreModel) -> list[tuple[str, str]]:
+        """What a comparison of all files and objects finds."""
+        with self.opened(lustre) as opened:
+            return verify(opened, ()).problems
 
 
-def exported(
-    lustre: LustreModel, server: StoreServer, *, deletions: bool = False, dry_run: bool = False
-) -> RepositoryReport:
-    file = lustre.mount.parent / "changelog.json"
-    settings = RepositorySettings("archive", lustre.mount / "results", URL[""], changelog=file)
-    store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
-    opened = OpenRepository.open(settings, store)
-    try:
-        options = ExportOptions(deletions=deletions, dry_run=dry_run)
-        return export(opened, options, source_of=lambda _mount: lustre)
-    finally:
-        opened.close()
+@pytest.fixture
+def bucket(server: StoreServer, request: pytest.FixtureRequest) -> Bucket:
+    return Bucket(server, prefix_of(request.node.name))
 
 
 def counts(report: RepositoryReport) -> dict[str, int]:
@@ -75,67 +91,57 @@ def counts(report: RepositoryReport) -> dict[str, int]:
     return {action: each.count for action, each in report.done.items()}
 
 
-def differing(lustre: LustreModel, server: StoreServer) -> list[tuple[str, str]]:
-    """What a comparison of all files and objects finds."""
-    store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
-    opened = OpenRepository.open(RepositorySettings("archive", lustre.mount / "results", URL[""]), store)
-    try:
-        return verify(opened, ()).problems
-    finally:
-        opened.close()
-
-
-def test_exports_by_changelogs_leave_the_bucket_as_scans_do(lustre: LustreModel, server: StoreServer) -> None:
+def test_exports_by_changelogs_leave_the_bucket_as_scans_do(lustre: LustreModel, bucket: Bucket) -> None:
     lustre.mkdir(b"results/year")
     lustre.create(b"results/year/jan", b"1" * 5000)
     lustre.create(b"results/a", b"a")
-    first = exported(lustre, server)
+    first = bucket.export(lustre)
     assert "all files were looked at: nothing was scanned yet" in first.notes
     assert counts(first) == {"sent": 4}
     lustre.rename(b"results/year", b"results/last")
     lustre.chmod(b"results/a", 0o600)
     lustre.write_and_close(lustre.open(b"results/a"), b"A")
     lustre.link(b"results/a", b"results/last/b")
-    second = exported(lustre, server, deletions=True)
+    second = bucket.export(lustre, deletions=True)
     assert "changelogs named" in second.notes[0]
     # The file of the renamed directory is copied within the bucket; its directory is a new object.
     assert counts(second)["renamed in the bucket"] == 1
     assert counts(second)["deleted from the bucket"] == 2
-    assert differing(lustre, server) == []
+    assert bucket.differing(lustre) == []
     lustre.unlink(b"results/a")
     lustre.touch(b"results/last/jan", 10**18)
-    third = exported(lustre, server, deletions=True)
+    third = bucket.export(lustre, deletions=True)
     assert "changelogs named" in third.notes[0]
     assert counts(third)["deleted from the bucket"] == 1
-    assert differing(lustre, server) == []
+    assert bucket.differing(lustre) == []
     assert lustre.logs[MDT].records == []
-    assert counts(exported(lustre, server, deletions=True)) == {}
+    assert counts(bucket.export(lustre, deletions=True)) == {}
 
 
 def test_records_do_not_wait_for_a_store_that_is_away(
-    lustre: LustreModel, server: StoreServer, monkeypatch: pytest.MonkeyPatch
+    lustre: LustreModel, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lustre.create(b"results/a", b"a")
-    exported(lustre, server)
+    bucket.export(lustre)
     lustre.create(b"results/b", b"b")
     lustre.chmod(b"results/a", 0o600)
     with monkeypatch.context() as away:
         away.setenv("AWS_MAX_ATTEMPTS", "1")
         with pytest.raises(GridwrightError):
-            exported(lustre, replace(server, endpoint_url="http://127.0.0.1:9"))
+            replace(bucket, server=replace(bucket.server, endpoint_url="http://127.0.0.1:9")).export(lustre)
     assert lustre.logs[MDT].records == []
-    again = exported(lustre, server)
+    again = bucket.export(lustre)
     assert "changelogs named" in again.notes[0]
     assert counts(again)["sent"] >= 1
-    assert differing(lustre, server) == []
+    assert bucket.differing(lustre) == []
 
 
-def test_a_dry_run_looks_at_all_files_and_takes_no_record(lustre: LustreModel, server: StoreServer) -> None:
+def test_a_dry_run_looks_at_all_files_and_takes_no_record(lustre: LustreModel, bucket: Bucket) -> None:
     lustre.create(b"results/a", b"a")
-    exported(lustre, server)
+    bucket.export(lustre)
     lustre.create(b"results/c", b"c")
     kept = len(lustre.logs[MDT].records)
-    assert counts(exported(lustre, server, dry_run=True))["sent"] == 1
+    assert counts(bucket.export(lustre, dry_run=True))["sent"] == 1
     assert len(lustre.logs[MDT].records) == kept > 0
 
 
@@ -149,14 +155,15 @@ def record(index: int, kind: ChangeType, path: Path) -> bytes:
 class RealCommand:
     """The command on a directory that a double of the library takes for a Lustre."""
 
-    def __init__(self, place: Path, library: Path, server: StoreServer) -> None:
+    def __init__(self, place: Path, library: Path, bucket: Bucket) -> None:
+        self.url = bucket.url
         self.mount, self.double = place / "lustre", place / "double"
         self.files = self.mount / "results"
         self.files.mkdir(parents=True)
         self.double.mkdir()
         self.file = place / "changelog.json"
         self.environment = {
-            **os.environ, **server.environment, "LD_LIBRARY_PATH": str(library),
+            **os.environ, **bucket.server.environment, "LD_LIBRARY_PATH": str(library),
             "CHANGELOG_DOUBLE": str(self.double),
         }  # fmt: skip
         self.records: list[bytes] = []
@@ -176,7 +183,7 @@ class RealCommand:
         environment = dict(self.environment)
         if not library:
             del environment["LD_LIBRARY_PATH"]
-        where: list[str | Path] = ["--directory", self.files, "--bucket", URL[""], "--json"]
+        where: list[str | Path] = ["--directory", self.files, "--bucket", self.url, "--json"]
         done = subprocess.run(
             [GRIDWRIGHT, "repo", verb, *more, *where],
             env=environment, capture_output=True, text=True, timeout=60, check=False,
@@ -193,10 +200,10 @@ class RealCommand:
         return (self.double / f"{MDT}.users").read_text()
 
 
-def test_the_command_asks_the_library(tmp_path: Path, server: StoreServer) -> None:
+def test_the_command_asks_the_library(tmp_path: Path, bucket: Bucket) -> None:
     needs("cc")
     (tmp_path / "library").mkdir()
-    command = RealCommand(tmp_path, build_library(tmp_path / "library"), server)
+    command = RealCommand(tmp_path, build_library(tmp_path / "library"), bucket)
     for name in ("a", "b"):
         (command.files / name).write_text(name)
     assert command.export() == ("all files were looked at: nothing was scanned yet", 3)
@@ -215,16 +222,16 @@ def test_the_command_asks_the_library(tmp_path: Path, server: StoreServer) -> No
 
 
 @pytest.mark.parametrize("call", ["clear", "paths"])
-def test_who_waits_for_lustre_can_be_stopped(tmp_path: Path, server: StoreServer, call: str) -> None:
+def test_who_waits_for_lustre_can_be_stopped(tmp_path: Path, bucket: Bucket, call: str) -> None:
     needs("cc")
     (tmp_path / "library").mkdir()
-    command = RealCommand(tmp_path, build_library(tmp_path / "library"), server)
+    command = RealCommand(tmp_path, build_library(tmp_path / "library"), bucket)
     (command.files / "a").touch()
     command.export()
     command.notes(ChangeType.CLOSE, command.files / "a")
     asked = command.double / "asked"
     command.environment |= {"CHANGELOG_DOUBLE_HANGS": call, "CHANGELOG_DOUBLE_ASKED": str(asked)}
-    arguments = ["--changelog", str(command.file), "--directory", str(command.files), "--bucket", URL[""]]
+    arguments = ["--changelog", str(command.file), "--directory", str(command.files), "--bucket", bucket.url]
     process = subprocess.Popen(
         [GRIDWRIGHT, "repo", "export", "archive", *arguments],
         env=command.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -158,6 +158,20 @@ _WATCHED_OTHERWISE = {
         "password_file": "/etc/b",
     },
 }
+_EXPORTER = {
+    "port": 29118,
+    "listen": "0.0.0.0",  # noqa: S104 - nobody listens
+    "tls": {"certificate": "/etc/a.pem", "key": "/etc/a.key"},
+    "token_file": "/etc/a-token",
+    "proxy": {"addresses": ["10.0.0.5"], "header": "X-A"},
+}
+_EXPORTED_OTHERWISE = {
+    "port": 29117,
+    "listen": "::",
+    "tls": {"certificate": "/etc/b.pem", "key": "/etc/b.key"},
+    "token_file": "/etc/b-token",
+    "proxy": {"addresses": ["10.0.0.6"], "header": "X-B"},
+}
 _LDAP = {"servers": ["ldaps://ldap1"], "base": "dc=a", "bind": {"dn": "cn=grid", "secret": SECRET}}
 _LIBRARY = {"filesystem": "shared", "path": "work", "capacity": "1 TB"}
 _OF_ANY: tuple[tuple[Any, ...], ...] = (
@@ -184,6 +198,7 @@ _OF_ANY: tuple[tuple[Any, ...], ...] = (
     ("machines.meta", {**_META, "address": "10.20.200.10"}, _META),
     # Nothing of it is of a machine, so that all fields change at once.
     ("monitoring.watch", _WATCHED_OTHERWISE, _WATCH),
+    ("monitoring.exporter", _EXPORTED_OTHERWISE, _EXPORTER),
     ("users", {"ldap": _LDAP}),
     ("monitoring.history", True),
     ("users", {"ldap": {**_LDAP, "base": "dc=b"}}, {"ldap": _LDAP}),

@@ -43,10 +43,13 @@ class NodeAccess:
     """All that are asked."""
 
 
-def access_to(grid: Grid, chosen: str | None = None, *, by_jobs: bool = True) -> NodeAccess | None:
+def access_to(
+    grid: Grid, chosen: str | None = None, *, by_jobs: bool = True, settings: bool = True
+) -> NodeAccess | None:
     """How to look at every node of a grid, or at those of a set such as `compute[1-4]`.
 
-    None where this machine is looked at. Without `by_jobs` no job is started where ssh reaches no node.
+    None where this machine is looked at. Without `by_jobs` no job is started where ssh reaches no node, and
+    without `settings` the scheduler is not asked what it is set to.
     Raises GridwrightError: where the grid is not up (ENVIRONMENT), and for nodes it does not have (INPUT).
     """
     if grid.is_this_machine:
@@ -64,7 +67,7 @@ def access_to(grid: Grid, chosen: str | None = None, *, by_jobs: bool = True) ->
         known.promised,
         known.scheduler_silent,
         asleep,
-        () if known.scheduler_silent else grid.compared_settings(),
+        () if known.scheduler_silent or not settings else grid.compared_settings(),
         MountingNodes(grid).run_on,
         names,
     )

@@ -17,6 +17,7 @@ from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
+from gridwright.setup.exporter_service import exporter_files, exporter_variables, without_libraries
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.history_service import history_files, history_variables
 from gridwright.setup.layout_spec import layout_rows
@@ -140,6 +141,7 @@ def playbook_files(
             else {}
         ),
         **history_files(spec),
+        **exporter_files(spec),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
@@ -213,6 +215,7 @@ def variables(
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
         **({**service_variables(spec), **watch_variables(spec)} if set(groups) - {SERVERS} else {}),
         **history_variables(spec),
+        **exporter_variables(spec),
         **changelog_variables(spec),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
@@ -229,7 +232,9 @@ def variables(
 
 def _without_mounts(spec: GridSpec) -> dict[str, str]:
     """group_vars of machines that mount nothing: for roles of file systems there is none then."""
-    nothing = _SOME_VARIABLES + _yaml({"gridwright_mounts": [], **_of_kinds(spec, present=False)})
+    nothing = _SOME_VARIABLES + _yaml(
+        {"gridwright_mounts": [], **without_libraries(spec), **_of_kinds(spec, present=False)}
+    )
     return {
         f"group_vars/{inventory_group(name)}.yml": nothing
         for name, group in spec.machines.items()

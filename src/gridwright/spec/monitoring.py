@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
+from gridwright.spec.exporter import ExporterSection, exporter_problems
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.yamltext.fields import Duration, FieldError, matching
 from gridwright.yamltext.source import show
@@ -176,6 +177,15 @@ class Monitoring(SpecModel):
         description="The service on the head node that looks at the grid each minute and tells what changed, "
         "such as {mail: {to: [ops@example.org]}}; {} keeps findings and tells nobody. By default none.",
     )
+    exporter: Annotated[
+        ExporterSection | None,
+        Update(Change.LIVE, "setup starts or removes the service on machines; jobs go on"),
+    ] = Field(
+        default=None,
+        description="The service on nodes and servers that tells Prometheus what each of them does, such as "
+        "{listen: 0.0.0.0, tls: {certificate: /etc/gridwright/node.pem, key: /etc/gridwright/node.key}, "
+        "token_file: /etc/gridwright/exporter-token}; {} tells each machine alone. By default none.",
+    )
 
 
 MonitoringField = Annotated[
@@ -183,14 +193,20 @@ MonitoringField = Annotated[
     Update(Change.LIVE, "machines run the playbook in place"),
     Field(
         default_factory=Monitoring,
-        description="Services that watch the grid, such as {history: true, watch: {}}.",
+        description="Services that watch the grid, such as {history: true, watch: {}, exporter: {}}.",
     ),
 ]
 """The field of the grid spec."""
 
 
 def monitoring_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
-    """Half of a login at a mail server, or one without a server, in a spec as it is written."""
+    """What does not fit together, in a spec as it is written."""
+    yield from exporter_problems(data)
+    yield from _login_problems(data)
+
+
+def _login_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+    """Half of a login at a mail server, or one without a server."""
     found: Any = data
     path = ("monitoring", "watch", "mail")
     for name in path:

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -183,6 +183,24 @@ def test_records_are_given_up_though_a_scan_has_to_tell(site: ChangelogSite, cal
     assert log_of(site).records == []
     site.lustre.refuses.clear()
     assert "changelogs named" in site.export()
+
+
+def test_a_log_that_is_cleared_under_its_reader_is_read_again(site: ChangelogSite) -> None:
+    """As robinhood has met it: llapi_changelog_recv ends with ENOENT."""
+    site.lustre.chmod(b"results/a", 0o600)
+    site.lustre.chmod(b"results/b", 0o600)
+    records, times = site.lustre.records, [0]
+
+    def ending(mdt: str, first: int) -> Iterator[ChangeRecord]:
+        times[0] += 1
+        yield next(records(mdt, first))
+        if times[0] == 1:
+            raise oserror(errno.ENOENT)
+        yield from records(mdt, first + 1)
+
+    site.lustre.records = ending  # type: ignore[method-assign]
+    assert "changelogs named 2 files" in site.export()
+    assert times == [2]
 
 
 def test_many_changes_are_found_by_a_scan(site: ChangelogSite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.spec import parse_spec
+from gridwright.spec.exporter import ExporterSection
 from gridwright.spec.monitoring import WatchSection
 
 DISK = {"filesystems": {"disk": {"type": "local", "path": "/data"}}}
@@ -64,3 +65,46 @@ def test_all_that_is_wrong_comes_at_once() -> None:
     with pytest.raises(GridwrightError) as refused:
         watch_of(every="1s", webhook={"url": "x"}, mail={"to": ["a@b.org"], "user": "a"})
     assert len(refused.value.problems) == 4
+
+
+def exporter_of(**fields: Any) -> ExporterSection:
+    spec = parse_spec(json.dumps({**DISK, "monitoring": {"exporter": fields}}))
+    assert spec.monitoring.exporter is not None
+    return spec.monitoring.exporter
+
+
+TLS = {"certificate": "/etc/a.pem", "key": "/etc/a.key"}
+PROXY = {"addresses": ["10.0.0.5", "10.1.0.0/28"], "header": "X-Token"}
+
+
+def test_no_machine_tells_others_unless_the_spec_says_so() -> None:
+    assert parse_spec(json.dumps(DISK)).monitoring.exporter is None
+    exporter = exporter_of()
+    assert (exporter.listen, exporter.port) == ("127.0.0.1", 29118)
+    assert exporter_of(listen="0.0.0.0", token_file="/etc/t", tls=TLS).tls is not None  # noqa: S104, S106
+    assert exporter_of(listen="::", token_file="/etc/t", proxy=PROXY).proxy is not None  # noqa: S106
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"listen": "0.0.0.0", "tls": TLS}, "nothing would keep them out"),  # noqa: S104
+        ({"listen": "::", "token_file": "/etc/t"}, "unencrypted"),
+        ({"listen": "::", "token_file": None, "tls": None}, "unencrypted"),
+        ({"listen": "10.0.0.7"}, "not an address that every machine of a grid has"),
+        ({"listen": 0}, "not an address that every machine of a grid has"),
+        ({"proxy": PROXY}, "a proxy is known by its token"),
+        ({"token_file": "/etc/t", "proxy": {**PROXY, "addresses": ["10.0.0.5/24"]}}, "is no address"),
+        ({"token_file": "/etc/t", "proxy": {**PROXY, "addresses": [7]}}, "is no address"),
+        ({"token_file": "/etc/t", "proxy": {**PROXY, "header": "X-A\nB: c"}}, "not the name of a header"),
+        ({"tls": {"certificate": "/etc/a.pem"}}, "key"),
+        ({"tls": {**TLS, "key": "/etc/a\nUser=root"}}, "not a path from / on"),
+        ({"token_file": "token"}, "not a path from / on"),
+        ({"token": "0123456789abcdef0123456789abcdef"}, "token_file"),
+        ({"port": 0}, "monitoring.exporter.port"),
+    ],
+)
+def test_an_exporter_that_others_would_reach_unguarded_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(GridwrightError) as refused:
+        exporter_of(**fields)
+    assert words in str(refused.value), str(refused.value)

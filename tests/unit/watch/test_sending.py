@@ -56,7 +56,8 @@ def secret(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_webhook_gets_a_notice_that_it_can_verify(secret: str) -> None:
+def test_a_webhook_gets_a_notice_that_it_can_verify(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9/")
     with hook() as taken:
         assert (
             send_once(WebReceiver(taken.url, secret), notice("compute1", "compute2"), never) == SendOutcome()

@@ -48,7 +48,11 @@ def _look(request: RoundRequest) -> RoundReport:
     checks = [check for check in all_checks() if request.everything or check.is_cheap]
     # A job on each node each minute would be dear, and the account of the service has none.
     by_jobs = request.everything and not request.on_head
-    access = None if spec is None else access_to(_grid(spec, request), by_jobs=by_jobs)
+    access = (
+        None
+        if spec is None
+        else access_to(_grid(spec, request), by_jobs=by_jobs, settings=request.everything)
+    )
     seen = see(
         spec,
         access,

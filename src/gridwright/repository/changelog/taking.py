@@ -132,6 +132,13 @@ class ChangeTaker:
         return f"the last scan was {days:.0f} days ago" if days * 86_400 > SCAN_AGAIN_S else ""
 
     def _take_one(self, user: ChangelogUser) -> None:
+        try:
+            self._take_rest(user)
+        except OSError:
+            # A log that is cleared for somebody else under a reader ends with ENOENT.
+            self._take_rest(user)
+
+    def _take_rest(self, user: ChangelogUser) -> None:
         position = self._position(user)
         first = position.read_to + 1 if position else 1
         taken: _Taken | None = None

@@ -155,7 +155,7 @@ def test_a_file_that_is_no_history_any_more_is_put_aside_and_another_begun(tmp_p
 @pytest.mark.parametrize(
     "table", ["seconds SET body", "orders SET keys", "pieces SET body", "contexts SET body"]
 )
-@pytest.mark.parametrize("spoilt", [b"", b"no zlib", zlib.compress(b"[1]"), zlib.compress(b"12345678")])
+@pytest.mark.parametrize("spoilt", [b"no zlib", zlib.compress(b"[1]")])
 def test_what_a_disk_gave_back_otherwise_is_a_gap(tmp_path: Path, table: str, spoilt: bytes) -> None:
     file, node = tmp_path / "n1.history", SampledNode()
     with HistoryWriter(file) as writer:

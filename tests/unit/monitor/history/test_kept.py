@@ -51,10 +51,17 @@ def written(file: Path, seconds: int, node: SampledNode | None = None) -> list[f
     return moved
 
 
+@pytest.fixture(scope="module")
+def three_hours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
+    file = tmp_path_factory.mktemp("kept") / "n1.history"
+    return file, written(file, 3 * 3600)
+
+
 @pytest.mark.parametrize("step", [1, 10, 60, 600])
-def test_each_width_of_steps_tells_the_same_bytes_and_the_highest_second(file: Path, step: int) -> None:
-    seconds = 3 * 3600
-    moved = written(file, seconds)
+def test_each_width_of_steps_tells_the_same_bytes_and_the_highest_second(
+    three_hours: tuple[Path, list[float]], step: int
+) -> None:
+    seconds, (file, moved) = 3 * 3600, three_hours
     found = course(file, START, START + seconds, step)
     # Seconds are kept for an hour, and a little more until the next level has them.
     width = max(step, 10) if step == 1 else step
@@ -68,12 +75,12 @@ def test_each_width_of_steps_tells_the_same_bytes_and_the_highest_second(file: P
     assert memory.values[-1] == pytest.approx(seconds - (width + 1) / 2, rel=1e-3)
 
 
-def test_the_last_hour_is_there_by_the_second(file: Path) -> None:
-    moved = written(file, 2 * 3600 + 100)
-    end = START + 2 * 3600 + 100
+def test_the_last_hour_is_there_by_the_second(three_hours: tuple[Path, list[float]]) -> None:
+    file, moved = three_hours
+    end = START + 3 * 3600
     found = course(file, end - 3600, end, 1)
     assert found.step_s == 1
-    assert found.series[0].values == pytest.approx(moved[3700:-1], rel=NEAR)
+    assert found.series[0].values == pytest.approx(moved[-3601:-1], rel=NEAR)
 
 
 def test_a_node_that_was_off_leaves_a_gap_and_what_is_round_it_is_right(file: Path) -> None:

@@ -87,6 +87,7 @@ def main() -> None:
             "wanted": {"type": "list", "elements": "dict", "required": True},
             "types": {"type": "list", "elements": "str", "required": True},
             "state_file": {"type": "path", "required": True},
+            "may_serve": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -111,9 +112,10 @@ def ensure(asked: dict[str, Any], *, changes: bool) -> dict[str, Any]:
     leaving = [
         (mdt, name) for mdt, users in sorted(there.items()) for name in users if name in before - names
     ]
+    # An MDT may come here from another server, with its users.
+    if (there or asked["may_serve"]) and changes and not before >= names:
+        write(path, before | names)
     if there and changes:
-        if not before >= names:
-            write(path, before | names)
         for mdt, name in leaving:
             changed(mdt, "changelog_deregister", "-u", name)
         for mdt, name in adding:
