@@ -28,6 +28,7 @@ from gridwright.monitor.console.marks import plain_marks
 from gridwright.monitor.console.pictures import (
     LibraryCourse,
     NodeNature,
+    StepMemory,
     causes_of,
     library_courses,
     natures_of,
@@ -57,6 +58,7 @@ class Answers:
     watching: Watching
     _natures: dict[str, NodeNature] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _steps: StepMemory = field(default_factory=StepMemory)
     _explaining: threading.Lock = field(default_factory=threading.Lock)
 
     def about(self, viewer: Viewer) -> dict[str, Any]:
@@ -137,6 +139,7 @@ class Answers:
             self.watching.libraries,
             self._natures_now(asked),
             self.watching.places(),
+            self._steps,
         )
         return {
             "start": found.grid.start_s,

@@ -11,6 +11,7 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.monitor.console.answers import Answers, series_document
 from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
+from gridwright.monitor.console.pictures import REMEMBERED_S
 from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
 from gridwright.monitor.console.watching import Watching
 from gridwright.monitor.frame import Frame
@@ -63,6 +64,23 @@ def test_what_held_a_library_below_is_the_same_thing_over_time_as_it_is_now() ->
     # At the last step it is what the picture has.
     known = [each for each in course["perCore"] if each is not None]
     assert known[-1] == pytest.approx(now["per_core"], rel=0.1)
+
+
+def test_what_is_asked_again_is_the_same_and_is_made_anew_after_a_while() -> None:
+    of_grid = answers(PretendHistories())
+    now = [1000.0]
+    of_grid._steps.clock = lambda: now[0]
+    question = asked_range(query(3600))
+    first = of_grid.libraries(question)
+    # A node turns out to have been away in the middle of it.
+    object.__setattr__(of_grid.watching, "histories", PretendHistories(away={"compute3": END_S - 1800}))
+    again = of_grid.libraries(question)
+    assert again["filesystems"][0]["read"][:-3] == first["filesystems"][0]["read"][:-3]
+    assert again["filesystems"][0]["read"][-2] < first["filesystems"][0]["read"][-2]
+    now[0] += REMEMBERED_S
+    later = of_grid.libraries(question)["filesystems"][0]["read"]
+    assert later[10] == first["filesystems"][0]["read"][10]
+    assert later[-10] < first["filesystems"][0]["read"][-10]
 
 
 def test_a_node_that_is_away_is_told_and_is_a_gap() -> None:
