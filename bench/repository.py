@@ -172,8 +172,6 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
                         each.rename(gone / f"{tool}{turn}-{each.name}")
                     else:
                         shutil.rmtree(each)
-    for each in (source, gone):
-        shutil.rmtree(each)
     total = count * size
     for row, measured in sorted(found.items(), key=lambda each: each[0].split()[1:]):
         wall = statistics.median(each.wall_s for each in measured)
@@ -186,6 +184,8 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
             f"MiB by quarter {' '.join(str(each >> 20) for each in measured[-1].course)}",
             flush=True,
         )  # fmt: skip
+    for each in (source, gone):
+        shutil.rmtree(each)
 
 
 def main() -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 import shutil
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from gridwright.repository.content import FileContent
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.s3.connection import connect
+from gridwright.repository.s3.plain import PlainRequests, Unusual
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
 from tests.support.certificate_authority import make_certificates
@@ -113,6 +117,36 @@ def test_a_connection_that_ended_without_a_word_is_made_anew(
     assert run(library, server, verify, url).problems == []
 
 
+def test_a_store_whose_answers_are_never_plain_is_not_asked_twice_for_long(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    for place in range(100):
+        (library / f"file{place}").write_bytes(random_bytes(1000 + place))
+    assert run(library, server, send, url).problems == []
+
+    def say_it_is_a_part(answer: Answer) -> None:
+        if answer.method == "GET" and "/file" in answer.path:
+            answer.status = 206
+
+    liar.lie = say_it_is_a_part
+    assert run(emptied(library), through(liar, server), bring, url).problems == []
+    assert run(library, server, verify, url).problems == []
+    # Those that are under way when it is noticed were asked for twice, too: one of each of the first threads.
+    assert sum(method == "GET" and "/file" in path for method, path in liar.asked) < 100 + 16 + 16
+
+
+def test_a_proxy_is_left_to_those_who_know_it(monkeypatch: pytest.MonkeyPatch, server: StoreServer) -> None:
+    connection = connect(BUCKET, endpoint_url=server.endpoint_url)
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with pytest.raises(Unusual):
+        PlainRequests(connection).connect()
+    monkeypatch.setenv("no_proxy", "127.0.0.1,.example")
+    requests = PlainRequests(connection)
+    requests.end(requests.connect())
+
+
 def test_parts_whose_connections_break_are_sent_again(
     library: Path, server: StoreServer, liar: LyingStore, url: str
 ) -> None:
@@ -134,6 +168,33 @@ def test_parts_whose_connections_break_are_sent_again(
     assert run(emptied(library), server, bring, url).problems == []
     assert (library / "file").read_bytes() == random_bytes(LARGE)
     assert uploads_left(server) == []
+
+
+def test_an_upload_that_is_given_up_leaves_no_parts(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    (library / "file").write_bytes(random_bytes(LARGE))
+    asked, go_on = threading.Event(), threading.Event()
+
+    def be_silent(answer: Answer) -> None:
+        if "partNumber=" in answer.path:
+            asked.set()
+            go_on.wait(60)
+
+    def give_up(opened: OpenRepository) -> BaseException | None:
+        with (library / "file").open("rb") as file:
+            future = opened.store.send("given-up", FileContent(file.fileno()), {})
+            assert asked.wait(60)
+            opened.store.close()
+            return future.exception(timeout=20)
+
+    liar.lie = be_silent
+    try:
+        error = run(library, through(liar, server), give_up, url)
+        assert "given up" in str(error)
+        assert uploads_left(server) == []
+    finally:
+        go_on.set()
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])

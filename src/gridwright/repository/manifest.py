@@ -25,6 +25,8 @@ FORMAT = 2
 """1 had no `stored_ns`."""
 NAME = "manifest.parquet"
 _ROWS = 20_000
+_READ_ROWS = 2_000
+"""Rows that are Python's at once."""
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
@@ -96,7 +98,7 @@ def read_manifest(file: Path) -> Iterator[KnownFile]:
     here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
     with _Reading(), pq.ParquetFile(file, pre_buffer=False) as opened:
         columns = [name for name in _WRITTEN if name != "stored_ns" or name in opened.schema_arrow.names]
-        for batch in opened.iter_batches(_ROWS, columns=columns, use_threads=False):
+        for batch in opened.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
             for values in batch.to_pylist():
                 yield KnownFile(**values, **here_only)
 

@@ -18,13 +18,16 @@ from gridwright.repository.s3.faults import botocore_faults
 from gridwright.repository.s3.plain import PlainConnection, PlainRequests, Unusual
 from gridwright.repository.s3.signing import UNSIGNED
 from gridwright.repository.s3.small_objects import FileFault, send_range
-from gridwright.repository.store import Progress, StoreError, StoreFault, Upload, WriteCondition
+from gridwright.repository.s3.under_way import UnderWay, given_up
+from gridwright.repository.store import Progress, StoreError, Upload, WriteCondition
 
 PART_BYTES = 8 << 20
 """Bytes of a part of most objects: S3 takes 5 MiB to 5 GiB."""
 _MOST_PARTS = 10_000
 _MIB = 1 << 20
 _THREADS = 16
+_LEAVING_S = 0.6
+"""How long who gives up waits for parts to be taken away: an order to stop is obeyed within a second."""
 
 
 def part_bytes(size: int) -> int:
@@ -66,8 +69,11 @@ class PartSending:
         self._waiting: queue.SimpleQueue[tuple[_Object, int] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._under_way: set[Future[Mapping[str, Any]]] = set()
-        self._is_closed = False
+        self._under_way = UnderWay[Mapping[str, Any]]()
+        self._in_parts = 0
+        """Objects of which the store may have parts."""
+        self._is_clear = threading.Event()
+        self._is_clear.set()
 
     def send(
         self,
@@ -85,9 +91,7 @@ class PartSending:
         step = part_bytes(upload.size)
         count = -(-upload.size // step)
         wanted = _Object(key, url, upload, metadata, condition, progress, step, count)
-        wanted.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._under_way.add(wanted.future)
+        self._under_way.begin(wanted.future)
         self._waiting.put((wanted, 0))
         for _ in range(min(count, _THREADS - len(self._threads))):
             self._threads.append(threading.Thread(target=self._work, name="parts", daemon=True))
@@ -96,12 +100,9 @@ class PartSending:
 
     def close(self) -> None:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
-        self._is_closed = True
-        with self._lock:
-            futures = list(self._under_way)
+        self._under_way.give_up()
         self._requests.break_off()
-        for future in futures:
-            self._end(future, error=StoreError(StoreFault.UNREACHABLE, "", "it was given up"))
+        self._is_clear.wait(_LEAVING_S)
         for _ in self._threads:
             self._waiting.put(None)
 
@@ -110,9 +111,10 @@ class PartSending:
         while (item := self._waiting.get()) is not None:
             wanted, number = item
             if number == 0:
-                self._begin(wanted)
+                if not self._under_way.is_given_up:
+                    self._begin(wanted)
                 continue
-            if wanted.failure is None and not self._is_closed:
+            if wanted.failure is None and not self._under_way.is_given_up:
                 try:
                     self._send_part(connection, wanted, number)
                 except FileFault as error:
@@ -129,6 +131,7 @@ class PartSending:
         connection.close()
 
     def _begin(self, wanted: _Object) -> None:
+        self._count(1)
         try:
             with botocore_faults(wanted.url):
                 begun = self._client.create_multipart_upload(
@@ -136,7 +139,8 @@ class PartSending:
                 )
             wanted.upload_id = begun["UploadId"]
         except BaseException as error:
-            self._end(wanted.future, error=error)
+            self._under_way.failed(wanted.future, error)
+            self._count(-1)
             return
         for number in range(1, wanted.left + 1):
             self._waiting.put((wanted, number))
@@ -170,8 +174,8 @@ class PartSending:
         """Send a part that a plain request did not: botocore tries again, with all of it in memory."""
         from awscrt.checksums import crc64nvme
 
-        if self._is_closed:
-            raise StoreError(StoreFault.UNREACHABLE, "", "it was given up")
+        if self._under_way.is_given_up:
+            raise given_up()
         content = bytearray(end - start)
         wanted.upload.read_at(memoryview(content), start)
         with botocore_faults(wanted.url):
@@ -186,16 +190,25 @@ class PartSending:
         try:
             if wanted.failure is not None:
                 raise wanted.failure
-            if self._is_closed:
-                raise StoreError(StoreFault.UNREACHABLE, "", "it was given up")
+            if self._under_way.is_given_up:
+                raise given_up()
             wanted.upload.check()
             wanted.upload.sent(_sum(wanted))
             made = self._complete(wanted)
         except BaseException as error:
             self._abort(wanted)
-            self._end(wanted.future, error=error)
+            self._under_way.failed(wanted.future, error)
         else:
-            self._end(wanted.future, made)
+            self._under_way.done(wanted.future, made)
+        self._count(-1)
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._in_parts += more
+            if self._in_parts:
+                self._is_clear.clear()
+            else:
+                self._is_clear.set()
 
     def _complete(self, wanted: _Object) -> Mapping[str, Any]:
         condition: dict[str, str] = {}
@@ -217,21 +230,6 @@ class PartSending:
             self._client.abort_multipart_upload(
                 Bucket=self._bucket, Key=wanted.key, UploadId=wanted.upload_id, **self._more
             )
-
-    def _end(
-        self,
-        future: Future[Mapping[str, Any]],
-        made: Mapping[str, Any] | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        with self._lock:
-            if future not in self._under_way:
-                return
-            self._under_way.discard(future)
-        if error is not None:
-            future.set_exception(error)
-        elif made is not None:
-            future.set_result(made)
 
 
 def _sum(wanted: _Object) -> int:

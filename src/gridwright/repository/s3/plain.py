@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
 from gridwright.repository.s3.signing import NO_BODY, RequestSigner
@@ -48,7 +49,10 @@ class PlainRequests:
             self._tls = ssl.create_default_context(cafile=authority_file())
         parts = urlsplit(f"{connection.scheme}://{connection.host}")
         self._address = parts.hostname or "", parts.port or (443 if self._tls else 80)
+        is_by_proxy = connection.scheme in getproxies()
+        self._is_direct = not is_by_proxy or bool(proxy_bypass(connection.host))
         self._sockets: set[socket.socket] = set()
+        self._is_broken_off = False
 
     def head(
         self, method: str, key: str, query: str, headers: Mapping[str, str], body_hash: str = NO_BODY
@@ -61,7 +65,12 @@ class PlainRequests:
         return f"{method} {path}{'?' if query else ''}{query} HTTP/1.1\r\n{lines}\r\n".encode()
 
     def connect(self) -> socket.socket:
-        """A new connection. Raises OSError."""
+        """A new connection.
+
+        Raises Unusual where it would lead through a proxy, or all were broken off, and OSError.
+        """
+        if not self._is_direct or self._is_broken_off:
+            raise Unusual
         found = socket.create_connection(self._address, CONNECT_S)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is not None:
@@ -73,6 +82,9 @@ class PlainRequests:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEOUT)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT)
         self._sockets.add(found)
+        if self._is_broken_off:
+            self.end(found)
+            raise Unusual
         return found
 
     def end(self, connection: socket.socket) -> None:
@@ -81,7 +93,8 @@ class PlainRequests:
         connection.close()
 
     def break_off(self) -> None:
-        """End all of them, under whoever waits for them."""
+        """End all of them, under whoever waits for them; none is made any more."""
+        self._is_broken_off = True
         for each in list(self._sockets):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -104,7 +117,7 @@ class PlainConnection:
         return self._socket is not None
 
     def send(self, data: bytes | memoryview) -> None:
-        """Send a piece of a request. Raises OSError."""
+        """Send a piece of a request. Raises Unusual, OSError."""
         if self._socket is None:
             self._socket = self.requests.connect()
         self._socket.sendall(data)

@@ -17,6 +17,7 @@ from typing import Any
 
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.faults import botocore_faults
+from gridwright.repository.s3.under_way import UnderWay, given_up
 from gridwright.repository.store import Progress, StoreError, StoreFault
 
 RANGE_BYTES = 32 << 20
@@ -56,7 +57,7 @@ class RangeFetching:
         self._waiting: queue.SimpleQueue[tuple[_Object, int] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._objects: set[Future[str | None]] = set()
+        self._objects = UnderWay[str | None]()
         self._bodies: set[Any] = set()
         self._closed = threading.Event()
 
@@ -69,9 +70,7 @@ class RangeFetching:
         """
         starts = range(0, reference.size, RANGE_BYTES)
         wanted = _Object(reference, url, os.dup(descriptor), progress, len(starts))
-        wanted.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._objects.add(wanted.future)
+        self._objects.begin(wanted.future)
         for start in starts:
             self._waiting.put((wanted, start))
             if len(self._threads) < _THREADS:
@@ -83,12 +82,11 @@ class RangeFetching:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
         self._closed.set()
         with self._lock:
-            objects, bodies = list(self._objects), list(self._bodies)
+            bodies = list(self._bodies)
         for body in bodies:
             with suppress(Exception):
                 body.shutdown()
-        for each in objects:
-            self._end(each, StoreError(StoreFault.UNREACHABLE, "", "it was given up"))
+        self._objects.give_up()
         for _ in self._threads:
             self._waiting.put(None)
 
@@ -108,22 +106,11 @@ class RangeFetching:
             wanted.left -= 1
             is_last = wanted.left == 0
         if error is not None:
-            self._end(wanted.future, error)
+            self._objects.failed(wanted.future, error)
         if is_last:
             os.close(wanted.descriptor)
-            self._end(wanted.future, None, wanted)
-
-    def _end(
-        self, future: Future[str | None], error: BaseException | None, whole: _Object | None = None
-    ) -> None:
-        with self._lock:
-            if future not in self._objects:
-                return
-            self._objects.discard(future)
-        if error is not None:
-            future.set_exception(error)
-        elif whole is not None:
-            future.set_result(_sum(whole))
+            if not wanted.future.done():
+                self._objects.done(wanted.future, _sum(wanted))
 
     def _bring(self, wanted: _Object, start: int) -> None:
         """One range, from where it broke off where a connection does so."""
@@ -189,7 +176,7 @@ class RangeFetching:
 
     def _refuse_closed(self) -> None:
         if self._closed.is_set():
-            raise StoreError(StoreFault.UNREACHABLE, "", "it was given up")
+            raise given_up()
 
 
 def _read(body: Any, buffer: memoryview, url: str) -> int:  # noqa: ANN401

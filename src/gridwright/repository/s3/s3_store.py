@@ -143,7 +143,7 @@ class S3Store:
             return self._ranges.fetch(reference, url, descriptor, progress)
         self._count("get")
         return self._small.fetch(
-            reference, descriptor, progress, lambda: self._receive(reference, url, descriptor, progress)
+            reference, descriptor, progress, lambda own: self._receive(reference, url, own, progress)
         )
 
     def _receive(

@@ -10,19 +10,22 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.plain import BUFFER_BYTES, PlainConnection, PlainRequests, Unusual
 from gridwright.repository.s3.signing import UNSIGNED
-from gridwright.repository.store import Progress, StoreError, StoreFault, Upload
+from gridwright.repository.s3.under_way import UnderWay, given_up
+from gridwright.repository.store import Progress, Upload
 
 _FEWEST, _MOST = 8, 64
 _SLOW_S = 0.02
 """Each request that takes longer lets one thread more begin: a store that is near keeps a few threads busy,
 and many of them would only take turns; one that is far has to be asked for many objects at once.
 """
+_MOST_UNUSUAL, _PAUSE_S = 16, 30.0
+"""After so many answers in a row that were not the plain one, nobody asks plainly for so long."""
 _Made = TypeVar("_Made")
 
 
@@ -36,6 +39,8 @@ class _Wanted(Generic[_Made]):
     otherwise: Callable[[], Future[_Made]]
     """The same in another way."""
     progress: Callable[[], None]
+    let_go: Callable[[], None]
+    """Called when nobody works on it any more, which may be after the future has ended."""
     future: Future[_Made] = field(default_factory=Future)
 
 
@@ -44,28 +49,32 @@ class SmallObjects:
 
     def __init__(self, requests: PlainRequests) -> None:
         self._requests = requests
-        self._waiting: queue.SimpleQueue[_Wanted[object] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Wanted[Any] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._most = _FEWEST
-        self._lock = threading.Lock()
-        self._under_way: set[Future[object]] = set()
-        self._is_closed = False
+        self._under_way = UnderWay[Any]()
+        self._unusual = 0
+        self._not_before = 0.0
+        """When a plain request may be made again, by the monotonic clock."""
 
     def fetch(
         self,
         reference: ObjectReference,
         descriptor: int,
         progress: Progress | None,
-        otherwise: Callable[[], Future[str | None]],
+        otherwise: Callable[[int], Future[str | None]],
     ) -> Future[str | None]:
         """Write the very object that is referred to into an open, empty file; the future has its CRC-64/NVME.
 
-        The future's exception is an OSError of the file, or what `otherwise` has.
+        `otherwise` is given a descriptor. The future's exception is an OSError of the file, or what it has.
         """
+        # Of its own, so that a thread that is late writes into no other file.
+        own = os.dup(descriptor)
         return self._begin(
-            lambda connection: _fetch(connection, reference, descriptor),
-            otherwise,
+            lambda connection: _fetch(connection, reference, own),
+            lambda: otherwise(own),
             _told(progress, reference.size),
+            lambda: os.close(own),
         )
 
     def send(
@@ -88,30 +97,22 @@ class SmallObjects:
 
     def close(self) -> None:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
-        self._is_closed = True
-        with self._lock:
-            futures = list(self._under_way)
+        self._under_way.give_up()
         self._requests.break_off()
-        for future in futures:
-            self._end(future, error=_given_up())
         for _ in self._threads:
             self._waiting.put(None)
-        for thread in self._threads:
-            thread.join(1.0)
 
     def _begin(
         self,
         act: Callable[[PlainConnection], _Made],
         otherwise: Callable[[], Future[_Made]],
         progress: Callable[[], None],
+        let_go: Callable[[], None] = lambda: None,
     ) -> Future[_Made]:
-        wanted = _Wanted(act, otherwise, progress)
-        wanted.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._under_way.add(wanted.future)  # type: ignore[arg-type]
-            needs_thread = len(self._threads) < min(self._most, len(self._under_way))
-        self._waiting.put(wanted)  # type: ignore[arg-type]
-        if needs_thread:
+        wanted = _Wanted(act, otherwise, progress, let_go)
+        self._under_way.begin(wanted.future)
+        self._waiting.put(wanted)
+        if len(self._threads) < min(self._most, len(self._under_way)):
             self._threads.append(threading.Thread(target=self._work, name="small objects", daemon=True))
             self._threads[-1].start()
         return wanted.future
@@ -119,52 +120,58 @@ class SmallObjects:
     def _work(self) -> None:
         connection = PlainConnection(self._requests)
         while (wanted := self._waiting.get()) is not None:
-            if wanted.future.done():
-                continue
-            began = time.monotonic()
-            try:
-                made = _tried(connection, wanted.act)
-            except FileFault as error:
-                connection.close()
-                self._end(wanted.future, error=error.__cause__)
-            except (Unusual, OSError, ValueError):
-                connection.close()
+            if self._under_way.is_given_up or not self._asked_plainly(connection, wanted):
                 self._do_otherwise(wanted)
-            except BaseException as error:
-                connection.close()
-                self._end(wanted.future, error=error)
             else:
-                wanted.progress()
-                self._end(wanted.future, made)
-                if time.monotonic() - began > _SLOW_S:
-                    self._most = min(self._most + 1, _MOST)
+                wanted.let_go()
             # What it holds, such as the content of a file, goes before the next one comes.
             del wanted
         connection.close()
 
-    def _do_otherwise(self, wanted: _Wanted[object]) -> None:
-        if self._is_closed:
-            self._end(wanted.future, error=_given_up())
-            return
+    def _asked_plainly(self, connection: PlainConnection, wanted: _Wanted[Any]) -> bool:
+        """Do it by a plain request; False where that has to be done otherwise."""
+        began = time.monotonic()
+        if began < self._not_before:
+            return False
+        try:
+            made = _tried(connection, wanted.act)
+        except FileFault as error:
+            connection.close()
+            self._under_way.failed(wanted.future, error.__cause__)
+        except (Unusual, OSError, ValueError):
+            connection.close()
+            self._unusual += 1
+            if self._unusual % _MOST_UNUSUAL == 0:
+                self._not_before = time.monotonic() + _PAUSE_S
+            return False
+        except BaseException as error:
+            connection.close()
+            self._under_way.failed(wanted.future, error)
+        else:
+            self._unusual = 0
+            wanted.progress()
+            self._under_way.done(wanted.future, made)
+            if time.monotonic() - began > _SLOW_S:
+                self._most = min(self._most + 1, _MOST)
+        return True
 
-        def ended(done: Future[object]) -> None:
-            error = done.exception()
-            self._end(wanted.future, None if error else done.result(), error)
+    def _do_otherwise(self, wanted: _Wanted[Any]) -> None:
+        def ended(done: Future[Any]) -> None:
+            wanted.let_go()
+            if (error := done.exception()) is not None:
+                self._under_way.failed(wanted.future, error)
+            else:
+                self._under_way.done(wanted.future, done.result())
 
         try:
-            wanted.otherwise().add_done_callback(ended)
+            if self._under_way.is_given_up:
+                raise given_up()
+            future = wanted.otherwise()
         except BaseException as error:
-            self._end(wanted.future, error=error)
-
-    def _end(self, future: Future[object], made: object = None, error: BaseException | None = None) -> None:
-        with self._lock:
-            if future not in self._under_way:
-                return
-            self._under_way.discard(future)
-        if error is not None:
-            future.set_exception(error)
+            wanted.let_go()
+            self._under_way.failed(wanted.future, error)
         else:
-            future.set_result(made)
+            future.add_done_callback(ended)
 
 
 def _tried(connection: PlainConnection, act: Callable[[PlainConnection], _Made]) -> _Made:
@@ -253,7 +260,3 @@ def _write(descriptor: int, data: memoryview, offset: int) -> None:
 
 def _told(progress: Progress | None, size: int) -> Callable[[], None]:
     return (lambda: progress(size)) if progress is not None else (lambda: None)
-
-
-def _given_up() -> StoreError:
-    return StoreError(StoreFault.UNREACHABLE, "", "it was given up")
