@@ -143,6 +143,15 @@ def test_keys_ranges_and_charts_work_without_a_mouse(browser: Any, console: Serv
         assert seen.messages == []
 
 
+def test_why_it_is_slow_is_said_when_somebody_asks(browser: Any, console: ServedConsole) -> None:
+    with opened(browser, console.url) as seen:
+        seen.page.get_by_role("button", name="Say why").click()
+        told = seen.page.get_by_role("region", name="Why it is slow")
+        told.wait_for()
+        assert "what binds: requests to target scratch-OST0002" in told.inner_text()
+        assert seen.messages == []
+
+
 def test_tables_sort_by_buttons_and_say_how(browser: Any, console: ServedConsole) -> None:
     with opened(browser, console.url) as seen:
         seen.show("jobs")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from gridwright.cli.watch.console_grid import explaining
 from gridwright.monitor.console.marks import TimeMark
 from gridwright.monitor.console.viewers import JobFacts
 from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
@@ -51,6 +53,7 @@ def troubled(
         ],
         cost=HourlyCost(12.34, "listed prices of 2026-10 in us-east-1"),
         findings=lambda: [OPEN],
+        explain=explaining(histories, LIBRARIES, Path("runs")),
         repositories=[RepositoryFacts("archive", "data", "s3://bucket/prefix", "gridwright repo")],
         clock=lambda: END_S + 1,
     )

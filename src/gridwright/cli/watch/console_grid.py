@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
     """
     from gridwright.monitor.console.marks import MOST_MARKS, RunMarks
     from gridwright.monitor.console.watching import HourlyCost, Remembered, Watching
-    from gridwright.monitor.gathering import watched_libraries
+    from gridwright.monitor.gathering import mounted_here, watched_libraries
     from gridwright.monitor.history.grid_histories import GridHistories
 
     run_marks = RunMarks(runs)
@@ -58,6 +58,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
                 marks=marks,
                 absences=absences,
                 findings=findings.get,
+                explain=explaining(histories, mounted_here(), runs),
                 cost=HourlyCost(None, "there is no grid spec"),
                 is_machine=True,
             )
@@ -76,6 +77,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             marks=marks,
             absences=absences,
             findings=findings.get,
+            explain=explaining(histories, libraries, runs),
             jobs=jobs.get,
             cost=_cost(grid.spec),
             repositories=_repositories(grid.spec),
@@ -142,6 +144,25 @@ def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[T
             start_s=each.time,
             end_s=each.time,
         )
+
+
+def explaining(
+    histories: Histories, libraries: Sequence[WatchedLibrary], runs: Path
+) -> Callable[[float, float], str]:
+    """What says in words why something is slow."""
+
+    def explain(at_s: float, seconds: float) -> str:
+        from rich.text import Text
+
+        from gridwright.cli.watch.slow_question import SlowQuestion, explained_history
+        from gridwright.monitor.causes.words import explanation_text
+
+        asked = SlowQuestion(None, None, None, at_s, max(10.0, seconds), None, runs)
+        # The colours of a terminal that the console was started in are none of the page's.
+        told = explanation_text(explained_history(asked, histories, at_s, libraries))
+        return "\n".join(line.rstrip() for line in Text.from_ansi(told).plain.splitlines())
+
+    return explain
 
 
 def _open_findings(spec: GridSpec | None) -> Sequence[OpenFinding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import gridwright
+from gridwright.errors import environment_error, input_error
 from gridwright.monitor.console.asked import AskedPicture, AskedRange, AskedSeries
 from gridwright.monitor.console.health import health_of
 from gridwright.monitor.console.laid import (
@@ -24,28 +24,22 @@ from gridwright.monitor.console.laid import (
     question_of,
 )
 from gridwright.monitor.console.marks import plain_marks
+from gridwright.monitor.console.picture_tables import MOST_CAUSES, MOST_ROWS, library_now, tables_of
 from gridwright.monitor.console.pictures import (
     LibraryCourse,
     NodeNature,
-    causes_of,
+    StepMemory,
     library_courses,
     natures_of,
 )
 from gridwright.monitor.console.space import balance_of, outlook_of
-from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by, user_loads
+from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by
 from gridwright.monitor.console.watching import OpenFinding, Watching, by_job
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
-from gridwright.monitor.libraries import LibraryRow
-from gridwright.monitor.served_views import SERVED_JOBS
-from gridwright.monitor.table_cells import TableCell, TableRow, View, megabytes
-from gridwright.monitor.table_cells import figure as cell_of
-from gridwright.monitor.views import notes, views
+from gridwright.monitor.views import notes
 
-MOST_ROWS = 1000
-"""Of a table: nobody reads more, and a browser with more gets slow."""
 MOST_NOTES = 50
-MOST_CAUSES = 20
 _NATURE_S = 60.0
 
 
@@ -56,6 +50,8 @@ class Answers:
     watching: Watching
     _natures: dict[str, NodeNature] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _steps: StepMemory = field(default_factory=StepMemory)
+    _explaining: threading.Lock = field(default_factory=threading.Lock)
 
     def about(self, viewer: Viewer) -> dict[str, Any]:
         """What is shown, since when there is a history, and who looks."""
@@ -79,6 +75,7 @@ class Answers:
             ],
             "user": viewer.user,
             "isAdministrator": viewer.is_administrator,
+            "explains": viewer.is_administrator and self.watching.explain is not None,
             "cost": asdict(self.watching.cost),
         }
 
@@ -98,15 +95,8 @@ class Answers:
             "seconds": frame.seconds,
             "age": max(0.0, now - frame.time) if frame.time else None,
             "health": asdict(health),
-            "tables": [
-                _table(view)
-                for view in (
-                    *(_seen(each, viewer) for each in views(frame)),
-                    _users(frame, facts),
-                    *_beside_jobs(frame, viewer),
-                )
-            ],
-            "libraries": [_library_now(row) for row in frame.libraries[:MOST_ROWS]],
+            "tables": tables_of(frame, facts, viewer),
+            "libraries": [library_now(row) for row in frame.libraries[:MOST_ROWS]],
             "away": {row.node: row.absent for row in frame.nodes if row.absent},
             # Who is away is in the health line.
             "notes": [each for each in notes(frame) if " is away: " not in each][:MOST_NOTES],
@@ -134,6 +124,7 @@ class Answers:
             self.watching.libraries,
             self._natures_now(asked),
             self.watching.places(),
+            self._steps,
         )
         return {
             "start": found.grid.start_s,
@@ -156,6 +147,27 @@ class Answers:
             "mounts": _spaces(courses, grid)[:MOST_ROWS],
             "balance": self._balance(asked),
         }
+
+    def why(self, asked: AskedPicture, viewer: Viewer) -> dict[str, Any]:
+        """Why it is slow, in words, for administrators; one at a time, since histories are asked many times.
+
+        Raises GridwrightError: INPUT for who may not know, ENVIRONMENT while another one is asked for.
+        """
+        explain = self.watching.explain
+        if explain is None or not viewer.is_administrator:
+            raise input_error(
+                "reasons name users and programs, and are for administrators",
+                where="why",
+                remedy="run gridwright explain-slow yourself",
+            )
+        if not self._explaining.acquire(blocking=False):
+            raise environment_error(
+                "another reason is looked for", where="why", remedy="ask again in a moment"
+            )
+        try:
+            return {"text": explain(asked.at_s or self.watching.clock(), asked.seconds)}
+        finally:
+            self._explaining.release()
 
     def marks(self, asked: AskedRange) -> dict[str, Any]:
         """Runs and proofs within a range."""
@@ -209,93 +221,6 @@ def _with_reasons(frame: Frame, absences: Mapping[str, str]) -> Frame:
         for row in frame.nodes
     )
     return replace(frame, nodes=rows)
-
-
-def _table(view: View) -> dict[str, Any]:
-    """A table as `top` has it, with the figures to sort by."""
-    return {
-        "title": view.title,
-        "words": list(view.words),
-        "figures": list(view.figures),
-        "last": view.last,
-        "rows": [
-            {
-                "key": row.key,
-                "cells": [
-                    {"text": cell.text, "value": cell.value, "style": cell.style} for cell in row.cells
-                ],
-            }
-            for row in view.rows[:MOST_ROWS]
-        ],
-        "leftOut": max(0, len(view.rows) - MOST_ROWS),
-    }
-
-
-def _seen(view: View, viewer: Viewer) -> View:
-    """The same without names that Lustre gives jobs, which tell programs and users: numbers are for all."""
-    if view.title != SERVED_JOBS or viewer.is_administrator:
-        return view
-    told = (row for row in view.rows if re.fullmatch(r"[0-9_]+|other", row.cells[0].text))
-    return replace(view, rows=tuple(told))
-
-
-def _library_now(row: LibraryRow) -> dict[str, Any]:
-    """A row without the uses of all resources, of which there are some for each node."""
-    found = asdict(replace(row, uses=(), binds=row.binds[:MOST_CAUSES]))
-    return {**found, "causes": causes_of(row)[:MOST_CAUSES]}
-
-
-def _users(frame: Frame, facts: Mapping[str, Any]) -> View:
-    """Jobs by their users, as far as the viewer may know them."""
-    rows = tuple(
-        TableRow(
-            each.user,
-            (
-                TableCell(each.user),
-                cell_of(float(each.jobs), 0),
-                cell_of(each.cpus),
-                megabytes(each.read_bytes_per_s),
-                megabytes(each.written_bytes_per_s),
-            ),
-        )
-        for each in user_loads(frame.jobs, facts)
-    )
-    return View("Users", ("user",), ("jobs", "CPUs", "read MB/s", "write MB/s"), rows)
-
-
-def _beside_jobs(frame: Frame, viewer: Viewer) -> list[View]:
-    """What of nodes no job accounts for, and the processes of it that the viewer may know."""
-    nodes = tuple(
-        TableRow(
-            row.node,
-            (
-                TableCell(row.node),
-                cell_of(row.cpus),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-            ),
-        )
-        for row in frame.others
-    )
-    processes = tuple(
-        TableRow(
-            f"{row.node} {each.user} {each.process}",
-            (
-                TableCell(each.process),
-                TableCell(row.node),
-                TableCell(each.user),
-                cell_of(each.cpus),
-                megabytes(each.moved_bytes_per_s),
-            ),
-        )
-        for row in frame.others
-        for each in row.processes
-        if viewer.may_see(each.user)
-    )
-    return [
-        View("Beside jobs", ("node",), ("CPUs", "read MB/s", "write MB/s"), nodes),
-        View("Processes of no job", ("process", "of", "user"), ("CPUs", "moved MB/s"), processes),
-    ]
 
 
 def _library(course: LibraryCourse) -> dict[str, Any]:

@@ -5,20 +5,21 @@ A course has rates, as two snapshots have them together: from there on the same 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gridwright.monitor.console.asked import AskedRange
+from gridwright.monitor.console.asked import AskedRange, step_of
 from gridwright.monitor.console.laid import PRESENCE, TimeGrid, Values, grid_of, on_grid
-from gridwright.monitor.frame import Frame, frame_of_seen
-from gridwright.monitor.history.questions import Histories, NodeCourse, RangeQuestion
-from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
+from gridwright.monitor.frame import Frame
+from gridwright.monitor.history.questions import Histories, NodeCourse, RangeQuestion, SeriesCourse
+from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary, library_rows
 from gridwright.monitor.rates import Figures, Key
 from gridwright.monitor.readings import LABELS, MountedPlace, NodeSamples, Snapshot
-from gridwright.monitor.rows import SeenNode
+from gridwright.monitor.rows import SeenNode, disk_rows, node_rows
 
 METRICS = (
     PRESENCE,
@@ -34,6 +35,10 @@ METRICS = (
 _MOST_READINGS = 120_000
 """Over all steps: about a second of work. With more nodes there are fewer steps."""
 _FEWEST_STEPS = 12
+_FRESH = 3
+"""Steps at the end that may not be whole yet."""
+REMEMBERED_S = 300.0
+_MOST_REMEMBERED = 5000
 Places = Mapping[str, Mapping[str, MountedPlace]]
 """What directories of libraries lie on: by node, and by directory."""
 
@@ -72,6 +77,32 @@ class LibraryCourses:
     courses: tuple[LibraryCourse, ...]
 
 
+Rows = tuple[LibraryRow, ...]
+
+
+@dataclass(slots=True)
+class StepMemory:
+    """Rows of steps that are over, for a while: a page that asks again gets the last steps anew alone.
+
+    For no longer, since a node that was away may tell later what it did.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _rows: dict[tuple[float, float], tuple[float, Rows]] = field(default_factory=dict)
+
+    def get(self, step_s: float, start_s: float) -> Rows | None:
+        """The rows of a step, by its width and its begin; None where they have to be made."""
+        known = self._rows.get((step_s, start_s))
+        return known[1] if known is not None and self.clock() - known[0] < REMEMBERED_S else None
+
+    def keep(self, step_s: float, start_s: float, rows: Rows) -> None:
+        """Remember them, without what has room: there is some of that for each node."""
+        if len(self._rows) >= _MOST_REMEMBERED:
+            self._rows = {}
+        slim = tuple(replace(row, uses=tuple(each for each in row.uses if each.binds)) for row in rows)
+        self._rows[step_s, start_s] = self.clock(), slim
+
+
 def natures_of(frame: Frame) -> dict[str, NodeNature]:
     """What nodes are, of a picture in which they are not away."""
     return {
@@ -87,19 +118,20 @@ def library_courses(
     libraries: Sequence[WatchedLibrary],
     natures: Mapping[str, NodeNature],
     places: Places,
+    memory: StepMemory,
 ) -> LibraryCourses:
     """What file systems gave the libraries on them at each step, and what bound."""
     courses = histories.courses(RangeQuestion(METRICS, asked.start_s, asked.end_s, asked.step_s))
     series = sum(len(each.series) for each in courses)
     steps = max(_FEWEST_STEPS, _MOST_READINGS // max(1, series))
-    grid = grid_of(courses, asked.start_s, asked.end_s, max(asked.step_s, asked.seconds / steps))
-    frames = _frames(courses, grid, natures, places, libraries)
+    grid = grid_of(courses, asked.start_s, asked.end_s, max(asked.step_s, step_of(asked.seconds, steps)))
+    rows = _rows_of(courses, grid, natures, places, libraries, memory)
     names = dict.fromkeys(each.filesystem for each in libraries)
-    return LibraryCourses(grid, tuple(_course(name, frames, grid) for name in names))
+    return LibraryCourses(grid, tuple(_course(name, rows, grid) for name in names))
 
 
-def _course(name: str, frames: Sequence[Frame], grid: TimeGrid) -> LibraryCourse:
-    rows = [next(row for row in frame.libraries if row.filesystem == name) for frame in frames]
+def _course(name: str, steps: Sequence[Rows], grid: TimeGrid) -> LibraryCourse:
+    rows = [next(row for row in each if row.filesystem == name) for each in steps]
     found = LibraryCourse(
         filesystem=name,
         libraries=rows[0].libraries,
@@ -128,35 +160,53 @@ def _numbers(values: Sequence[float | None]) -> Values:
     return np.array([np.nan if each is None else each for each in values], dtype=float)
 
 
-def _frames(
+def _rows_of(
     courses: Sequence[NodeCourse],
     grid: TimeGrid,
     natures: Mapping[str, NodeNature],
     places: Places,
     libraries: Sequence[WatchedLibrary],
-) -> list[Frame]:
-    """A picture for each step."""
+    memory: StepMemory,
+) -> list[Rows]:
+    """The rows of each step."""
     laid = [
         (each, [(series, on_grid(each, series.values, grid)) for series in each.series]) for each in courses
     ]
     found = []
     for index in range(grid.count):
-        seen: list[SeenNode] = []
-        for course, rows in laid:
-            told = {
-                (series.metric, *series.labels): float(values[index])
-                for series, values in rows
-                if not np.isnan(values[index])
-            }
-            if told and course.node in natures:
-                place = places.get(course.node, {})
-                seen.append(_seen(course.node, told, natures[course.node], place, grid, index))
-        there = {each.name for each in seen}
-        asked = [
-            NodeSamples(each.node, absent="" if each.node in there else "no samples") for each in courses
-        ]
-        found.append(frame_of_seen(asked, seen, libraries))
+        rows = memory.get(grid.step_s, grid.time(index))
+        if rows is None:
+            rows = _rows(laid, index, grid, natures, places, libraries)
+            if index < grid.count - _FRESH:
+                memory.keep(grid.step_s, grid.time(index), rows)
+        found.append(rows)
     return found
+
+
+def _rows(
+    laid: Sequence[tuple[NodeCourse, Sequence[tuple[SeriesCourse, Values]]]],
+    index: int,
+    grid: TimeGrid,
+    natures: Mapping[str, NodeNature],
+    places: Places,
+    libraries: Sequence[WatchedLibrary],
+) -> Rows:
+    """The rows of one step, as `frame_of_seen` makes them, without the other tables."""
+    seen: list[SeenNode] = []
+    for course, lines in laid:
+        told = {
+            (series.metric, *series.labels): float(values[index])
+            for series, values in lines
+            if not np.isnan(values[index])
+        }
+        if told and course.node in natures:
+            place = places.get(course.node, {})
+            seen.append(_seen(course.node, told, natures[course.node], place, grid, index))
+    there = {each.name for each in seen}
+    asked = [
+        NodeSamples(course.node, absent="" if course.node in there else "no samples") for course, _ in laid
+    ]
+    return tuple(library_rows(libraries, seen, node_rows(asked, seen), disk_rows(seen)))
 
 
 def _seen(

@@ -81,6 +81,7 @@ class ConsoleRoutes:
             "picture": lambda request, viewer: self._answers.picture(asked_picture(_query(request)), viewer),
             "libraries": lambda request, _: self._answers.libraries(asked_range(_query(request))),
             "space": lambda request, _: self._answers.space(asked_range(_query(request))),
+            "why": lambda request, viewer: self._answers.why(asked_picture(_query(request)), viewer),
             "marks": lambda request, _: self._answers.marks(asked_range(_query(request))),
             "repositories": lambda _request, _: self._answers.repositories(),
         }

@@ -113,6 +113,8 @@ class Watching:
     """What the scheduler says of jobs."""
     findings: Callable[[], Sequence[OpenFinding]] = _no_findings
     """What a watch of the grid has found wrong now."""
+    explain: Callable[[float, float], str] | None = None
+    """Why it is slow at a time, over so many seconds, in words; they name users and programs."""
     cost: HourlyCost = field(default_factory=lambda: HourlyCost(None, "this grid has no prices"))
     repositories: Sequence[RepositoryFacts] = ()
     absences: Callable[[], Mapping[str, str]] = _no_absences

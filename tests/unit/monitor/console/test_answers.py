@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from gridwright.errors import GridwrightError
 from gridwright.monitor.console.answers import Answers, series_document
 from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
+from gridwright.monitor.console.pictures import REMEMBERED_S
 from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
 from gridwright.monitor.console.watching import Watching
 from gridwright.monitor.frame import Frame
@@ -17,6 +19,7 @@ from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace
 from gridwright.monitor.served_rows import ServedJob
 from gridwright.monitor.served_views import SERVED_JOBS
+from tests.support.console_grid import troubled
 from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, MOUNT, TROUBLE_S, PretendHistories
 
 ADMINISTRATOR = Viewer("root", is_administrator=True)
@@ -61,6 +64,23 @@ def test_what_held_a_library_below_is_the_same_thing_over_time_as_it_is_now() ->
     # At the last step it is what the picture has.
     known = [each for each in course["perCore"] if each is not None]
     assert known[-1] == pytest.approx(now["per_core"], rel=0.1)
+
+
+def test_what_is_asked_again_is_the_same_and_is_made_anew_after_a_while() -> None:
+    of_grid = answers(PretendHistories())
+    now = [1000.0]
+    of_grid._steps.clock = lambda: now[0]
+    question = asked_range(query(3600))
+    first = of_grid.libraries(question)
+    # A node turns out to have been away in the middle of it.
+    object.__setattr__(of_grid.watching, "histories", PretendHistories(away={"compute3": END_S - 1800}))
+    again = of_grid.libraries(question)
+    assert again["filesystems"][0]["read"][:-3] == first["filesystems"][0]["read"][:-3]
+    assert again["filesystems"][0]["read"][-2] < first["filesystems"][0]["read"][-2]
+    now[0] += REMEMBERED_S
+    later = of_grid.libraries(question)["filesystems"][0]["read"]
+    assert later[10] == first["filesystems"][0]["read"][10]
+    assert later[-10] < first["filesystems"][0]["read"][-10]
 
 
 def test_a_node_that_is_away_is_told_and_is_a_gap() -> None:
@@ -138,6 +158,16 @@ def test_names_that_lustre_gives_jobs_are_for_administrators() -> None:
         table = next(each for each in found["tables"] if each["title"] == SERVED_JOBS)
         assert len(table["rows"]) == expected
         assert ("oncology" in json.dumps(found)) == (expected == 4)
+
+
+def test_why_it_is_slow_is_told_in_words_to_administrators_alone() -> None:
+    of_grid = Answers(troubled(PretendHistories()))
+    told = of_grid.why(asked_picture([]), ADMINISTRATOR)["text"]
+    assert "data, work on scratch: slow" in told
+    assert "what binds: requests to target scratch-OST0002" in told
+    assert "job 4711 began" in told
+    with pytest.raises(GridwrightError, match="administrators"):
+        of_grid.why(asked_picture([]), Viewer("ann", is_administrator=False))
 
 
 def test_who_asks_is_the_starter_or_whom_the_proxy_names() -> None:

@@ -1,6 +1,8 @@
 /* Asks the server: every question has an end, and an answer that is not wanted any more is dropped. */
 
 const LONGEST_MS = 30000;
+/* Reasons are looked for in many pictures. */
+const LONGEST_WHY_MS = 180000;
 
 export class Refused extends Error {
   constructor(status, text) {
@@ -27,7 +29,7 @@ export function link(name, values = {}) {
 }
 
 export async function ask(name, values = {}, signal = undefined) {
-  const limit = AbortSignal.timeout(LONGEST_MS);
+  const limit = AbortSignal.timeout(name === "why" ? LONGEST_WHY_MS : LONGEST_MS);
   const response = await fetch(link(name, values), {
     signal: signal ? AbortSignal.any([signal, limit]) : limit,
     credentials: "same-origin",

@@ -1,5 +1,6 @@
 /* The first view: is all well, does each library give what is required, what binds, what did it cost. */
 
+import { ask as askWhy } from "../ask.js";
 import { Chart } from "../chart.js";
 import { element, replace } from "../element.js";
 import { moment, number, percent, span } from "../format.js";
@@ -16,7 +17,8 @@ export function overview(root, context) {
   const health = element("section", { class: "health unknown", "aria-live": "polite" }, element("h1", {}, "…"));
   const charts = context.about().libraries.length ? libraryParts(context) : machineParts(context);
   const findings = findingsPart();
-  const parts = [health, findings, ...charts, runsPart(context), costPart(context)];
+  const why = context.about().explains ? [whyPart(context)] : [];
+  const parts = [health, findings, ...charts, ...why, runsPart(context), costPart(context)];
   return viewOf(root, context, {
     parts,
     also: (picture) => {
@@ -147,6 +149,27 @@ function machineParts(context) {
       courseChart(context, { title: "Written to disks", unit: "rate", query: { metric: "node_disk_written_bytes_total", by: "device" } }),
     ),
   ];
+}
+
+/* Why it is slow, in the words of gridwright explain-slow: looked for when somebody asks, as it takes a while. */
+function whyPart(context) {
+  const text = element("pre", { hidden: true, tabindex: "0", role: "region", "aria-label": "Why it is slow" });
+  const status = element("span", { class: "note", role: "status" });
+  const button = element("button", { type: "button" }, "Say why");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    status.textContent = "Histories are looked through …";
+    try {
+      text.textContent = (await askWhy("why", context.pictureAt())).text;
+      text.hidden = false;
+      status.textContent = "";
+    } catch (error) {
+      status.textContent = error.message;
+    } finally {
+      button.disabled = false;
+    }
+  });
+  return { element: section(element("h2", {}, "Why it is slow, in words"), element("p", {}, button, " ", status), text) };
 }
 
 /* What gridwright watch has found wrong and nobody has mended; nothing is shown where no watch runs. */
