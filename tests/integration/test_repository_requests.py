@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.repository.content import FileContent
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
@@ -133,6 +134,20 @@ def test_a_store_whose_answers_are_never_plain_is_not_asked_twice_for_long(
     assert run(library, server, verify, url).problems == []
     # Those that are under way when it is noticed were asked for twice, too: one of each of the first threads.
     assert sum(method == "GET" and "/file" in path for method, path in liar.asked) < 100 + 16 + 16
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_an_authority_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: StoreServer, content: str | None
+) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(file))
+    with pytest.raises(GridwrightError) as caught:
+        connect(BUCKET, endpoint_url="https://127.0.0.1:9")
+    assert caught.value.status == ExitStatus.INPUT
+    assert str(file) in str(caught.value)
 
 
 def test_a_proxy_is_left_to_those_who_know_it(monkeypatch: pytest.MonkeyPatch, server: StoreServer) -> None:
