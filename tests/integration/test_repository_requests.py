@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from botocore.exceptions import CredentialRetrievalError
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.repository.content import FileContent
@@ -19,9 +20,12 @@ from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.plain import PlainRequests, Unusual
+from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.store import StoreError
 from gridwright.repository.verify import verify
 from tests.support.certificates import make_certificates
+from tests.support.command import wait_until
 from tests.support.lying_store import Answer, LyingStore
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
 from tests.support.repositories import run
@@ -150,6 +154,27 @@ def test_an_authority_that_cannot_be_read_is_named(
     assert str(file) in str(caught.value)
 
 
+# awscrt prints what its provider of credentials raises.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_credentials_that_cannot_be_had_are_a_fault_of_the_store_and_no_traceback(
+    library: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (library / "file").write_bytes(b"x")
+    connection = connect(BUCKET, endpoint_url=server.endpoint_url)
+
+    def refuse(*_: object) -> None:
+        raise CredentialRetrievalError(provider="role", error_msg="expired")
+
+    store = S3Store(connection, pause_ms=20)
+    monkeypatch.setattr(connection.session.get_credentials(), "get_frozen_credentials", refuse)
+    try:
+        with (library / "file").open("rb") as file:
+            error = store.send("key", FileContent(file.fileno()), {}).exception(timeout=60)
+    finally:
+        store.close()
+    assert isinstance(error, StoreError)
+
+
 def test_a_proxy_is_left_to_those_who_know_it(monkeypatch: pytest.MonkeyPatch, server: StoreServer) -> None:
     connection = connect(BUCKET, endpoint_url=server.endpoint_url)
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
@@ -207,7 +232,12 @@ def test_an_upload_that_is_given_up_leaves_no_parts(
     try:
         error = run(library, through(liar, server), give_up, url)
         assert "given up" in str(error)
-        assert uploads_left(server) == []
+        wait_until(
+            lambda: not uploads_left(server) or None,
+            seconds=20,
+            what="the end of all parts",
+            last=lambda: str(uploads_left(server)),
+        )
     finally:
         go_on.set()
 
