@@ -11,16 +11,21 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from botocore.exceptions import CredentialRetrievalError
 
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.repository.content import FileContent
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.plain import PlainRequests, Unusual
+from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.store import StoreError
 from gridwright.repository.verify import verify
-from tests.support.certificate_authority import make_certificates
+from tests.support.certificates import make_certificates
+from tests.support.command import wait_until
 from tests.support.lying_store import Answer, LyingStore
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
 from tests.support.repositories import run
@@ -135,6 +140,41 @@ def test_a_store_whose_answers_are_never_plain_is_not_asked_twice_for_long(
     assert sum(method == "GET" and "/file" in path for method, path in liar.asked) < 100 + 16 + 16
 
 
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_an_authority_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: StoreServer, content: str | None
+) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(file))
+    with pytest.raises(GridwrightError) as caught:
+        connect(BUCKET, endpoint_url="https://127.0.0.1:9")
+    assert caught.value.status == ExitStatus.INPUT
+    assert str(file) in str(caught.value)
+
+
+# awscrt prints what its provider of credentials raises.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_credentials_that_cannot_be_had_are_a_fault_of_the_store_and_no_traceback(
+    library: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (library / "file").write_bytes(b"x")
+    connection = connect(BUCKET, endpoint_url=server.endpoint_url)
+
+    def refuse(*_: object) -> None:
+        raise CredentialRetrievalError(provider="role", error_msg="expired")
+
+    store = S3Store(connection, pause_ms=20)
+    monkeypatch.setattr(connection.session.get_credentials(), "get_frozen_credentials", refuse)
+    try:
+        with (library / "file").open("rb") as file:
+            error = store.send("key", FileContent(file.fileno()), {}).exception(timeout=60)
+    finally:
+        store.close()
+    assert isinstance(error, StoreError)
+
+
 def test_a_proxy_is_left_to_those_who_know_it(monkeypatch: pytest.MonkeyPatch, server: StoreServer) -> None:
     connection = connect(BUCKET, endpoint_url=server.endpoint_url)
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
@@ -192,7 +232,12 @@ def test_an_upload_that_is_given_up_leaves_no_parts(
     try:
         error = run(library, through(liar, server), give_up, url)
         assert "given up" in str(error)
-        assert uploads_left(server) == []
+        wait_until(
+            lambda: not uploads_left(server) or None,
+            seconds=20,
+            what="the end of all parts",
+            last=lambda: str(uploads_left(server)),
+        )
     finally:
         go_on.set()
 

@@ -23,7 +23,7 @@ from gridwright.repository.head_row import row_of_head
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import fetched_manifest
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.listed import Listed, PendingHead
+from gridwright.repository.listed import AskedObject, ListedObject
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.manifest import read_facts, read_manifest
 from gridwright.repository.object_format import PERMISSIONS
@@ -105,7 +105,7 @@ class _Import:
         self._options = options
         self._report = report
         self._make = Maker(opened, report)
-        self._arrived: queue.SimpleQueue[PendingHead] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
         self._to_fetch: list[tuple[bytes, str, int, None]] = []
         self._to_tell: list[KnownFile] = []
@@ -123,7 +123,7 @@ class _Import:
         if not self._options.dry_run:
             self._dress_directories()
 
-    def _objects(self) -> Iterator[Listed]:
+    def _objects(self) -> Iterator[ListedObject]:
         """Objects that are files, in the order of keys; keys that are none are named."""
         keys = self._opened.keys
         for values, told in self._opened.known.listed_and_told():
@@ -136,9 +136,9 @@ class _Import:
                 self._report.problems.append((refusal.what, f"the key {refusal.reason}"))
                 continue
             if is_chosen(path, self._options.paths):
-                yield Listed(path, is_directory, entry, told)
+                yield ListedObject(path, is_directory, entry, told)
 
-    def _consider(self, listed: Listed) -> None:
+    def _consider(self, listed: ListedObject) -> None:
         """Decide about one object: what became of it and of its file since both were equal."""
         path, entry = listed.path, listed.entry
         row = self._opened.known.get(path)
@@ -152,7 +152,7 @@ class _Import:
                 self._obtain(listed, row)
             elif row is not None and row.etag == entry.etag:
                 if not row.is_of(entry.etag, entry.last_modified_ns):
-                    self._ask(PendingHead(listed, self._opened.store.head(entry.key), row, side))
+                    self._ask(AskedObject(listed, self._opened.store.head(entry.key), row, side))
             elif side is FileSide.SAME or self._options.prefer == "objects":
                 self._obtain(listed, None)
             elif has_same_content(self._opened, path, entry):
@@ -165,7 +165,7 @@ class _Import:
             self._report.problem(path, error.problems[0].what)
 
     def _consider_directory(
-        self, listed: Listed, row: KnownFile | None, status: os.stat_result | None
+        self, listed: ListedObject, row: KnownFile | None, status: os.stat_result | None
     ) -> None:
         entry = listed.entry
         if status is not None and not stat.S_ISDIR(status.st_mode):
@@ -176,7 +176,7 @@ class _Import:
         if status is None or row is None or not row.is_of(entry.etag, entry.last_modified_ns):
             self._obtain(listed, row if status is None else None)
 
-    def _obtain(self, listed: Listed, row: KnownFile | None, *, is_here: bool = False) -> None:
+    def _obtain(self, listed: ListedObject, row: KnownFile | None, *, is_here: bool = False) -> None:
         """Find out what the listing does not say, and make it."""
         entry = listed.entry
         if self._options.dry_run:
@@ -187,13 +187,13 @@ class _Import:
             is_told = told is listed.told and told.path == listed.path
             self._made(told if is_told else replace(told, path=listed.path), is_here=is_here, is_told=is_told)
             return
-        asked = PendingHead(listed, self._opened.store.head(entry.key))
+        asked = AskedObject(listed, self._opened.store.head(entry.key))
         if is_here:
             self._answered(asked, is_here=True)
         else:
             self._ask(asked)
 
-    def _ask(self, asked: PendingHead) -> None:
+    def _ask(self, asked: AskedObject) -> None:
         self._under_way += 1
         asked.future.add_done_callback(lambda _: self._arrived.put(asked))
 
@@ -203,7 +203,7 @@ class _Import:
             self._under_way -= 1
             self._answered(asked)
 
-    def _answered(self, asked: PendingHead, *, is_here: bool = False) -> None:
+    def _answered(self, asked: AskedObject, *, is_here: bool = False) -> None:
         try:
             head = asked.future.result()
             row = row_of_head(self._opened, self._report, asked.listed.path, head)
@@ -225,7 +225,7 @@ class _Import:
         else:
             self._opened.known.put(replace(asked.known, stored_ns=row.stored_ns))
 
-    def _take_attributes(self, asked: PendingHead, told: KnownFile) -> None:
+    def _take_attributes(self, asked: AskedObject, told: KnownFile) -> None:
         """Give a file the attributes that its object, with the same content, was given meanwhile."""
         known = asked.known or told
         if stat.S_IFMT(known.mode) != stat.S_IFMT(told.mode):

@@ -11,7 +11,7 @@ from gridwright.repository.store import ObjectEntry, ObjectHead
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObject:
     """An object of the listing that is to be a file or a directory."""
 
     path: bytes
@@ -22,10 +22,10 @@ class Listed:
 
 
 @dataclass(slots=True)
-class PendingHead:
+class AskedObject:
     """An object whose attributes were asked for."""
 
-    listed: Listed
+    listed: ListedObject
     future: Future[ObjectHead]
     known: KnownFile | None = None
     """The row of the same content, where only attributes may be others."""

@@ -15,14 +15,14 @@ from gridwright.repository.forecast import (
     month_forecast,
     restore_forecast,
 )
-from gridwright.repository.s3 import ranges, transfers
+from gridwright.repository.s3 import parts, ranges
 
 OUT = [TransferLimit("read", 1e9), TransferLimit("network", 3e9)]
 BACK = [TransferLimit("write", 5e8)]
 
 
 def test_parts_are_those_of_transfers() -> None:
-    assert PART_BYTES == transfers.PART_BYTES
+    assert PART_BYTES == parts.PART_BYTES
     assert RANGE_BYTES == ranges.RANGE_BYTES
 
 

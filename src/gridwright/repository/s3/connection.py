@@ -107,6 +107,8 @@ def _located(bucket: str, region: str, client: Any, session: Any, requester_pays
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise _without_tls(url)
+    if parts.scheme == "https" and (file := authority_file()) is not None:
+        _refuse_unreadable(file)
     host = parts.netloc
     is_aws = re.fullmatch(r"s3[.-].*amazonaws\.com(\.cn)?|s3\.amazonaws\.com", host) is not None
     # A certificate of *.s3.REGION.amazonaws.com has no bucket with a dot in its name.
@@ -129,6 +131,19 @@ def _without_tls(url: str) -> GridwrightError:
         remedy="use an https:// endpoint (AWS_CA_BUNDLE names a site's own authority); http:// is for "
         "a store on this machine alone",
     )
+
+
+def _refuse_unreadable(file: str) -> None:
+    import ssl
+
+    try:
+        ssl.create_default_context(cafile=file)
+    except (OSError, ValueError) as error:
+        raise input_error(
+            f"the certificates of the site's own authority cannot be read: {error}",
+            where=f"AWS_CA_BUNDLE, {file}",
+            remedy="name a file of certificates in PEM, or unset the variable",
+        ) from error
 
 
 def is_loopback(host: str) -> bool:

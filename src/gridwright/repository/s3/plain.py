@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
-from gridwright.repository.s3.signing import NO_BODY, RequestSigner
+from gridwright.repository.s3.signing import NO_BODY, Credentials, RequestSigner
 
 if TYPE_CHECKING:
     import ssl
@@ -40,8 +40,7 @@ class PlainRequests:
     def __init__(self, connection: BucketConnection) -> None:
         self._bucket = connection
         self._payer = {"x-amz-request-payer": "requester"} if connection.requester_pays else {}
-        credentials = connection.session.get_credentials()
-        self._signer = RequestSigner(connection.region, credentials.get_frozen_credentials)
+        self._signer = RequestSigner(connection.region, self._credentials)
         self._tls: ssl.SSLContext | None = None
         if connection.scheme == "https":
             import ssl
@@ -57,12 +56,25 @@ class PlainRequests:
     def head(
         self, method: str, key: str, query: str, headers: Mapping[str, str], body_hash: str = NO_BODY
     ) -> bytes:
-        """The head of a request, signed. `query` is escaped, and empty for none."""
+        """The head of a request, signed. `query` is escaped, and empty for none.
+
+        Raises Unusual where credentials cannot be had.
+        """
         path = f"{self._bucket.path}/{quote(key, safe='/~')}"
         all_headers = {"host": self._bucket.host, **self._payer, **headers}
         signed = self._signer.signed(method, path, query, all_headers, body_hash)
         lines = "".join([f"{name}: {value}\r\n" for name, value in signed.items()])
         return f"{method} {path}{'?' if query else ''}{query} HTTP/1.1\r\n{lines}\r\n".encode()
+
+    def _credentials(self) -> Credentials:
+        from botocore.exceptions import BotoCoreError
+
+        try:
+            found: Credentials = self._bucket.session.get_credentials().get_frozen_credentials()
+        except BotoCoreError as error:
+            # Who asks once more says what is wrong with them.
+            raise Unusual from error
+        return found
 
     def connect(self) -> socket.socket:
         """A new connection.
