@@ -66,6 +66,8 @@ class Node:
     disk: float = 0.0
     disk_busy: float = 0.0
     up: str = "1x600"
+    is_server: bool = False
+    """Whether it knows no libraries."""
     more: dict[str, str] = field(default_factory=dict)
 
     def series(self) -> Iterator[tuple[str, str]]:
@@ -90,6 +92,8 @@ class Node:
             yield counter(f"mount_{way}_bytes", self.mount / 2, 'mountpoint="/shared",target="/shared"')
             yield counter(f"node_disk_{way}_bytes", self.disk / 2, 'device="sda"')
         yield counter("node_disk_io_time_seconds", self.disk_busy, 'device="sda"')
+        if self.is_server:
+            return
         lies = 'directory="/shared/data",mountpoint="/shared",fstype="nfs4"'
         yield self.named("gridwright_directory_info", lies), "1x600"
         for library in ("work", "util"):
@@ -193,6 +197,14 @@ def test_nodes_of_one_machine_count_once(tmp_path: Path) -> None:
     fires(tmp_path, nodes, [])
     apart = [Node(each.name, each.name, 2.0, 2.0, 0.8, 210e6, 210e6) for each in nodes]
     fires(tmp_path, apart, [("GridwrightLibraryBelowRequirement", "shared")])
+
+
+def test_a_server_that_is_busy_and_waits_is_no_node_that_does(tmp_path: Path) -> None:
+    """It serves what nodes ask for, and its disks are what it waits for."""
+    server = Node("oss1", user=4.0, iowait=4.0, waiting=0.9, is_server=True)
+    fires(tmp_path, [Node(user=2.0, iowait=2.0, waiting=0.8, mount=450e6, disk=210e6), server], [])
+    computes = Node(user=4.0, mount=1e6, disk=1e6, disk_busy=0.1)
+    fires(tmp_path, [computes, server], [])
 
 
 def test_counters_that_begin_anew_fire_nothing(tmp_path: Path) -> None:

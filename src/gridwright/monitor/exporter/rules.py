@@ -92,15 +92,20 @@ def _recorded(found: Sequence[_Libraries], job: str) -> Iterator[dict[str, objec
 
 
 def busy_cores(job: str) -> str:
-    """Cores of all machines that run or wait for I/O; nodes of one machine see the same ones."""
+    """Cores of all nodes that run or wait for I/O; nodes of one machine see the same ones."""
     used = (
         f"sum by (job, instance) (rate(gridwright_node_cpu_seconds_total"
         f'{{job="{job}",mode=~"user|nice|system|irq|softirq|iowait"}}[{_WINDOW}]))'
     )
     cores = f'max by (job, instance) (gridwright_node_cores{{job="{job}"}})'
     least = f"({used} <= {cores}) or ({cores} < {used})"
-    boot = f'group by (job, instance, boot) (gridwright_node_info{{job="{job}"}})'
+    boot = f'group by (job, instance, boot) (gridwright_node_info{{job="{job}"}}{_of_nodes_only(job)})'
     return f"sum by (job) (max by (job, boot) (({least}) * on (job, instance) group_left (boot) {boot}))"
+
+
+def _of_nodes_only(job: str) -> str:
+    """What leaves servers out, which know no directories of libraries: nobody's job runs or waits there."""
+    return f' and on (job, instance) gridwright_directory_info{{job="{job}"}}'
 
 
 def _lies(each: _Libraries, job: str, label: str, *, more: str = "", info: str = "directory_info") -> str:
@@ -131,14 +136,15 @@ def _delivered(each: _Libraries, job: str) -> str:
 
 def _waits(each: _Libraries, job: str) -> str:
     """1 while somebody waits for storage, on any node: tasks, CPUs, or requests at a full disk."""
+    only = _of_nodes_only(job)
     pressure = f'rate(gridwright_node_pressure_io_waiting_seconds_total{{job="{job}"}}[{_WINDOW}])'
     iowait = f'rate(gridwright_node_cpu_seconds_total{{job="{job}",mode="iowait"}}[{_WINDOW}])'
     cpus = f'gridwright_node_cpus{{job="{job}"}}'
     busy = f'rate(gridwright_node_disk_io_time_seconds_total{{job="{job}"}}[{_WINDOW}])'
     below = _lies(each, job, "device", info="directory_disk_info")
     return (
-        f"clamp_max(max by (job) (({pressure} >= {WAITING})"
-        f" or ({iowait} / on (job, instance) group_left () {cpus} >= {WAITING})"
+        f"clamp_max(max by (job) (({pressure} >= {WAITING}{only})"
+        f" or ({iowait} / on (job, instance) group_left () {cpus} >= {WAITING}{only})"
         f" or ({busy} * on (job, instance, device) group_left () {below} >= {FULL})) * 1000, 1)"
     )
 
