@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import signal
-import socket
 import ssl
 import subprocess
 import urllib.parse
@@ -16,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,11 +21,16 @@ from gridwright.errors import ExitStatus
 from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.exposition import escaped
 from gridwright.monitor.exporter.families import known_series
-from gridwright.setup.exporter_service import exporter_unit
+from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
+from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.spec import parse_spec
 from tests.support.certificates import make_certificate
 from tests.support.command import Command, Running, wait_until
 from tests.support.hanging_mount import hanging_mount
 from tests.support.prometheus import program
+from tests.support.role_play import play
+from tests.support.scraping import expressions_of, free_port, prometheus, promtool, query, started
+from tests.support.skips import needs
 
 TOKEN = 2 * "0123456789abcdef"
 SAMPLED = "gridwright_exporter_sampled_seconds"
@@ -73,17 +75,6 @@ def exporting(gridwright: Command, *more: str | Path, prefix: Sequence[str] = ()
 
 
 @contextmanager
-def started(*command: str | Path, log: Path) -> Iterator[None]:
-    """A server that runs, and has ended afterwards."""
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait(30)
-
-
-@contextmanager
 def a_job() -> Iterator[int]:
     """A process of a job with a hostile number, that has written; gives how many bytes."""
     script = "import sys, os; f = open(os.devnull, 'wb'); print(os.getpid(), flush=True); sys.stdin.read()"
@@ -94,23 +85,6 @@ def a_job() -> Iterator[int]:
         assert process.stdout is not None
         yield int(process.stdout.readline())
         process.communicate()
-
-
-def query(port: int, expression: str) -> list[Any]:
-    """What Prometheus' API answers, at either server."""
-    address = f"http://127.0.0.1:{port}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-    try:
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            document = json.load(answer)
-    except OSError:
-        return []
-    assert document["status"] == "success"
-    return list(document["data"]["result"])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def series(metric: dict[str, str]) -> str:
@@ -127,16 +101,6 @@ def read(text: str) -> dict[str, float]:
     return {series: float(value) for series, _, value in lines}
 
 
-def promtool(*arguments: str | Path, stdin: str = "") -> str:
-    """What it printed, where it was content."""
-    done = subprocess.run(
-        [program("promtool"), *arguments], input=stdin.encode(), capture_output=True, timeout=60, check=False
-    )
-    said = (done.stdout + done.stderr).decode()
-    assert done.returncode == 0, said
-    return said
-
-
 @pytest.fixture
 def guarded(gridwright: Command, tmp_path: Path) -> Iterator[tuple[Exporter, Path]]:
     """An exporter with TLS and a token; and the configuration by which Prometheus scrapes it."""
@@ -151,19 +115,6 @@ def guarded(gridwright: Command, tmp_path: Path) -> Iterator[tuple[Exporter, Pat
             CONFIGURATION.format(scheme="https", token=token, certificate=certificate, target=exporter.target)
         )
         yield exporter, configuration
-
-
-@contextmanager
-def prometheus(configuration: Path) -> Iterator[int]:
-    port, data = free_port(), configuration.with_name("prometheus")
-    with started(
-        program("prometheus"),
-        f"--config.file={configuration}",
-        f"--storage.tsdb.path={data}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        log=configuration.with_name("prometheus.log"),
-    ):
-        yield port
 
 
 @contextmanager
@@ -211,14 +162,6 @@ def test_who_keeps_it_has_what_was_read(guarded: tuple[Exporter, Path]) -> None:
     shown = [each for each in panels if set(re.findall(r"gridwright_\w+", each)) <= told]
     assert len(shown) > 8
     assert [each for each in shown if not panels[each]] == []
-
-
-def expressions_of(dashboard: str) -> list[str]:
-    """As Grafana hands them on, for all nodes."""
-    values = {"$job": "gridwright", "$instance": ".+", "$__rate_interval": "10s"}
-    board = json.loads(dashboard_files()[f"gridwright-{dashboard}.json"])
-    found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    return [re.sub(r"\$\w+", lambda name: values[name[0]], each) for each in found]
 
 
 def newer(port: int, before: Mapping[str, float]) -> bool | None:
@@ -307,3 +250,56 @@ def test_rules_and_dashboards_are_written_whole_or_it_says_why_not(
     assert {each.name: each.read_text() for each in boards.iterdir()} == dashboard_files()
     promtool("check", "rules", rules)
     assert 'job="lab"' in rules.read_text()
+
+
+def test_a_service_is_installed_where_its_files_are_and_leaves_with_the_spec(tmp_path: Path) -> None:
+    needs("unshare", "mount")
+    token, program, written = tmp_path / "token", tmp_path / "gridwright", tmp_path / "written"
+    spec = f"""
+        name: demo
+        filesystems: {{disk: {{type: local, path: /data}}}}
+        libraries: {{work: {{}}}}
+        monitoring: {{exporter: {{token_file: {token}}}}}
+    """
+    for name, content in playbook_files(parse_spec(spec), Hosts.named(compute=["localhost"])).items():
+        if name.startswith("roles/exporter/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(str(content), "utf-8")
+    program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
+    program.chmod(0o755)
+
+    def role(called: str, wanted: bool = True, **more: object) -> dict[str, object]:
+        told = {"files": [str(token)], "address": "127.0.0.1", "port": 1} if wanted else {}
+        variables = {"exporter_program": str(program), "gridwright_exporter": told, **more}
+        return {"name": called, "ansible.builtin.include_role": {"name": "exporter"}, "vars": variables}
+
+    def command(line: str) -> dict[str, object]:
+        return {"ansible.builtin.command": line, "changed_when": False}
+
+    said = " ".join(
+        play(
+            tmp_path,
+            [
+                {
+                    "block": [role("bare", exporter_program="/no/such/gridwright")],
+                    "rescue": [command(f"touch {token}")],
+                },
+                role("first"),
+                command(f"cp -a /etc/systemd/system {written}"),
+                role("on a server", group_names=["storage"]),
+                command(f"cp -a /etc/systemd/system {written}-on-a-server"),
+                role("gone", wanted=False),
+                command("test ! -e /etc/systemd/system/gridwright-exporter.service"),
+            ],
+        ).split()
+    )
+    assert "/no/such/gridwright cannot be run: install gridwright" in said, said
+    assert f"{token} is missing" in said, said
+    assert "changed=3 " in said, said
+    assert "failed=0" in said
+    unit = (written / EXPORTER_UNIT).read_text("utf-8")
+    command_line = (
+        f"{program} exporter --port 29118 --listen 127.0.0.1 --token-file {token} --directory /data/"
+    )
+    assert f"ExecStart={command_line}" in unit
+    assert "--directory" not in (tmp_path / "written-on-a-server" / EXPORTER_UNIT).read_text("utf-8")

@@ -363,6 +363,6 @@ def test_dashboards_are_whole_and_always_the_same() -> None:
         for panel in board["panels"]:
             references = [target["refId"] for target in panel["targets"]]
             assert len(set(references)) == len(references) > 0
-    assert len(identities) == 4
+    assert len(identities) == 5
     for one, another in itertools.combinations(files.values(), 2):
         assert one != another

@@ -21,6 +21,8 @@ const LOOKS: u8 = 2;
 /// Looks after which a process of no job is looked at again: its number may be another one's by then. Numbers are
 /// given out in turn, so that one that is seen in each look is seldom another one's.
 const AGAIN: u32 = 30;
+/// How often a job is read again at most where its processes end all the time.
+const ROUNDS: usize = 8;
 const MOST_OPEN: usize = 8192;
 /// Of /proc/PID/stat behind the name, as far as they are read.
 const FIELDS: usize = 40;
@@ -116,6 +118,7 @@ struct Status {
     parent: u32,
     kernel: bool,
     waiting: bool,
+    dead: bool,
     ticks: u64,
     delay_ticks: u64,
     pages: u64,
@@ -151,7 +154,7 @@ impl Processes {
             }
         }
         self.name_all();
-        gone.extend(self.read_members());
+        gone.extend(self.read_members(|_| true));
         self.bury(&gone);
         Ok(self.jobs())
     }
@@ -244,14 +247,14 @@ impl Processes {
         None
     }
 
-    /// Reads all processes of jobs; those that have ended meanwhile are told.
+    /// Reads all processes of wanted jobs; those that have ended meanwhile are told.
     ///
     /// Parents come before their children: one that ends in between is then in neither, and not in both.
-    fn read_members(&mut self) -> Vec<u32> {
+    fn read_members(&mut self, wanted: impl Fn(&Arc<str>) -> bool) -> Vec<u32> {
         let mut order: Vec<(u64, u32)> = self
             .seen
             .iter()
-            .filter(|(_, seen)| seen.job.is_some())
+            .filter(|(_, seen)| seen.job.as_ref().is_some_and(&wanted))
             .map(|(pid, seen)| (seen.started, *pid))
             .collect();
         order.sort_unstable();
@@ -267,24 +270,32 @@ impl Processes {
         ended
     }
 
-    /// Leaves out processes that have ended: what they used is at the parent that waited for them, which is
-    /// read again, or is kept where that one is of no job.
+    /// Leaves out processes that have ended: what they used is at the parent that waited for them, or is kept
+    /// where none of their job is left to have waited.
+    ///
+    /// A job of which a process ended is read again, until none ends meanwhile: a parent that is read after its
+    /// child may have it already. Where a parent has ended as well, it is taken to have waited before that, and
+    /// its own parent has both; where it had not, the sum falls, and begins anew.
     fn bury(&mut self, gone: &[u32]) {
-        let ended: Vec<Seen> = gone
-            .iter()
-            .filter_map(|pid| self.seen.remove(pid))
-            .collect();
-        let mut again = HashSet::new();
-        for one in ended {
-            let Some(job) = one.job else { continue };
-            let waited_for = self
-                .seen
-                .get(&one.parent)
-                .is_some_and(|parent| parent.job.as_ref() == Some(&job));
-            if waited_for {
-                again.insert(one.parent);
+        let mut dead: HashMap<u32, Seen> = HashMap::new();
+        let mut ended: Vec<u32> = gone.to_vec();
+        for _ in 0..ROUNDS {
+            let mut moved: HashSet<Arc<str>> = HashSet::new();
+            for pid in &ended {
+                if let Some(seen) = self.seen.remove(pid) {
+                    moved.extend(seen.job.clone());
+                    dead.insert(*pid, seen);
+                }
             }
-            if let Some(sums) = self.sums.get_mut(&job) {
+            if moved.is_empty() {
+                break;
+            }
+            ended = self.read_members(|job| moved.contains(job));
+        }
+        for (pid, one) in &dead {
+            let waited_for = self.heir(&dead, *pid);
+            let Some(job) = &one.job else { continue };
+            if let Some(sums) = self.sums.get_mut(job) {
                 // A wait for I/O is added to no parent.
                 let left = if waited_for {
                     Used {
@@ -297,11 +308,27 @@ impl Processes {
                 sums.ended = sums.ended.plus(left);
             }
         }
-        for pid in again {
-            if let Some(parent) = self.seen.get_mut(&pid) {
-                read_member(parent, &mut self.buffer);
+    }
+
+    /// Whether a living process of the same job has what a dead one used: its parent, or that one's, and so on.
+    fn heir(&self, dead: &HashMap<u32, Seen>, pid: u32) -> bool {
+        let Some((job, mut at)) = dead
+            .get(&pid)
+            .and_then(|one| Some((one.job.as_ref()?, one.parent)))
+        else {
+            return false;
+        };
+        let mut passed = HashSet::from([pid]);
+        while passed.insert(at) {
+            if let Some(seen) = self.seen.get(&at) {
+                return seen.job.as_ref() == Some(job);
+            }
+            match dead.get(&at) {
+                Some(seen) if seen.job.as_ref() == Some(job) => at = seen.parent,
+                _ => return false,
             }
         }
+        false
     }
 
     fn jobs(&mut self) -> Vec<Job> {
@@ -351,7 +378,8 @@ fn read_member(seen: &mut Seen, buffer: &mut [u8]) -> bool {
     let Some(status) = seen.stat.read(buffer).ok().and_then(parse_status) else {
         return false;
     };
-    if status.started != seen.started {
+    // Of one that is waited for just now (X), the parent may have all already.
+    if status.started != seen.started || status.dead {
         return false;
     }
     seen.parent = status.parent;
@@ -412,6 +440,7 @@ fn parse_status(text: &[u8]) -> Option<Status> {
         parent: number(1)? as u32,
         kernel: number(6)? & KERNEL_THREAD != 0,
         waiting: fields[0] == "D",
+        dead: matches!(fields[0], "X" | "x"),
         ticks,
         delay_ticks: number(39).unwrap_or(0),
         pages: number(21)?,

@@ -129,3 +129,22 @@ fn a_number_that_is_used_again_is_another_process() {
         108
     );
 }
+
+#[test]
+fn what_a_line_of_processes_used_that_ended_together_is_at_the_living_one_above_them() {
+    let proc = tempfile::tempdir().expect("there is room");
+    let proc = proc.path();
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 1, 100);
+    put(proc, 11, 10, 3, "", 1, 10);
+    put(proc, 12, 11, 4, "", 1, 5);
+    let mut processes = Processes::new(proc);
+    assert_eq!(
+        only(&processes.look().expect("it can be read")).used.read,
+        115
+    );
+    end(proc, 11);
+    end(proc, 12);
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 4, 118);
+    let jobs = processes.look().expect("it can be read");
+    assert_eq!((only(&jobs).used.read, only(&jobs).since_look), (118, 1));
+}

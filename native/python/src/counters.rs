@@ -18,6 +18,7 @@ pub struct JobProcesses(Mutex<Processes>);
 
 #[pymethods]
 impl JobProcesses {
+    #[allow(clippy::needless_pass_by_value)] // Python hands over what it extracted
     #[new]
     fn new(proc: PathBuf) -> Self {
         Self(Mutex::new(Processes::new(&proc)))
@@ -25,7 +26,9 @@ impl JobProcesses {
 
     /// All jobs that can be seen now; `OSError` where there is no /proc.
     fn look(&self, py: Python<'_>) -> PyResult<Vec<JobRow>> {
-        let jobs = py.detach(|| lock(&self.0).look()).map_err(os_error)?;
+        let jobs = py
+            .detach(|| lock(&self.0).look())
+            .map_err(|error| os_error(&error))?;
         Ok(jobs
             .into_iter()
             .map(|job| {
@@ -107,6 +110,7 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
 type StatsRow = (Option<f64>, Option<f64>, Vec<(String, u64, u64)>, bool);
 
 /// Reads the wanted operations of Lustre's `stats` files, all where none is named; None where one cannot be read.
+#[allow(clippy::needless_pass_by_value)] // Python hands over what it extracted
 #[pyfunction]
 pub fn lustre_stats(
     py: Python<'_>,
@@ -129,6 +133,7 @@ pub fn lustre_stats(
 }
 
 /// Reads small files whole; None where one cannot be read.
+#[allow(clippy::needless_pass_by_value)] // Python hands over what it extracted
 #[pyfunction]
 pub fn file_texts(py: Python<'_>, paths: Vec<PathBuf>) -> Vec<Option<String>> {
     let read =
@@ -136,7 +141,7 @@ pub fn file_texts(py: Python<'_>, paths: Vec<PathBuf>) -> Vec<Option<String>> {
     py.detach(|| paths.iter().map(read).collect())
 }
 
-fn os_error(error: std::io::Error) -> PyErr {
+fn os_error(error: &std::io::Error) -> PyErr {
     match error.raw_os_error() {
         Some(errno) => PyOSError::new_err((errno, error.to_string())),
         None => PyOSError::new_err(error.to_string()),

@@ -17,7 +17,7 @@ from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
 from gridwright.monitor.node_sources import kernel_readings
 from gridwright.monitor.rates import rates
-from gridwright.monitor.readings import LABELS, NodeSamples, Request, Snapshot
+from gridwright.monitor.readings import LABELS, NodeSamples, Reading, Request, Snapshot
 from gridwright.monitor.sampler import Sampler
 from tests.support.command import wait_until
 from tests.support.disks import run
@@ -135,6 +135,57 @@ def test_what_processes_moved_that_have_ended_stays_with_their_job(
     assert before != []
     assert after == []
     assert rates(before, after) == {}
+
+
+SHORT = """
+read -r _
+for _ in $(seq 40); do
+    dd if=/dev/zero "of=$1" bs=65536 count=4 oflag=direct conv=notrunc 2>/dev/null
+    (dd if=/dev/zero "of=$1" bs=65536 count=2 oflag=direct conv=notrunc 2>/dev/null; true)
+done
+echo done
+read -r _
+"""
+"""Eighty processes and more, each of which ends before anybody looks twice."""
+
+
+def test_processes_that_come_and_go_between_looks_are_counted_and_sums_never_fall(tmp_path: Path) -> None:
+    job = subprocess.Popen(
+        ["sh", "-c", SHORT, "sh", str(tmp_path / "file")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "GRIDWRIGHT_JOB_ID": "short"},
+    )
+    assert job.stdin is not None
+    assert job.stdout is not None
+    sources, written = JobSources(), list[Reading]()
+    begun, over = written_by(sources, "short"), threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            written.append(written_by(sources, "short"))
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    job.stdin.write(b"go\n")
+    job.stdin.flush()
+    assert job.stdout.readline() == b"done\n"
+    over.set()
+    watching.join()
+    written.append(written_by(sources, "short"))
+    # The shell has waited for all of them, so that Linux has it all there (with what the file system adds).
+    told = dict(line.split(": ") for line in Path(f"/proc/{job.pid}/io").read_text().splitlines())
+    assert written[-1].value == int(told["write_bytes"]) >= begun.value + 40 * 6 * 65536
+    assert [each.value for each in written] == sorted(each.value for each in written)
+    assert {each.since_s for each in written} == {begun.since_s}, "each look has a rate"
+    job.communicate(b"end\n", timeout=10)
+
+
+def written_by(sources: JobSources, job: str) -> Reading:
+    (found,) = [
+        each for each in sources.readings() if each.key == ("gridwright_job_written_bytes_total", job)
+    ]
+    return found
 
 
 def test_the_libraries_of_a_job_are_those_where_it_has_files_open(

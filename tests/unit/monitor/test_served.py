@@ -140,6 +140,9 @@ def test_operations_of_an_mdt_are_those_of_its_own_clock_and_what_never_was_is_n
     [
         (("054-param-osc-state",), {"scratch-OST0000": "F", "scratch-OST0001": "F"}),
         (("926-ostdown-state",), {"scratch-OST0001": "D"}),
+        # The network drops requests: a client has not noticed of one what the MDT has.
+        (("drop-silent-25s-state",), {"scratch-OST0000": "D", "scratch-OST0001": "D"}),
+        (("drop-mended-22s-state",), {"scratch-OST0000": "F", "scratch-OST0001": "F"}),
     ],
 )
 def test_an_ost_that_no_server_tells_of_has_the_state_that_the_mds_sees(

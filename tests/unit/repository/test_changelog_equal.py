@@ -128,6 +128,19 @@ class Changes(RuleBasedStateMachine):
     def close(self, content: bytes) -> None:
         self.lustre.write_and_close(self.descriptors.pop(), content)
 
+    @rule(pick=PICKS, mode=st.sampled_from([0o640, 0o750]))
+    def chmod_whose_record_comes_late(self, pick: int, mode: int) -> None:
+        path = self.pick(pick)
+        if self.lustre.mount.joinpath(os.fsdecode(path)).is_symlink():
+            return
+        self.lustre.holds_back = True
+        self.change(lambda: self.lustre.chmod(path, mode))
+        self.lustre.holds_back = False
+
+    @rule()
+    def late_records_come(self) -> None:
+        self.lustre.write_held_back()
+
     @rule()
     def somebody_registers_and_never_reads(self) -> None:
         for mdt, log in self.lustre.logs.items():
@@ -171,7 +184,6 @@ class Changes(RuleBasedStateMachine):
         self.change(lambda: self.lustre.create(new, b"before"))
         self.site.export(meanwhile=meanwhile, compares=False)
         self.lustre.holds_back = False
-        self.lustre.write_held_back()
 
     @rule(at=st.integers(0, 3), after=st.booleans())
     def killed_export(self, at: int, after: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gridwright.monitor.history.measured import Measurements
+from gridwright.monitor.history.salvage import salvaged
 from gridwright.monitor.history.store import NoHistory
 from gridwright.monitor.history.writing import MOST_BYTES, HistoryWriter
 from gridwright.monitor.readings import Snapshot
@@ -103,11 +104,19 @@ class SteadyWriter:
         self._wrong = what
 
     def _put_aside(self, error: sqlite3.Error) -> None:
-        """A file that is no history any more is kept for who wants to look at it, and another one begun."""
-        self._say(
-            f"{self._path}: it is spoilt ({error}), and was renamed to end in .spoilt; history begins anew"
-        )
+        """Keep a file that is spoilt for who wants to look at it, and begin with what can be read of it."""
         self._failed_at = None
         for end in _ASIDE:
             with contextlib.suppress(OSError):
                 Path(f"{self._path}{end}").replace(f"{self._path}.spoilt{end}")
+        saved = 0
+        try:
+            saved = salvaged(Path(f"{self._path}.spoilt"), self._path)
+        except (sqlite3.Error, NoHistory, ValueError, TypeError):
+            # Nothing of it, then: what was begun is not worth keeping.
+            for end in _ASIDE:
+                Path(f"{self._path}{end}").unlink(missing_ok=True)
+        self._say(
+            f"{self._path}: it is spoilt ({error}), and was renamed to end in .spoilt; "
+            + (f"{saved} blocks of it could be read" if saved else "history begins anew")
+        )

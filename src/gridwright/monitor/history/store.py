@@ -86,6 +86,11 @@ class HistoryStore:
         except (sqlite3.Error, OSError) as error:
             raise NoHistory(f"{path}: {error}") from error
 
+    @staticmethod
+    def piece_number(block: int, metric: int) -> int:
+        """The number of a piece by those of its block and its metric."""
+        return block * _METRICS + metric
+
     def __enter__(self) -> Self:
         return self
 
@@ -142,8 +147,21 @@ class HistoryStore:
         block = found.lastrowid or 0
         self._base.executemany(
             "INSERT INTO pieces VALUES (?, ?)",
-            ((block * _METRICS + self._number_of(name), body) for name, body in pieces.items()),
+            ((self.piece_number(block, self._number_of(name)), body) for name, body in pieces.items()),
         )
+
+    def copy_block(self, block: StoredBlock, pieces: Mapping[str, bytes]) -> None:
+        """Keep a block of another file under its own number. Within a transaction."""
+        row = (block.id, block.level, block.start, block.steps, block.until)
+        self._base.execute("INSERT INTO blocks VALUES (?, ?, ?, ?, ?)", row)
+        self._base.executemany(
+            "INSERT INTO pieces VALUES (?, ?)",
+            ((self.piece_number(block.id, self._number_of(name)), body) for name, body in pieces.items()),
+        )
+
+    def copy_context(self, at: float, body: str) -> None:
+        """Keep a context of another file. Within a transaction."""
+        self._base.execute("INSERT INTO contexts (at, body) VALUES (?, ?)", (at, body))
 
     def forget_seconds(self, end: int) -> None:
         """What was before that is kept as a block now. Within a transaction."""
@@ -213,7 +231,8 @@ class HistoryStore:
         number = self._numbers.get(metric)
         if number is None:
             return None
-        row = self._base.execute("SELECT body FROM pieces WHERE id = ?", (block * _METRICS + number,))
+        key = self.piece_number(block, number)
+        row = self._base.execute("SELECT body FROM pieces WHERE id = ?", (key,))
         found = row.fetchone()
         return None if found is None else bytes(found[0])
 

@@ -21,6 +21,7 @@ from gridwright.monitor.history.steady import OtherWriter, SteadyWriter
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.history.writing import HistoryWriter
 from tests.support.disks import other_mount
+from tests.support.generated_history import generate_history
 from tests.support.skips import root_only
 from tests.unit.monitor.history.nodes import DISK, START, SampledNode
 
@@ -134,22 +135,50 @@ def test_a_tail_that_was_not_written_whole_costs_the_seconds_in_it_and_no_more(
 
 def test_a_file_that_is_no_history_any_more_is_put_aside_and_another_begun(tmp_path: Path) -> None:
     file, node = tmp_path / "n1.history", SampledNode()
-    with HistoryWriter(file) as writer:
-        for _ in range(130):
-            writer.add(node.sample({DISK: RATE}))
-            node.passes()
     said: list[str] = []
-    for spoilt in (b"no database, but as long as one" * 400, file.read_bytes()[:8192], b""):
+    for spoilt in (b"no database, but as long as one" * 400, b"", b"SQLite format 3\0" + bytes(8000)):
         file.write_bytes(spoilt)
-        steady_writer = SteadyWriter(file, said.append)
-        for _ in range(3):
-            steady_writer.add(node.sample({DISK: RATE}))
-            node.passes()
-        steady_writer.close()
-        assert int(node.time) - 1 in known(file, node.time - 10, node.time)
+        begin_anew(file, node, said)
     assert len(said) == 2
     assert all("it is spoilt" in each and "history begins anew" in each for each in said)
     assert (tmp_path / "n1.history.spoilt").exists()
+
+
+def begin_anew(file: Path, node: SampledNode, said: list[str]) -> None:
+    writer = SteadyWriter(file, said.append)
+    for _ in range(3):
+        writer.add(node.sample({DISK: RATE}))
+        node.passes()
+    writer.close()
+    assert int(node.time) - 1 in known(file, node.time - 10, node.time)
+
+
+def test_of_a_file_that_is_damaged_what_can_be_read_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "whole.history"
+    generate_history(file, START, 86400)
+    data, whole = file.read_bytes(), by_fifty(file)
+    copy, kept, said = tmp_path / "n1.history", list[int](), list[str]()
+    pages, page = len(data) // 4096, os.urandom(4096)
+    for number in [*range(1, 12), *range(12, pages, pages // 8)]:
+        at = number * 4096
+        copy.write_bytes(data[:at] + page + data[at + 4096 :])
+        begin_anew(copy, SampledNode(time=START + 7200.5), said)
+        found = by_fifty(copy)
+        assert found == {second: pytest.approx(whole.get(second), rel=1e-6) for second in found}
+        kept.append(len(found))
+    assert all(each.endswith(("blocks of it could be read", "history begins anew")) for each in said)
+    assert len(said) >= 5
+    assert len(whole) > 1700
+    # One table's first page takes all others with it, and any other page nothing but what is on it.
+    assert sum(each < 0.9 * len(whole) for each in kept) <= 3, kept
+
+
+def by_fifty(file: Path) -> dict[float, float]:
+    """What was read in a day, by 50 seconds."""
+    question = RangeQuestion((DISK[0],), START - 86400, START - 50, 50)
+    (answer,) = StoredHistories({"n1": file}).courses(question)
+    values = answer.series[0].values if answer.series else ()
+    return {number * 50.0: value for number, value in enumerate(values) if value is not None}
 
 
 @pytest.mark.parametrize(
