@@ -121,6 +121,9 @@ class PretendHistories:
     def _target(self, target: str, index: int, number: int) -> Iterator[tuple[str, tuple[str, ...], Formula]]:
         """Requests are of 1 MB. One target gets the reads of the job that came, and answers late."""
         slow, labels = index == SLOW, (self.mount, target)
+        if number == 1:
+            yield "lustre_capacity_kilobytes", ("ost", target), lambda at: 1e10
+            yield "lustre_available_kilobytes", ("ost", target), lambda at: 4e9 - 1e9 * index
         share = 1.0 if not slow else 2.8 if number == 1 else 1.0
         for way, operation, rate in (("read", "reads", 2e8), ("written", "writes", 1.25e8)):
             moved = _changing(rate, rate * 0.75 * share, index + number + len(way))

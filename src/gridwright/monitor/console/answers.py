@@ -32,11 +32,12 @@ from gridwright.monitor.console.pictures import (
     library_courses,
     natures_of,
 )
-from gridwright.monitor.console.space import balance_of, outlook_of
+from gridwright.monitor.console.space import balance_of, outlook_of, rooms_of
 from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by
 from gridwright.monitor.console.watching import OpenFinding, Watching, by_job
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.served_rows import filesystem_of
 from gridwright.monitor.views import notes
 
 MOST_NOTES = 50
@@ -146,6 +147,7 @@ class Answers:
             "count": grid.count,
             "mounts": _spaces(courses, grid)[:MOST_ROWS],
             "balance": self._balance(asked),
+            "rooms": self._rooms(asked),
         }
 
     def why(self, asked: AskedPicture, viewer: Viewer) -> dict[str, Any]:
@@ -196,6 +198,26 @@ class Answers:
             if (balance := balance_of(sorted(targets.items()))) is not None:
                 found.append({"mount": point, **asdict(balance)})
         return found[:MOST_ROWS]
+
+    def _rooms(self, asked: AskedRange) -> list[dict[str, Any]]:
+        """How evenly targets are filled at the end of the range, as servers tell it."""
+        metrics = ("lustre_capacity_kilobytes", "lustre_available_kilobytes")
+        courses = self.watching.histories.courses(
+            RangeQuestion(metrics, asked.start_s, asked.end_s, asked.step_s)
+        )
+        last: dict[tuple[str, ...], dict[str, float]] = {}
+        for course in courses:
+            for series in course.series:
+                known = [each for each in series.values if each is not None]
+                if known:
+                    last.setdefault(series.labels, {})[series.metric] = known[-1]
+        parts: dict[tuple[str, str], list[tuple[str, float]]] = {}
+        for (component, target), told in last.items():
+            size, free = (told.get(each) for each in metrics)
+            if size and free is not None:
+                kind = filesystem_of(target), component
+                parts.setdefault(kind, []).append((target, min(1.0, max(0.0, 1 - free / size))))
+        return [asdict(each) for each in rooms_of(parts)][:MOST_ROWS]
 
     def _learn(self, frame: Frame) -> None:
         with self._lock:

@@ -6,8 +6,9 @@ points may be anything at all, such as a night in which scratch data came and we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -93,3 +94,40 @@ def balance_of(rates: Sequence[tuple[str, float]]) -> TargetBalance | None:
     mean = sum(rate for _, rate in rates) / len(rates)
     busiest, most = max(rates, key=lambda each: each[1])
     return TargetBalance(len(rates), mean, busiest, most / mean if mean > 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRoom:
+    """How evenly targets of one kind of a file system are filled. Parts are from 0 to 1."""
+
+    filesystem: str
+    component: str
+    """Such as `ost`."""
+    targets: int
+    fullest: str
+    fullest_part: float
+    emptiest: str
+    emptiest_part: float
+    median_part: float
+
+
+def rooms_of(parts: Mapping[tuple[str, str], Sequence[tuple[str, float]]]) -> list[TargetRoom]:
+    """By file system and kind of target; those with fewer than two targets are left out."""
+    found = []
+    for (filesystem, component), told in sorted(parts.items()):
+        if len(told) < 2:
+            continue
+        ranked = sorted(told, key=lambda each: (each[1], each[0]))
+        found.append(
+            TargetRoom(
+                filesystem,
+                component,
+                len(told),
+                fullest=ranked[-1][0],
+                fullest_part=ranked[-1][1],
+                emptiest=ranked[0][0],
+                emptiest_part=ranked[0][1],
+                median_part=median(part for _, part in told),
+            )
+        )
+    return found

@@ -197,5 +197,9 @@ def test_a_year_of_a_thousand_jobs_is_a_bounded_answer() -> None:
     (mount,) = year["mounts"]
     assert mount["nodes"] == ["compute1", "compute2", "compute3", "compute4"]
     assert (mount["outlook"], round(mount["bytes_per_day"], -8)) == ("fills", 4e10)
+    (room,) = year["rooms"]
+    assert (room["filesystem"], room["component"], room["targets"]) == ("scratch", "ost", 4)
+    assert (room["fullest"], room["emptiest"]) == ("scratch-OST0003", "scratch-OST0000")
+    assert (room["fullest_part"], room["emptiest_part"], room["median_part"]) == (0.9, 0.6, 0.75)
     (balance,) = year["balance"]
     assert (balance["busiest"], balance["ratio"] < 1.1) == ("scratch-OST0002", True)

@@ -26,6 +26,14 @@ export function space(root, context) {
     columns: [{ title: "mount", words: true }, { title: "targets" }, { title: "mean MB/s" }, { title: "busiest" , words: true }, { title: "busiest to mean" }],
     empty: "No file system of several targets moved anything.",
   });
+  const rooms = new SortedTable({
+    title: "Space of targets",
+    columns: [
+      { title: "file system", words: true }, { title: "kind", words: true }, { title: "targets" }, { title: "fullest", words: true }, { title: "its used part" },
+      { title: "emptiest", words: true }, { title: "used part" }, { title: "median" },
+    ],
+    empty: "No server of targets told its room.",
+  });
   const words = element("p", { class: "note" },
     "A straight line through the range (the median of all slopes, Theil and Sen) says when a file system is full; the days in brackets are the ends of its 95 % interval. Take a range of days. Nothing is told beyond twenty times the history that was seen.");
   return viewOf(root, context, {
@@ -37,6 +45,7 @@ export function space(root, context) {
           const found = await context.ask("space", context.asked(200));
           table.set(found.mounts.map(spaceRow));
           balance.set(found.balance.map(balanceRow));
+          rooms.set(found.rooms.map(roomRow));
           const shown = found.mounts.filter((each) => !chosen || each.mount === chosen).sort((a, b) => b.usedNow / b.size - a.usedNow / a.size).slice(0, MOST_LINES);
           const lines = shown.map((each) => ({ name: nameOf(each), values: each.used }));
           if (shown.length === 1) {
@@ -48,6 +57,7 @@ export function space(root, context) {
         close: () => chart.close(),
       },
       section(chart.element),
+      section(rooms.element),
       section(balance.element, element("p", { class: "note" }, "As clients count what they move to and from each target. How files lie over targets, and how to mend that: gridwright layout check, gridwright layout rebalance.")),
     ],
   });
@@ -70,6 +80,18 @@ function spaceRow(each) {
       cell(each.bytes_per_day === null ? "–" : tell(each.bytes_per_day, "bytes"), each.bytes_per_day),
       cell(days === null ? "–" : `${days < 10 ? days.toFixed(1) : Math.round(days)}${between}`, days, urgent),
       cell(each.why ? `${each.outlook}: ${each.why}` : each.outlook),
+    ],
+  };
+}
+
+function roomRow(each) {
+  const uneven = each.fullest_part - each.emptiest_part;
+  return {
+    key: `${each.filesystem} ${each.component}`,
+    cells: [
+      cell(each.filesystem), cell(`${each.component.toUpperCase()}s`), cell(each.targets, each.targets),
+      cell(each.fullest), cell(percent(each.fullest_part), each.fullest_part, each.fullest_part > 0.9 || uneven > 0.2 ? "doubt" : ""),
+      cell(each.emptiest), cell(percent(each.emptiest_part), each.emptiest_part), cell(percent(each.median_part), each.median_part),
     ],
   };
 }
