@@ -38,6 +38,11 @@ for order in sys.stdin:
 """Moves a known number of bytes past the page cache for each order, and says what Linux counted."""
 
 
+def own(job: str) -> str:
+    """A name of this process alone: other tests of this machine have jobs, too, and root sees them all."""
+    return f"{job}.{os.getpid()}"
+
+
 class Job:
     """A job that moves bytes when it is told to."""
 
@@ -87,7 +92,7 @@ def loop(tmp_path: Path) -> Iterator[str]:
 def test_a_job_and_its_disk_are_read_to_have_moved_what_they_moved(
     loop: str, started: Callable[[Path, str], Job]
 ) -> None:
-    job = started(Path(loop), "17_3")
+    job = started(Path(loop), own("17_3"))
     job.moves("read")
     sampler = Sampler()
     before = sampler.sample()
@@ -96,12 +101,12 @@ def test_a_job_and_its_disk_are_read_to_have_moved_what_they_moved(
     job.moves("read")
     after = sampler.sample()
     frame = frame_of([NodeSamples("n1", before, after)])
-    (row,) = [each for each in frame.jobs if each.job == "17_3"]
+    (row,) = [each for each in frame.jobs if each.job == own("17_3")]
     (disk,) = [each for each in frame.disks if each.device == Path(loop).name]
     assert row.processes == 2
     moved = {"read": BLOCK * COUNT, "written": 2 * BLOCK * COUNT}
     for seen, series in (
-        (row, ("gridwright_job_{}_bytes_total", "17_3")),
+        (row, ("gridwright_job_{}_bytes_total", own("17_3"))),
         (disk, ("node_disk_{}_bytes_total", disk.device)),
     ):
         for way, expected in moved.items():
@@ -121,17 +126,17 @@ def _read_at(snapshot: Snapshot, metric: str, label: str) -> float:
 def test_what_processes_moved_that_have_ended_stays_with_their_job(
     tmp_path: Path, started: Callable[[Path, str], Job]
 ) -> None:
-    job = started(tmp_path / "file", "8")
+    job = started(tmp_path / "file", own("8"))
     job.moves("write")
     sources = JobSources()
-    before = [each for each in sources.readings() if each.labels == ("8",)]
+    before = [each for each in sources.readings() if each.labels == (own("8"),)]
     job.moves("write")
     assert job.process.stdin is not None
     (writer,) = _children(job.process.pid)
     os.kill(writer, 9)
     job.process.wait(10)
     # The shell that waited for it has ended, too: nothing is told of a job that is over.
-    after = [each for each in sources.readings() if each.labels == ("8",)]
+    after = [each for each in sources.readings() if each.labels == (own("8"),)]
     assert before != []
     assert after == []
     assert rates(before, after) == {}
@@ -154,16 +159,16 @@ def test_processes_that_come_and_go_between_looks_are_counted_and_sums_never_fal
         ["sh", "-c", SHORT, "sh", str(tmp_path / "file")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "GRIDWRIGHT_JOB_ID": "short"},
+        env={**os.environ, "GRIDWRIGHT_JOB_ID": own("short")},
     )
     assert job.stdin is not None
     assert job.stdout is not None
     sources, written = JobSources(), list[Reading]()
-    begun, over = written_by(sources, "short"), threading.Event()
+    begun, over = written_by(sources, own("short")), threading.Event()
 
     def look() -> None:
         while not over.is_set():
-            written.append(written_by(sources, "short"))
+            written.append(written_by(sources, own("short")))
 
     watching = threading.Thread(target=look)
     watching.start()
@@ -172,7 +177,7 @@ def test_processes_that_come_and_go_between_looks_are_counted_and_sums_never_fal
     assert job.stdout.readline() == b"done\n"
     over.set()
     watching.join()
-    written.append(written_by(sources, "short"))
+    written.append(written_by(sources, own("short")))
     # The shell has waited for all of them, so that Linux has it all there (with what the file system adds).
     told = dict(line.split(": ") for line in Path(f"/proc/{job.pid}/io").read_text().splitlines())
     assert written[-1].value == int(told["write_bytes"]) >= begun.value + 40 * 6 * 65536
@@ -193,10 +198,12 @@ def test_the_libraries_of_a_job_are_those_where_it_has_files_open(
 ) -> None:
     data, work = tmp_path / "data", tmp_path / "data/work"
     work.mkdir(parents=True)
-    started(work / "file", "9").moves("write")
+    started(work / "file", own("9")).moves("write")
     sources = JobSources(directories=(str(data), str(work), "/nowhere"))
     opened = [each for each in sources.readings() if each.metric == "gridwright_job_open_files"]
-    assert [(each.labels, each.value) for each in opened if each.labels[0] == "9"] == [(("9", str(work)), 1)]
+    assert [(each.labels, each.value) for each in opened if each.labels[0] == own("9")] == [
+        ((own("9"), str(work)), 1)
+    ]
 
 
 def _children(pid: int) -> list[int]:
