@@ -39,7 +39,9 @@ MOST_JOBS = 100
 def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
     """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others."""
     names = {labels[0] for node in nodes for labels in node.figures.labels("gridwright_job_processes")}
-    users = {labels[0]: labels[1] for node in nodes for labels in node.figures.labels("gridwright_job_user")}
+    owners = [labels for node in nodes for labels in node.figures.labels("gridwright_job_user")]
+    # Of jobs that a history has only the sum of, it knows no user.
+    users = {labels[0]: labels[1] for labels in owners if len(labels) == 2}
     waits, opened = _waits(nodes), _opened(nodes)
     rows = [replace(_job_row(job, nodes, waits, opened), user=users.get(job, "")) for job in names]
     rows.sort(key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job))

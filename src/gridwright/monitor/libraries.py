@@ -82,6 +82,8 @@ class LibraryRow:
     """Requests to its disks or servers, on average; None where they are not counted."""
     disks: tuple[str, ...] = ()
     """Those that it lies on, as `node device`; none where servers are behind it."""
+    targets: tuple[str, ...] = ()
+    """Those that its clients tell apart."""
     uses: tuple[ResourceUse, ...] = ()
     """All resources of which anything is known: what binds first, then the fullest."""
 
@@ -173,6 +175,7 @@ def _row(
         waiting_cores=_of_machines(picture.nodes, [row.iowait for row in picture.nodes]),
         under_way=under_way[name],
         disks=tuple(dict.fromkeys(f"{row.node} {row.device}" for row in _own_disks(libraries, picture))),
+        targets=tuple(sorted(_targets(libraries, picture))),
         uses=tuple(sorted(uses, key=lambda each: (not each.binds, -(each.part or 0.0)))),
     )
 
@@ -211,6 +214,16 @@ def _own_disks(libraries: Sequence[WatchedLibrary], picture: _Picture) -> list[D
     }
     machines = {node.name: node.last.machine or node.name for node in picture.seen}
     return [disk for disk in picture.disks if (machines.get(disk.node, disk.node), disk.device) in below]
+
+
+def _targets(libraries: Sequence[WatchedLibrary], picture: _Picture) -> set[str]:
+    return {
+        target
+        for node in picture.seen
+        for place in _places(libraries, node)
+        for point, target in node.figures.labels("gridwright_mount_read_bytes_total")
+        if point == place.mount_point != target
+    }
 
 
 def _under_way(libraries: Sequence[WatchedLibrary], picture: _Picture) -> float | None:

@@ -150,6 +150,10 @@ def _own(process: str) -> str:
 
 
 def _foreign(console: Console, sharing: Sharing) -> None:
+    if sharing.is_used_elsewhere:
+        text = f"{format_rate(sharing.elsewhere_bytes_per_s or 0.0)}, {sharing.elsewhere_share or 0.0:.0%}"
+        line = f"foreign load: clients that are not of the grid have {text} of what its servers move"
+        say(console, line, "yellow", indent=2)
     if not sharing.disturbs or sharing.foreign_bytes_per_s is None:
         return
     who = [each for each in sharing.sharers if not each.is_job]
