@@ -48,6 +48,8 @@ class Sampler:
     root: Path = Path("/")
     run: Run = run_here
     """Starts a process for what no file tells: at most one a minute."""
+    brief: bool = False
+    """Whether it takes a few samples alone, so that processes of no job may be looked at with each."""
     _reads: HeldReads[Told] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _paced: dict[str, PacedSource] = field(default_factory=dict)
@@ -142,7 +144,7 @@ class Sampler:
         others = OtherSources(jobs.members, self.root / "proc")
         return {
             _JOBS: FigureSource(jobs.readings, every_s=0.0),
-            _OTHERS: FigureSource(others.readings, every_s=0.0, most_part=MOST_PART),
+            _OTHERS: FigureSource(others.readings, every_s=0.0, most_part=1.0 if self.brief else MOST_PART),
             **moved,
             **served,
         }

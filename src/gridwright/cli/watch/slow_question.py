@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import DEFAULT_SPEC
-from gridwright.errors import GridwrightError, input_error, nearest
+from gridwright.errors import GridwrightError, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
@@ -37,27 +37,60 @@ class SlowQuestion:
     seconds: float
     play: Path | None
     runs: Path
+    servers: tuple[str, ...] = ()
 
 
 def explained_live(question: SlowQuestion) -> Explanation:
-    """The answer out of samples that are taken now. Raises GridwrightError."""
+    """The answer out of samples that are taken now, and of the history that nodes keep.
+
+    Raises GridwrightError.
+    """
     from gridwright.monitor.causes.explaining import explain
-    from gridwright.monitor.causes.since import NO_HISTORY, Beginning
     from gridwright.monitor.causes.verdict import is_slow
     from gridwright.monitor.frame import frame_of
 
     grid, samples, libraries = _sampled(question)
     filesystems = _filesystems(question, libraries)
-    frame = frame_of(samples, libraries)
-    job = None
+    frame, job = frame_of(samples, libraries), None
     if question.job is not None:
-        frame, job = _job_live(question.job, grid, samples, libraries)
-    unknown = Beginning(at_s=None, why=NO_HISTORY)
-    slow = [row.filesystem for row in frame.libraries if is_slow(row)]
-    changes = _changes_here(question, frame, grid) if slow or job else []
-    return explain(
-        frame, filesystems=filesystems, since=dict.fromkeys(slow, unknown), changes=changes, job=job
-    )
+        frame, filesystems, job = _job_live(question.job, grid, samples, libraries)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    if not slow and job is None:
+        return explain(frame, filesystems=filesystems)
+    histories = _kept(grid) if slow else None
+    since = _since(question, histories, frame.time, libraries, slow)
+    begin = min((each.at_s for each in since.values() if each.at_s is not None), default=None)
+    if histories is not None and begin is not None:
+        changes = _changes_then(
+            question, histories, begin, [*_spec_marks(question.file), *_job_marks(frame, grid)]
+        )
+    else:
+        changes = _changes_here(question, frame, grid)
+    return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
+
+
+def explained_then(question: SlowQuestion) -> Explanation:
+    """The answer for an earlier time, out of the history that nodes keep. Raises GridwrightError."""
+    from gridwright.monitor.gathering import mounted_here, watched_libraries
+    from gridwright.monitor.history.choosing import asked_histories
+
+    grid = _grid(question)
+    libraries = mounted_here() if grid is None else watched_libraries(grid)
+    histories = asked_histories(grid)
+    reach = histories.reach()
+    if reach is None:
+        raise environment_error(
+            "nodes keep no history yet",
+            where="--at",
+            remedy="see gridwright help monitoring for what keeps it",
+        )
+    at_s = question.at_s or reach[1]
+    _check_reach(reach, at_s, question.seconds, "the history of the nodes")
+    return explained_history(question, histories, min(at_s, reach[1]), libraries)
 
 
 def explained_recording(question: SlowQuestion) -> Explanation:
@@ -71,62 +104,108 @@ def explained_recording(question: SlowQuestion) -> Explanation:
     if reach is None:
         raise input_error("no node answered in it", where=str(question.play), remedy="name another recording")
     at_s = reach[1] if question.at_s is None else question.at_s
-    if not reach[0] < at_s <= reach[1] + question.seconds:
+    _check_reach(reach, at_s, question.seconds, str(question.play))
+    return explained_history(question, histories, min(at_s, reach[1]), recording.libraries)
+
+
+def _check_reach(reach: tuple[float, float], at_s: float, seconds: float, whose: str) -> None:
+    """Raises GridwrightError (INPUT) where nothing is known of a time."""
+    if not reach[0] < at_s <= reach[1] + seconds:
         first, last = (datetime.fromtimestamp(each).astimezone().isoformat(" ", "seconds") for each in reach)
         raise input_error(
-            f"{question.play} has nothing of that time",
-            where="--at",
-            remedy=f"name one from {first} to {last}",
+            f"{whose} has nothing of that time", where="--at", remedy=f"name one from {first} to {last}"
         )
-    return explained_history(question, histories, min(at_s, reach[1]), recording.libraries)
 
 
 def explained_history(
     question: SlowQuestion, histories: Histories, at_s: float, libraries: Sequence[WatchedLibrary]
 ) -> Explanation:
     """The answer out of histories of nodes. Raises GridwrightError."""
-    from gridwright.monitor.causes.changes import changes_before, nearest_marks
-    from gridwright.monitor.causes.explaining import explain, explain_job
-    from gridwright.monitor.causes.since import since_when
-    from gridwright.monitor.causes.verdict import is_slow, was_slow
+    from gridwright.monitor.causes.explaining import explain, explain_job, used_by
+    from gridwright.monitor.causes.verdict import is_slow
 
     filesystems = _filesystems(question, libraries)
     frame = histories.frame(at_s, question.seconds, libraries)
-    since: dict[str, Beginning] = {}
-    for row in frame.libraries:
-        if is_slow(row) and (filesystems is None or row.filesystem in filesystems):
-            name = row.filesystem
-            since[name] = since_when(
-                histories, at_s, question.seconds, tuple(libraries), partial(was_slow, filesystem=name)
-            )
-    job = None
+    load = None
     if question.job is not None:
         load = next((each for each in frame.jobs if each.job == question.job), None)
         if load is None:
             raise _no_job(question.job, [each.job for each in frame.jobs])
-        job = explain_job(load, None, frame, list(since))
-    begins = [each.at_s for each in since.values() if each.at_s is not None]
-    changes = changes_before(histories, min(begins)) if begins else []
-    if begins:
-        changes = nearest_marks([*changes, *_run_marks(question.runs, min(begins))], min(begins))
+        filesystems = used_by(load, frame)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    since = _since(question, histories, at_s, libraries, slow)
+    job = None if load is None else explain_job(load, None, frame, slow)
+    begin = min((each.at_s for each in since.values() if each.at_s is not None), default=None)
+    changes = [] if begin is None else _changes_then(question, histories, begin, ())
     return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
+
+
+def _kept(grid: Grid | None) -> Histories | None:
+    """The history that nodes keep; None where there is none, or it does not answer."""
+    from gridwright.monitor.history.choosing import kept_histories
+
+    try:
+        return kept_histories(grid)
+    except GridwrightError:
+        return None
+
+
+def _since(
+    question: SlowQuestion,
+    histories: Histories | None,
+    at_s: float,
+    libraries: Sequence[WatchedLibrary],
+    slow: Sequence[str],
+) -> dict[str, Beginning]:
+    """Since when each of these file systems is slow."""
+    from gridwright.monitor.causes.since import NO_HISTORY, Beginning, since_when
+    from gridwright.monitor.causes.verdict import was_slow
+
+    if histories is None:
+        return dict.fromkeys(slow, Beginning(at_s=None, why=NO_HISTORY))
+    return {
+        name: since_when(
+            histories, at_s, question.seconds, tuple(libraries), partial(was_slow, filesystem=name)
+        )
+        for name in slow
+    }
+
+
+def _changes_then(
+    question: SlowQuestion, histories: Histories, begin: float, more: Sequence[Mark]
+) -> list[Mark]:
+    """What changed before a time, as histories and runs tell it."""
+    from gridwright.monitor.causes.changes import BEFORE_S, changes_before, nearest_marks
+
+    others = [each for each in more if begin - BEFORE_S <= each.at_s <= begin + question.seconds]
+    marks = [*changes_before(histories, begin), *_run_marks(question.runs, begin), *others]
+    return nearest_marks(marks, begin)
+
+
+def _grid(question: SlowQuestion) -> Grid | None:
+    """The grid that was named; None for this machine. Raises GridwrightError."""
+    if question.file is None and not DEFAULT_SPEC.exists():
+        return None
+    from gridwright.cli.grid_file import open_grid
+
+    return open_grid(question.file)
 
 
 def _sampled(question: SlowQuestion) -> tuple[Grid | None, list[NodeSamples], list[WatchedLibrary]]:
     from gridwright.monitor.gathering import mounted_here, sample_grid, sample_here, watched_libraries
     from gridwright.monitor.readings import Request
 
-    if question.file is None and not DEFAULT_SPEC.exists():
-        libraries = mounted_here()
-        request = Request(question.seconds, directories=tuple(each.directory for each in libraries))
-        return None, [sample_here(request)], libraries
-    from gridwright.cli.grid_file import open_grid
-
-    grid = open_grid(question.file)
-    libraries = watched_libraries(grid)
+    grid = _grid(question)
+    libraries = mounted_here() if grid is None else watched_libraries(grid)
     _filesystems(question, libraries)
     request = Request(question.seconds, directories=tuple(each.directory for each in libraries))
-    return grid, sample_grid(grid, request), libraries
+    if grid is None:
+        return None, [sample_here(request)], libraries
+    return grid, sample_grid(grid, request, question.servers), libraries
 
 
 def _filesystems(question: SlowQuestion, libraries: Sequence[WatchedLibrary]) -> list[str] | None:
@@ -147,9 +226,12 @@ def _filesystems(question: SlowQuestion, libraries: Sequence[WatchedLibrary]) ->
 
 def _job_live(
     job: str, grid: Grid | None, samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary]
-) -> tuple[Frame, SlowJob]:
-    """The picture of the nodes of a job, and what holds it up. Raises GridwrightError where none has it."""
-    from gridwright.monitor.causes.explaining import explain_job
+) -> tuple[Frame, list[str] | None, SlowJob]:
+    """The picture of the nodes of a job, its file systems, and what holds it up.
+
+    Raises GridwrightError where no node has it.
+    """
+    from gridwright.monitor.causes.explaining import explain_job, used_by
     from gridwright.monitor.causes.verdict import is_slow
     from gridwright.monitor.frame import frame_of
 
@@ -159,8 +241,13 @@ def _job_live(
     if load is None:
         raise _no_job(job, [each.job for each in whole.jobs], asked)
     frame = frame_of([each for each in samples if each.node in load.nodes], libraries)
-    slow = [row.filesystem for row in frame.libraries if is_slow(row)]
-    return frame, explain_job(load, asked[0] if asked else None, frame, slow)
+    filesystems = used_by(load, frame)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    return frame, filesystems, explain_job(load, asked[0] if asked else None, frame, slow)
 
 
 def _scheduled(job: str, grid: Grid | None) -> tuple[int, str] | None:

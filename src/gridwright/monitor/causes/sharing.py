@@ -112,9 +112,7 @@ def _of_clients(row: LibraryRow, frame: Frame) -> Sharing:
         sum(each.read_bytes_per_s or 0.0 for each in frame.others),
         sum(each.written_bytes_per_s or 0.0 for each in frame.others),
     ]
-    all_seen = all(each.sees_all for each in frame.others) and None not in [
-        each.read_bytes_per_s for each in frame.others
-    ]
+    all_seen = all(each.sees_all for each in frame.others)
     total = (row.read_bytes_per_s or 0.0) + (row.written_bytes_per_s or 0.0)
     seen = sum(min(pair) for pair in zip(beyond, said, strict=True))
     # Counters are read moments apart: a small rest is nobody's.
@@ -151,6 +149,8 @@ def _untold(row: LibraryRow, frame: Frame) -> str:
         return "what it moved cannot be told"
     if not frame.others:
         return "no node said what processes of no job moved"
+    if any(each.read_bytes_per_s is None or each.written_bytes_per_s is None for each in frame.others):
+        return "what processes of no job moved is not known of all nodes (root can see it)"
     return ""
 
 
