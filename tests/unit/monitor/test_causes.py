@@ -366,7 +366,7 @@ def test_without_root_what_others_moved_is_not_told() -> None:
 
 def oss(read: float, written: float = 0.0) -> NodeSamples:
     """A server of OST0, which is no client."""
-    counted = {
+    counted: Counted = {
         ("lustre_read_bytes_total", "ost", "read", "OST0"): read,
         ("lustre_write_bytes_total", "ost", "write", "OST0"): written,
     }
