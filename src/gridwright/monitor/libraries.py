@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gridwright.monitor.causes.measured import (
+    allowance_uses,
     card_use,
     cpu_group_uses,
     cpu_uses,
@@ -191,7 +192,7 @@ def _uses(name: str, libraries: Sequence[WatchedLibrary], picture: _Picture) -> 
         found += group_uses(node, sorted(devices))
         points[node.name] = [place.mount_point for place in places if place.mount_point and not place.device]
         card = card_use(by_name[node.name]) if points[node.name] else None
-        found += [card] if card else []
+        found += [*([card] if card else []), *(allowance_uses(node) if points[node.name] else ())]
     found += stated_uses(name, picture.limits, picture.flows, picture.busy)
     waits = waits_of(picture.seen, points)
     found += target_uses(waits)

@@ -16,6 +16,7 @@ from gridwright.filesystems.reading import FigureSource
 from gridwright.kernel_files import boot_id
 from gridwright.machine import physical_cores
 from gridwright.messages import encode
+from gridwright.monitor.card_allowances import CardAllowances
 from gridwright.monitor.group_sources import GroupSources
 from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
@@ -54,6 +55,7 @@ class Sampler:
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _paced: dict[str, PacedSource] = field(default_factory=dict)
     _groups: GroupSources = field(init=False)
+    _allowances: CardAllowances = field(default_factory=CardAllowances)
     _mounts: list[Mount] = field(default_factory=list)
     _places: Mapping[str, MountedPlace] = field(default_factory=dict)
     _space: list[Reading] = field(default_factory=list)
@@ -95,7 +97,8 @@ class Sampler:
     def _sampled(self) -> tuple[Snapshot, dict[str, Told]]:
         """A snapshot without readings, and all of these by their source."""
         self._look_at_mounts()
-        kernel = [*kernel_readings(self.root), *queue_readings(), *self._groups.readings()]
+        kernel = [*kernel_readings(self.root), *queue_readings()]
+        kernel += [*self._groups.readings(), *self._allowances.readings()]
         found = {_KERNEL: Told(kernel, []), _SPACE: Told(self._space, [])}
         told, silent = self._reads.read()
         for name, source in self._paced.items():
