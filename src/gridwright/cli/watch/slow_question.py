@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import DEFAULT_SPEC
+from gridwright.cli.verbosity import say
 from gridwright.errors import GridwrightError, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def explained_history(
     if question.job is not None:
         load = next((each for each in frame.jobs if each.job == question.job), None)
         if load is None:
-            raise _no_job(question.job, [each.job for each in frame.jobs])
+            raise _no_job(question.job, [each.job for each in frame.jobs], kept=True)
         filesystems = used_by(load, frame)
     slow = [
         row.filesystem
@@ -167,6 +168,8 @@ def _since(
 
     if histories is None:
         return dict.fromkeys(slow, Beginning(at_s=None, why=NO_HISTORY))
+    if slow and question.play is None:
+        say("looking back in the history of the nodes")
     return {
         name: since_when(
             histories, at_s, question.seconds, tuple(libraries), partial(was_slow, filesystem=name)
@@ -234,12 +237,12 @@ def _job_live(
     from gridwright.monitor.causes.explaining import explain_job, used_by
     from gridwright.monitor.causes.verdict import is_slow
     from gridwright.monitor.frame import frame_of
+    from gridwright.monitor.job_rows import job_row
+    from gridwright.monitor.rows import seen
 
-    whole = frame_of(samples, libraries)
-    load = next((each for each in whole.jobs if each.job == job), None)
-    asked = _scheduled(job, grid)
+    load, asked = job_row(job, seen(samples)), _scheduled(job, grid)
     if load is None:
-        raise _no_job(job, [each.job for each in whole.jobs], asked)
+        raise _no_job(job, [each.job for each in frame_of(samples).jobs], asked)
     frame = frame_of([each for each in samples if each.node in load.nodes], libraries)
     filesystems = used_by(load, frame)
     slow = [
@@ -261,7 +264,12 @@ def _scheduled(job: str, grid: Grid | None) -> tuple[int, str] | None:
     return None if found is None else (found.cores, str(found.state))
 
 
-def _no_job(job: str, seen: Sequence[str], asked: tuple[int, str] | None = None) -> GridwrightError:
+def _no_job(
+    job: str, known: Sequence[str], asked: tuple[int, str] | None = None, *, kept: bool = False
+) -> GridwrightError:
+    """`known` are jobs that there are; `kept` says that these are those of a history."""
+    from gridwright.monitor.job_rows import MOST_JOBS
+
     if asked is not None and asked[1] == "waiting":
         return input_error(
             f"job {job} waits, and has no processes yet",
@@ -269,11 +277,12 @@ def _no_job(job: str, seen: Sequence[str], asked: tuple[int, str] | None = None)
             remedy=f"see gridwright explain {job}",
         )
     state = f": its scheduler has it as {asked[1]}" if asked else ""
+    of = f" then, or {MOST_JOBS} others moved more" if kept and len(known) > MOST_JOBS else ""
     return input_error(
-        f"no node has a process of job {job!r}{state}",
+        f"no node has a process of job {job!r}{of}{state}",
         where="--job",
-        remedy=f"these run: {', '.join(seen[:10])}"
-        if seen
+        remedy=f"these run: {', '.join(known[:10])}"
+        if known
         else "no job runs, as far as can be seen (root sees all)",
     )
 
