@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.monitor.causes.explaining import Explanation, explain, explain_job, used_by
+from gridwright.monitor.causes.explaining import SlowExplanation, explain, explain_job, used_by
 from gridwright.monitor.causes.sharing import foreign_cpus, sharing_of
 from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse, StatedLimit
 from gridwright.monitor.causes.verdict import is_slow
@@ -20,7 +20,7 @@ NVME = {DATA.directory: MountedPlace("/grid", "xfs", "nvme0n1", ("nvme0n1",))}
 LIMITED = ("gridwright_group_io_limit_bytes", "/job_17", "sda", "read")
 
 
-def explanation_text(told: Explanation) -> str:
+def explanation_text(told: SlowExplanation) -> str:
     return " ".join(printed(told).split())
 
 

@@ -24,7 +24,7 @@ from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
     from gridwright.cli.watch.slow_question import SlowQuestion
-    from gridwright.monitor.causes.explaining import Explanation
+    from gridwright.monitor.causes.explaining import SlowExplanation
 
 _SHORTEST_S, _LONGEST_S = 1.0, 3600.0
 
@@ -111,7 +111,7 @@ def _checked(flags: ExplainSlowFlags) -> SlowQuestion:
     )
 
 
-def _answer(question: SlowQuestion) -> Explanation:
+def _answer(question: SlowQuestion) -> SlowExplanation:
     from gridwright.cli.watch.slow_question import explained_live, explained_recording, explained_then
 
     if question.play is not None:
@@ -119,13 +119,13 @@ def _answer(question: SlowQuestion) -> Explanation:
     return explained_live(question) if question.at_s is None else explained_then(question)
 
 
-def _status(explanation: Explanation) -> ExitStatus:
+def _status(explanation: SlowExplanation) -> ExitStatus:
     if explanation.slow:
         return ExitStatus.MISSED
     return ExitStatus.DONE if explanation.told else ExitStatus.ENVIRONMENT
 
 
-def _text(explanation: Explanation) -> str:
+def _text(explanation: SlowExplanation) -> str:
     from gridwright.monitor.causes.words import explanation_text
 
     return explanation_text(explanation)

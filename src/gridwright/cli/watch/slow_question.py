@@ -15,8 +15,8 @@ from gridwright.errors import GridwrightError, environment_error, input_error, n
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
-    from gridwright.monitor.causes.changes import Mark
-    from gridwright.monitor.causes.explaining import Explanation, SlowJob
+    from gridwright.monitor.causes.changes import ChangeMark
+    from gridwright.monitor.causes.explaining import SlowExplanation, SlowJob
     from gridwright.monitor.causes.since import Beginning
     from gridwright.monitor.frame import Frame
     from gridwright.monitor.history.questions import Histories
@@ -41,7 +41,7 @@ class SlowQuestion:
     servers: tuple[str, ...] = ()
 
 
-def explained_live(question: SlowQuestion) -> Explanation:
+def explained_live(question: SlowQuestion) -> SlowExplanation:
     """The answer out of samples that are taken now, and of the history that nodes keep.
 
     Raises GridwrightError.
@@ -74,7 +74,7 @@ def explained_live(question: SlowQuestion) -> Explanation:
     return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
 
 
-def explained_then(question: SlowQuestion) -> Explanation:
+def explained_then(question: SlowQuestion) -> SlowExplanation:
     """The answer for an earlier time, out of the history that nodes keep. Raises GridwrightError."""
     from gridwright.monitor.gathering import mounted_here, watched_libraries
     from gridwright.monitor.history.choosing import asked_histories
@@ -94,7 +94,7 @@ def explained_then(question: SlowQuestion) -> Explanation:
     return explained_history(question, histories, min(at_s, reach[1]), libraries)
 
 
-def explained_recording(question: SlowQuestion) -> Explanation:
+def explained_recording(question: SlowQuestion) -> SlowExplanation:
     """The answer out of a recording, at a time or at its end. Raises GridwrightError."""
     from gridwright.monitor.history.recorded import RecordedHistories
     from gridwright.monitor.recording import Recording
@@ -120,7 +120,7 @@ def _check_reach(reach: tuple[float, float], at_s: float, seconds: float, whose:
 
 def explained_history(
     question: SlowQuestion, histories: Histories, at_s: float, libraries: Sequence[WatchedLibrary]
-) -> Explanation:
+) -> SlowExplanation:
     """The answer out of histories of nodes. Raises GridwrightError."""
     from gridwright.monitor.causes.explaining import explain, explain_job, used_by
     from gridwright.monitor.causes.verdict import is_slow
@@ -179,8 +179,8 @@ def _since(
 
 
 def _changes_then(
-    question: SlowQuestion, histories: Histories, begin: float, more: Sequence[Mark]
-) -> list[Mark]:
+    question: SlowQuestion, histories: Histories, begin: float, more: Sequence[ChangeMark]
+) -> list[ChangeMark]:
     """What changed before a time, as histories and runs tell it."""
     from gridwright.monitor.causes.changes import BEFORE_S, changes_before, nearest_marks
 
@@ -287,7 +287,7 @@ def _no_job(
     )
 
 
-def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> list[Mark]:
+def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> list[ChangeMark]:
     """What changed within the last hour, as far as this machine and the picture tell."""
     from gridwright.monitor.causes.changes import boot_marks, nearest_marks
 
@@ -299,20 +299,22 @@ def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> li
     return nearest_marks(marks, frame.time)
 
 
-def _spec_marks(file: Path | None) -> list[Mark]:
-    from gridwright.monitor.causes.changes import Mark
+def _spec_marks(file: Path | None) -> list[ChangeMark]:
+    from gridwright.monitor.causes.changes import ChangeMark
 
     path = file or DEFAULT_SPEC
     try:
         changed = path.stat().st_mtime
     except OSError:
         return []
-    return [Mark(at_s=changed, sort="configuration", text=f"{path} was changed", source="its time stamp")]
+    return [
+        ChangeMark(at_s=changed, sort="configuration", text=f"{path} was changed", source="its time stamp")
+    ]
 
 
-def _job_marks(frame: Frame, grid: Grid | None) -> list[Mark]:
+def _job_marks(frame: Frame, grid: Grid | None) -> list[ChangeMark]:
     """When jobs that are seen on nodes began, as their scheduler has it."""
-    from gridwright.monitor.causes.changes import Mark
+    from gridwright.monitor.causes.changes import ChangeMark
 
     names = [each.job for each in frame.jobs if each.processes]
     if grid is None or not names or not grid.has_queue:
@@ -322,7 +324,7 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[Mark]:
     except GridwrightError:
         return []
     return [
-        Mark(
+        ChangeMark(
             at_s=each.started,
             sort="job",
             text=f"job {each.id} ({each.name}) of {each.user or 'an unknown user'} began on {each.node}",
@@ -333,9 +335,9 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[Mark]:
     ]
 
 
-def _run_marks(runs: Path, near_s: float) -> list[Mark]:
+def _run_marks(runs: Path, near_s: float) -> list[ChangeMark]:
     """Runs of Gridwright near a time that are kept on this machine."""
-    from gridwright.monitor.causes.changes import Mark
+    from gridwright.monitor.causes.changes import ChangeMark
     from gridwright.runs.directory import list_runs
 
     marks = []
@@ -347,7 +349,7 @@ def _run_marks(runs: Path, near_s: float) -> list[Mark]:
         what = " and ".join(run.what) or "a run"
         end = f", and {'ended at ' + run.finished if run.finished else 'goes on, or was killed'}"
         marks.append(
-            Mark(
+            ChangeMark(
                 at_s=started,
                 sort="run",
                 text=f"{what} began: run {each.path.name}{end}",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gridwright.monitor.causes.changes import Mark
+from gridwright.monitor.causes.changes import ChangeMark
 from gridwright.monitor.causes.sharing import ForeignCpu, Sharing, foreign_cpus, sharing_of
 from gridwright.monitor.causes.since import Beginning
 from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse
@@ -76,7 +76,7 @@ class SlowJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class SlowExplanation:
     """The whole answer. Times in seconds since 1970."""
 
     at_s: float
@@ -86,7 +86,7 @@ class Explanation:
     cpus: tuple[ResourceUse, ...]
     """CPUs that run all the time, steal, and limits of CPU time that were reached."""
     foreign_cpus: tuple[ForeignCpu, ...]
-    changes: tuple[Mark, ...]
+    changes: tuple[ChangeMark, ...]
     away: dict[str, str]
     untold: tuple[str, ...]
     evidence: tuple[Evidence, ...] = field(default=())
@@ -152,17 +152,17 @@ def explain(
     *,
     filesystems: Sequence[str] | None = None,
     since: dict[str, Beginning] | None = None,
-    changes: Sequence[Mark] = (),
+    changes: Sequence[ChangeMark] = (),
     job: SlowJob | None = None,
     untold: Sequence[str] = (),
-) -> Explanation:
+) -> SlowExplanation:
     """What a picture tells of these file systems, of all of them by default."""
     rows = [row for row in frame.libraries if filesystems is None or row.filesystem in filesystems]
     reasons = tuple(_reason(row, frame, (since or {}).get(row.filesystem)) for row in rows)
     cpus: dict[str, ResourceUse] = {
         use.name: use for row in frame.libraries for use in row.uses if use.binds and use.sort not in STORAGE
     }
-    return Explanation(
+    return SlowExplanation(
         at_s=frame.time,
         seconds=frame.seconds,
         filesystems=reasons,
