@@ -15,7 +15,7 @@ from gridwright.errors import GridwrightError, environment_error, input_error, n
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
-    from gridwright.monitor.causes.changes import ChangeMark
+    from gridwright.monitor.causes.changes import MarkedEvent
     from gridwright.monitor.causes.explaining import SlowExplanation, SlowJob
     from gridwright.monitor.causes.since import Beginning
     from gridwright.monitor.frame import Frame
@@ -179,8 +179,8 @@ def _since(
 
 
 def _changes_then(
-    question: SlowQuestion, histories: Histories, begin: float, more: Sequence[ChangeMark]
-) -> list[ChangeMark]:
+    question: SlowQuestion, histories: Histories, begin: float, more: Sequence[MarkedEvent]
+) -> list[MarkedEvent]:
     """What changed before a time, as histories and runs tell it."""
     from gridwright.monitor.causes.changes import BEFORE_S, changes_before, nearest_marks
 
@@ -287,7 +287,7 @@ def _no_job(
     )
 
 
-def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> list[ChangeMark]:
+def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
     """What changed within the last hour, as far as this machine and the picture tell."""
     from gridwright.monitor.causes.changes import boot_marks, nearest_marks
 
@@ -299,8 +299,8 @@ def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> li
     return nearest_marks(marks, frame.time)
 
 
-def _spec_marks(file: Path | None) -> list[ChangeMark]:
-    from gridwright.monitor.causes.changes import ChangeMark
+def _spec_marks(file: Path | None) -> list[MarkedEvent]:
+    from gridwright.monitor.causes.changes import MarkedEvent
 
     path = file or DEFAULT_SPEC
     try:
@@ -308,13 +308,13 @@ def _spec_marks(file: Path | None) -> list[ChangeMark]:
     except OSError:
         return []
     return [
-        ChangeMark(at_s=changed, sort="configuration", text=f"{path} was changed", source="its time stamp")
+        MarkedEvent(at_s=changed, sort="configuration", text=f"{path} was changed", source="its time stamp")
     ]
 
 
-def _job_marks(frame: Frame, grid: Grid | None) -> list[ChangeMark]:
+def _job_marks(frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
     """When jobs that are seen on nodes began, as their scheduler has it."""
-    from gridwright.monitor.causes.changes import ChangeMark
+    from gridwright.monitor.causes.changes import MarkedEvent
 
     names = [each.job for each in frame.jobs if each.processes]
     if grid is None or not names or not grid.has_queue:
@@ -324,7 +324,7 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[ChangeMark]:
     except GridwrightError:
         return []
     return [
-        ChangeMark(
+        MarkedEvent(
             at_s=each.started,
             sort="job",
             text=f"job {each.id} ({each.name}) of {each.user or 'an unknown user'} began on {each.node}",
@@ -335,9 +335,9 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[ChangeMark]:
     ]
 
 
-def _run_marks(runs: Path, near_s: float) -> list[ChangeMark]:
+def _run_marks(runs: Path, near_s: float) -> list[MarkedEvent]:
     """Runs of Gridwright near a time that are kept on this machine."""
-    from gridwright.monitor.causes.changes import ChangeMark
+    from gridwright.monitor.causes.changes import MarkedEvent
     from gridwright.runs.directory import list_runs
 
     marks = []
@@ -349,7 +349,7 @@ def _run_marks(runs: Path, near_s: float) -> list[ChangeMark]:
         what = " and ".join(run.what) or "a run"
         end = f", and {'ended at ' + run.finished if run.finished else 'goes on, or was killed'}"
         marks.append(
-            ChangeMark(
+            MarkedEvent(
                 at_s=started,
                 sort="run",
                 text=f"{what} began: run {each.path.name}{end}",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gridwright.monitor.causes.changes import ChangeMark
+from gridwright.monitor.causes.changes import MarkedEvent
 from gridwright.monitor.causes.sharing import ForeignCpu, Sharing, foreign_cpus, sharing_of
 from gridwright.monitor.causes.since import Beginning
 from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse
@@ -86,7 +86,7 @@ class SlowExplanation:
     cpus: tuple[ResourceUse, ...]
     """CPUs that run all the time, steal, and limits of CPU time that were reached."""
     foreign_cpus: tuple[ForeignCpu, ...]
-    changes: tuple[ChangeMark, ...]
+    changes: tuple[MarkedEvent, ...]
     away: dict[str, str]
     untold: tuple[str, ...]
     evidence: tuple[Evidence, ...] = field(default=())
@@ -152,7 +152,7 @@ def explain(
     *,
     filesystems: Sequence[str] | None = None,
     since: dict[str, Beginning] | None = None,
-    changes: Sequence[ChangeMark] = (),
+    changes: Sequence[MarkedEvent] = (),
     job: SlowJob | None = None,
     untold: Sequence[str] = (),
 ) -> SlowExplanation:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from gridwright.monitor.causes.changes import ChangeMark
+from gridwright.monitor.causes.changes import MarkedEvent
 from gridwright.monitor.causes.explaining import SlowExplanation, SlowFileSystem, SlowJob
 from gridwright.monitor.causes.sharing import Sharer, Sharing
 from gridwright.monitor.causes.since import Beginning
@@ -53,7 +53,7 @@ def clock(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _mark(mark: ChangeMark) -> str:
+def _mark(mark: MarkedEvent) -> str:
     return f"{mark.text} [{mark.source}]"
 
 
