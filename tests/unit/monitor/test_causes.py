@@ -186,6 +186,13 @@ def test_a_limit_of_the_model_binds_where_all_clients_together_reach_it() -> Non
     assert [each.node for each in each_node.uses if each.sort is ResourceSort.STATED] == ["n1", "n2"]
 
 
+def test_a_statement_that_is_too_low_is_no_limit() -> None:
+    sample = node(iowait=6.0, counted=mount(600 * MB), places=SERVED)
+    found = row(sample, libraries=(limited("grid", 500 * MB),))
+    assert binding(found) == []
+    assert "more than it is said to deliver" in use_of(found, ResourceSort.STATED).text
+
+
 def test_a_burst_that_is_spent_binds_at_the_lasting_rate() -> None:
     def at(rate: float) -> LibraryRow:
         sample = node(iowait=6.0, counted=mount(rate), places=SERVED)
