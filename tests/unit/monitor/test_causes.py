@@ -204,6 +204,32 @@ def test_a_burst_that_is_spent_binds_at_the_lasting_rate() -> None:
     assert binding(at(960 * MB)) == [ResourceSort.STATED]
 
 
+def test_a_stranger_that_is_held_back_on_purpose_makes_nothing_slow_where_jobs_are_known_not_to_wait() -> (
+    None
+):
+    counted = {
+        **disk("md0", 4 * MB),
+        **disk("sda", 4 * MB, busy=0.1),
+        ("gridwright_group_io_bytes_total", *LIMITED[1:]): 3.9 * MB,
+        **job("17", 0.0, cpus=4.0),
+    }
+
+    def standing(**waited: float) -> Standing:
+        waits_of_jobs: Counted = {
+            ("gridwright_job_waiting_seconds_total", "17", how): rate for how, rate in waited.items()
+        }
+        gauges = {LIMITED: 4 * MB, **of_job("17")}
+        sample = node(
+            user=4.0, iowait=1.0, counted={**counted, **waits_of_jobs}, gauges=gauges, places=ON_DISK
+        )
+        return row(sample).standing
+
+    assert standing(pressure=0.01) is Standing.NOT_ASKED
+    assert standing(pressure=0.6) is Standing.BELOW
+    assert standing(state=0.0) is Standing.BELOW, "a state that is looked at now and then proves nothing"
+    assert standing() is Standing.BELOW
+
+
 def test_two_causes_at_once_are_both_told() -> None:
     slow = {**disk("md0", 4 * MB), **disk("sda", 4 * MB, busy=0.99)}
     moved = ("gridwright_group_io_bytes_total", *LIMITED[1:])
