@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import Command, Ended
+from tests.support.command import Command, Ended, wait_until
 from tests.support.loop_lab import LoopLab, loop_lab
 
 pytestmark = pytest.mark.root
 
-SLOW = 1_000_000
+SLOW = 2_000_000
 """Bytes per second that a node is let read: far below what one busy core requires."""
 
 
@@ -35,10 +35,14 @@ def test_a_library_that_is_throttled_is_named_with_the_limit_that_holds_it(grid:
     with grid.reads("compute1", "reader", job="17"):
         grid.throttle("read", SLOW)
         try:
-            ended, shared = explained(grid)
+            # A limit that is set pays back at first what was moved before it.
+            ended, shared = wait_until(
+                lambda: found if (found := explained(grid))[1]["binds"] else None,
+                seconds=20, what="a limit that is reached", last=lambda: explained(grid)[1],
+            )  # fmt: skip
             of_job, _ = explained(grid, "--job", "17")
-            said = grid.lab.command("explain-slow", grid.lab.spec, "--interval", "1s", "--library", "data")
-            top = grid.lab.command("top", grid.lab.spec, "--once", "--json").json
+            said = grid.lab.command("explain-slow", grid.lab.spec, "--interval", "2s", "--library", "data")
+            top = grid.lab.command("top", grid.lab.spec, "--once", "--interval", "2s", "--json").json
         finally:
             grid.throttle("read", 0)
     assert (ended.status, ended.json["slow"], shared["slow"]) == (1, True, True)
@@ -51,12 +55,12 @@ def test_a_library_that_is_throttled_is_named_with_the_limit_that_holds_it(grid:
     assert shared["since"]["at_s"] is None
     assert any(limit["text"] == each["text"] for each in ended.json["evidence"])
     # The same judge speaks in both commands.
-    assert [each["sort"] for each in top["libraries"][0]["uses"] if each["binds"]][:1] == ["control-group"]
+    assert "control-group" in [each["sort"] for each in top["libraries"][0]["uses"] if each["binds"]]
     assert of_job.json["job"]["held_up"] is True
     assert "shared is slow" in of_job.json["job"]["text"]
     words = " ".join(said.out.split())
     assert "data on shared: slow" in words
-    assert "what binds: control group / of compute1 may have 1 MB/s read from" in words
+    assert "what binds: control group / of compute1 may have 2 MB/s read from" in words
     assert "since: not known: no history of the nodes is kept" in words
 
 
@@ -87,9 +91,10 @@ def test_nothing_is_named_where_all_is_well(grid: LoopLab) -> None:
 
 
 def test_what_cannot_be_asked_is_refused_with_all_that_is_wrong(gridwright: Command, tmp_path: Path) -> None:
-    ended = gridwright("explain-slow", "--at", "10m", "--interval", "0s", "--job", "1", "--library", "data")
+    flags = ("--at", "10m", "--interval", "0s", "--job", "1", "--library", "data", "--servers", "oss1")
+    ended = gridwright("explain-slow", *flags)
     assert ended.status == 2
-    for word in ("--at: no history", "--interval", "--library"):
+    for word in ("--interval", "--library", "--servers"):
         assert word in ended.err
     record = tmp_path / "none.top"
     record.write_text("{}\n")

@@ -27,15 +27,16 @@ lab: {{network: {network}}}
 """
 MIB = 256
 READER = """
+# Blocks that are small beside what a limit lets through in a second.
 import mmap, os, sys
-block = mmap.mmap(-1, 1 << 20)
+block = mmap.mmap(-1, 1 << 17)
 file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
-for number in range(32):
-    os.pwrite(file, block, number << 20)
+for number in range(256):
+    os.pwrite(file, block, number << 17)
 print("begun", flush=True)
 while True:
-    for number in range(32):
-        os.preadv(file, [block], number << 20)
+    for number in range(256):
+        os.preadv(file, [block], number << 17)
 """
 
 

@@ -39,12 +39,24 @@ MOST_JOBS = 100
 def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
     """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others."""
     names = {labels[0] for node in nodes for labels in node.figures.labels("gridwright_job_processes")}
-    users = {labels[0]: labels[1] for node in nodes for labels in node.figures.labels("gridwright_job_user")}
-    waits, opened = _waits(nodes), _opened(nodes)
-    rows = [replace(_job_row(job, nodes, waits, opened), user=users.get(job, "")) for job in names]
+    rows = _rows(names, nodes)
     rows.sort(key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job))
     others = rows[MOST_JOBS:]
     return [*rows[:MOST_JOBS], *([_sum_of(others)] if others else [])]
+
+
+def job_row(job: str, nodes: Sequence[SeenNode]) -> JobLoad | None:
+    """One job, however many others move more; None where no node has a process of it."""
+    (row,) = _rows([job], nodes)
+    return row if row.nodes else None
+
+
+def _rows(names: Collection[str], nodes: Sequence[SeenNode]) -> list[JobLoad]:
+    owners = [labels for node in nodes for labels in node.figures.labels("gridwright_job_user")]
+    # Of jobs that a history has only the sum of, it knows no user.
+    users = {labels[0]: labels[1] for labels in owners if len(labels) == 2}
+    waits, opened = _waits(nodes), _opened(nodes)
+    return [replace(_job_row(job, nodes, waits, opened), user=users.get(job, "")) for job in names]
 
 
 def _sum_of(jobs: Sequence[JobLoad]) -> JobLoad:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gridwright.monitor.causes.measured import (
+    allowance_uses,
     card_use,
     cpu_group_uses,
     cpu_uses,
@@ -82,6 +83,8 @@ class LibraryRow:
     """Requests to its disks or servers, on average; None where they are not counted."""
     disks: tuple[str, ...] = ()
     """Those that it lies on, as `node device`; none where servers are behind it."""
+    targets: tuple[str, ...] = ()
+    """Those that its clients tell apart."""
     uses: tuple[ResourceUse, ...] = ()
     """All resources of which anything is known: what binds first, then the fullest."""
 
@@ -104,6 +107,7 @@ def library_rows(
         {name: each.limits for name in names for each in of[name][:1]},
         {name: each.by_node for name, each in told.items()},
         _fed_cores(of, told),
+        _jobs_wait(seen),
     )
     under_way = {name: _under_way(of[name], picture) for name in names}
     return [_row(name, of[name], told[name], under_way, picture) for name in names]
@@ -121,6 +125,8 @@ class _Picture:
     flows: Flows
     fed: dict[str, float]
     """Cores that have what is required, by file system."""
+    jobs_wait: bool | None
+    """Whether any job waits for I/O; None where that is not counted for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ def _row(
     uses = _uses(name, libraries, picture)
     storage = [each for each in uses if each.binds and each.sort in STORAGE]
     cpus = [each for each in uses if each.binds and each.sort not in STORAGE]
-    wanted = _is_waited_for(name, under_way, picture.nodes)
+    wanted = _is_waited_for(name, under_way, picture)
     away = [row.node for row in picture.nodes if row.absent]
     pressures = [row.io_pressure for row in picture.nodes if row.io_pressure is not None]
     return LibraryRow(
@@ -161,7 +167,7 @@ def _row(
             required,
             moved,
             busy,
-            wanted=bool(storage) or wanted,
+            wanted=wanted or (bool(storage) and picture.jobs_wait is not False),
             fed=not storage and _is_fed(name, under_way, picture),
         ),
         binds=tuple(each.text for each in (*storage, *cpus)),
@@ -173,6 +179,7 @@ def _row(
         waiting_cores=_of_machines(picture.nodes, [row.iowait for row in picture.nodes]),
         under_way=under_way[name],
         disks=tuple(dict.fromkeys(f"{row.node} {row.device}" for row in _own_disks(libraries, picture))),
+        targets=tuple(sorted(_targets(libraries, picture))),
         uses=tuple(sorted(uses, key=lambda each: (not each.binds, -(each.part or 0.0)))),
     )
 
@@ -188,7 +195,7 @@ def _uses(name: str, libraries: Sequence[WatchedLibrary], picture: _Picture) -> 
         found += group_uses(node, sorted(devices))
         points[node.name] = [place.mount_point for place in places if place.mount_point and not place.device]
         card = card_use(by_name[node.name]) if points[node.name] else None
-        found += [card] if card else []
+        found += [*([card] if card else []), *(allowance_uses(node) if points[node.name] else ())]
     found += stated_uses(name, picture.limits, picture.flows, picture.busy)
     waits = waits_of(picture.seen, points)
     found += target_uses(waits)
@@ -213,6 +220,16 @@ def _own_disks(libraries: Sequence[WatchedLibrary], picture: _Picture) -> list[D
     return [disk for disk in picture.disks if (machines.get(disk.node, disk.node), disk.device) in below]
 
 
+def _targets(libraries: Sequence[WatchedLibrary], picture: _Picture) -> set[str]:
+    return {
+        target
+        for node in picture.seen
+        for place in _places(libraries, node)
+        for point, target in node.figures.labels("gridwright_mount_read_bytes_total")
+        if point == place.mount_point != target
+    }
+
+
 def _under_way(libraries: Sequence[WatchedLibrary], picture: _Picture) -> float | None:
     """Requests to disks or servers of these libraries; None where any of them is not counted."""
     found: dict[tuple[str, str], float | None] = {}
@@ -234,13 +251,13 @@ def _under_way(libraries: Sequence[WatchedLibrary], picture: _Picture) -> float 
     return sum(known) if found and len(known) == len(found) else None
 
 
-def _is_waited_for(name: str, under_way: dict[str, float | None], nodes: Sequence[NodeRow]) -> bool:
+def _is_waited_for(name: str, under_way: dict[str, float | None], picture: _Picture) -> bool:
     """Whether it is this file system that somebody waits for.
 
     One without a request under way is not, where another one has some; where no other has any, whatever
     holds requests back does it before they are counted.
     """
-    if not _somebody_waits(nodes):
+    if not (_somebody_waits(picture.nodes) if picture.jobs_wait is None else picture.jobs_wait):
         return False
     own = under_way[name]
     others = [each for other, each in under_way.items() if other != name]
@@ -284,6 +301,21 @@ def _is_fed(name: str, under_way: dict[str, float | None], picture: _Picture) ->
         return False
     others = sum(cores for other, cores in picture.fed.items() if other != name)
     return picture.fed.get(name, 0.0) + min(others, busy * (1 - own / total)) >= busy > 0
+
+
+def _jobs_wait(seen: Sequence[SeenNode]) -> bool | None:
+    """Whether any job waits, where the kernel counts it exactly for each of them (see `job_waits`).
+
+    What waits on nodes may then be nobody's of the grid, such as a backup that is held back on purpose.
+    """
+    metric, waits = "gridwright_job_waiting_seconds_total", []
+    for node in seen:
+        told = node.figures
+        for job, *_ in told.labels("gridwright_job_processes"):
+            waits.append(told.rate(metric, job, "pressure"))
+    if any((each or 0.0) >= WAITING for each in waits):
+        return True
+    return None if not waits or None in waits else False
 
 
 def _somebody_waits(nodes: Sequence[NodeRow]) -> bool:

@@ -71,7 +71,7 @@ def _sample(request: Request, to: int) -> NoReturn:
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
     try:
-        sampler, due, taken = Sampler(request.directories), time.monotonic(), 0
+        sampler, due, taken = Sampler(request.directories, brief=request.samples > 0), time.monotonic(), 0
         while True:
             _write(to, sampler.line() + b"\n")
             taken += 1

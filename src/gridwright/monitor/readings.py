@@ -28,6 +28,7 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "node_network_transmit_bytes_total": ("device",),
     "node_network_speed_bytes": ("device",),
     "gridwright_network_limit_bytes": ("device",),
+    "gridwright_network_held_back_packets_total": ("device", "allowance"),
     "node_disk_read_bytes_total": ("device",),
     "node_disk_written_bytes_total": ("device",),
     "node_disk_reads_completed_total": ("device",),

@@ -16,6 +16,7 @@ from gridwright.filesystems.reading import FigureSource
 from gridwright.kernel_files import boot_id
 from gridwright.machine import physical_cores
 from gridwright.messages import encode
+from gridwright.monitor.card_allowances import CardAllowances
 from gridwright.monitor.group_sources import GroupSources
 from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
@@ -48,10 +49,13 @@ class Sampler:
     root: Path = Path("/")
     run: Run = run_here
     """Starts a process for what no file tells: at most one a minute."""
+    brief: bool = False
+    """Whether it takes a few samples alone, so that processes of no job may be looked at with each."""
     _reads: HeldReads[Told] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _paced: dict[str, PacedSource] = field(default_factory=dict)
     _groups: GroupSources = field(init=False)
+    _allowances: CardAllowances = field(default_factory=CardAllowances)
     _mounts: list[Mount] = field(default_factory=list)
     _places: Mapping[str, MountedPlace] = field(default_factory=dict)
     _space: list[Reading] = field(default_factory=list)
@@ -93,7 +97,8 @@ class Sampler:
     def _sampled(self) -> tuple[Snapshot, dict[str, Told]]:
         """A snapshot without readings, and all of these by their source."""
         self._look_at_mounts()
-        kernel = [*kernel_readings(self.root), *queue_readings(), *self._groups.readings()]
+        kernel = [*kernel_readings(self.root), *queue_readings()]
+        kernel += [*self._groups.readings(), *self._allowances.readings()]
         found = {_KERNEL: Told(kernel, []), _SPACE: Told(self._space, [])}
         told, silent = self._reads.read()
         for name, source in self._paced.items():
@@ -142,7 +147,7 @@ class Sampler:
         others = OtherSources(jobs.members, self.root / "proc")
         return {
             _JOBS: FigureSource(jobs.readings, every_s=0.0),
-            _OTHERS: FigureSource(others.readings, every_s=0.0, most_part=MOST_PART),
+            _OTHERS: FigureSource(others.readings, every_s=0.0, most_part=1.0 if self.brief else MOST_PART),
             **moved,
             **served,
         }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.monitor.causes.explaining import Explanation, explain, explain_job
+from gridwright.monitor.causes.explaining import SlowExplanation, explain, explain_job, used_by
 from gridwright.monitor.causes.sharing import foreign_cpus, sharing_of
 from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse, StatedLimit
 from gridwright.monitor.causes.verdict import is_slow
@@ -20,7 +20,7 @@ NVME = {DATA.directory: MountedPlace("/grid", "xfs", "nvme0n1", ("nvme0n1",))}
 LIMITED = ("gridwright_group_io_limit_bytes", "/job_17", "sda", "read")
 
 
-def explanation_text(told: Explanation) -> str:
+def explanation_text(told: SlowExplanation) -> str:
     return " ".join(printed(told).split())
 
 
@@ -186,6 +186,13 @@ def test_a_limit_of_the_model_binds_where_all_clients_together_reach_it() -> Non
     assert [each.node for each in each_node.uses if each.sort is ResourceSort.STATED] == ["n1", "n2"]
 
 
+def test_a_statement_that_is_too_low_is_no_limit() -> None:
+    sample = node(iowait=6.0, counted=mount(600 * MB), places=SERVED)
+    found = row(sample, libraries=(limited("grid", 500 * MB),))
+    assert binding(found) == []
+    assert "more than it is said to deliver" in use_of(found, ResourceSort.STATED).text
+
+
 def test_a_burst_that_is_spent_binds_at_the_lasting_rate() -> None:
     def at(rate: float) -> LibraryRow:
         sample = node(iowait=6.0, counted=mount(rate), places=SERVED)
@@ -195,6 +202,32 @@ def test_a_burst_that_is_spent_binds_at_the_lasting_rate() -> None:
     assert "when its burst is spent" in at(245 * MB).binds[0]
     assert binding(at(500 * MB)) == []
     assert binding(at(960 * MB)) == [ResourceSort.STATED]
+
+
+def test_a_stranger_that_is_held_back_on_purpose_makes_nothing_slow_where_jobs_are_known_not_to_wait() -> (
+    None
+):
+    counted = {
+        **disk("md0", 4 * MB),
+        **disk("sda", 4 * MB, busy=0.1),
+        ("gridwright_group_io_bytes_total", *LIMITED[1:]): 3.9 * MB,
+        **job("17", 0.0, cpus=4.0),
+    }
+
+    def standing(**waited: float) -> Standing:
+        waits_of_jobs: Counted = {
+            ("gridwright_job_waiting_seconds_total", "17", how): rate for how, rate in waited.items()
+        }
+        gauges = {LIMITED: 4 * MB, **of_job("17")}
+        sample = node(
+            user=4.0, iowait=1.0, counted={**counted, **waits_of_jobs}, gauges=gauges, places=ON_DISK
+        )
+        return row(sample).standing
+
+    assert standing(pressure=0.01) is Standing.NOT_ASKED
+    assert standing(pressure=0.6) is Standing.BELOW
+    assert standing(state=0.0) is Standing.BELOW, "a state that is looked at now and then proves nothing"
+    assert standing() is Standing.BELOW
 
 
 def test_two_causes_at_once_are_both_told() -> None:
@@ -350,12 +383,41 @@ def test_what_was_written_earlier_is_nobodys_load_now() -> None:
 
 
 def test_without_root_what_others_moved_is_not_told() -> None:
-    sample = node(iowait=2.0, counted={**disk("md0", 100 * MB), **job("17", 30 * MB)}, gauges=of_job("17"),
-                  before={("gridwright_job_read_bytes_total", "17"): 9e12}, places=ON_DISK)  # fmt: skip
-    frame = frame_of([sample], [DATA])
+    moved = {**disk("md0", 100 * MB), **job("17", 30 * MB)}
+    alone = frame_of([node(iowait=2.0, counted=moved, gauges=of_job("17"), places=ON_DISK)], [DATA])
+    found = sharing_of(alone.libraries[0], alone)
+    assert (found.disturbs, found.foreign_bytes_per_s) == (False, None)
+    assert found.untold == "what processes of no job moved is not known of all nodes (root can see it)"
+    before: Counted = {("gridwright_job_read_bytes_total", "17"): 9e12}
+    counted = {**moved, **others(50 * MB)}
+    some = node(iowait=2.0, counted=counted, gauges=of_job("17"), before=before, places=ON_DISK)
+    frame = frame_of([some], [DATA])
     found = sharing_of(frame.libraries[0], frame)
     assert (found.disturbs, found.foreign_bytes_per_s) == (False, None)
     assert found.untold == "what some jobs moved cannot be told (root can see it)"
+
+
+def oss(read: float, written: float = 0.0) -> NodeSamples:
+    """A server of OST0, which is no client."""
+    counted: Counted = {
+        ("lustre_read_bytes_total", "ost", "read", "OST0"): read,
+        ("lustre_write_bytes_total", "ost", "write", "OST0"): written,
+    }
+    return node("oss1", counted=counted)
+
+
+def test_what_servers_move_for_clients_that_are_not_of_the_grid_is_foreign_load() -> None:
+    client = node(iowait=1.0, counted=waits("OST0", 50, 0.1), places=SERVED)
+    shared = frame_of([client, oss(200 * MB)], [DATA])
+    found = sharing_of(shared.libraries[0], shared)
+    assert found.is_used_elsewhere
+    assert found.elsewhere_bytes_per_s == pytest.approx(150 * MB)
+    assert "clients that are not of the grid have 150 MB/s, 75% of" in explanation_text(explain(shared))
+    own = frame_of([client, oss(51 * MB)], [DATA])
+    assert not sharing_of(own.libraries[0], own).is_used_elsewhere
+    unknown = frame_of([client], [DATA])
+    assert sharing_of(unknown.libraries[0], unknown).elsewhere_bytes_per_s is None
+    assert "not all of these were asked (--servers)" in explanation_text(explain(unknown))
 
 
 def test_processes_of_no_job_that_take_cpus_are_named() -> None:
@@ -370,23 +432,34 @@ def test_processes_of_no_job_that_take_cpus_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpus", "cores", "slow", "held_up", "words"),
+    ("cpus", "cores", "waiting", "slow", "held_up", "words"),
     [
-        (3.9, 4, ["disk"], False, "it computes"),
-        (0.2, 4, ["disk"], True, "disk is slow"),
-        (0.01, 4, [], None, "it sleeps, or waits for something that is not storage"),
-        (1.0, 4, [], None, "fewer threads than cores"),
-        (2.0, None, [], False, "it computes"),
+        (3.9, 4, 0.1, ["disk"], False, "it computes"),
+        (0.2, 4, None, ["disk"], True, "disk is slow"),
+        (0.2, 4, 0.8, ["disk"], True, "waits for I/O in 80% of the time, and disk is slow"),
+        (0.2, 4, 0.0, ["disk"], None, "no file system holds it up"),
+        (0.2, 4, 0.8, [], None, "one thing after the other"),
+        (0.01, 4, 0.0, [], None, "it sleeps, or waits for something that is not storage"),
+        (1.0, 4, None, [], None, "fewer threads than cores"),
+        (2.0, None, None, [], False, "it computes"),
     ],
 )
-def test_a_job_is_held_up_by_storage_only_where_its_file_system_is_slow(
-    cpus: float, cores: int | None, slow: list[str], held_up: bool | None, words: str
+def test_a_job_is_held_up_by_storage_only_where_its_file_system_is_slow_and_it_waits(
+    cpus: float, cores: int | None, waiting: float | None, slow: list[str], held_up: bool | None, words: str
 ) -> None:
     counted = {**disk("md0", 1 * MB), **job("17", 1 * MB, cpus=cpus)}
     frame = frame_of([node(counted=counted, gauges=of_job("17"), places=ON_DISK)], [DATA])
-    told = explain_job(frame.jobs[0], cores, frame, slow)
+    told = explain_job(replace(frame.jobs[0], waiting=waiting), cores, frame, slow)
     assert told.held_up is held_up
     assert words in told.text
+
+
+def test_a_job_is_looked_at_with_the_file_systems_that_it_has_open() -> None:
+    opened: Counted = {**of_job("17"), ("gridwright_job_open_files", "17", WORK.directory): 2.0}
+    frame = frame_of([node(counted=job("17", 1.0), gauges=opened, places=BOTH)], [DATA, WORK])
+    assert used_by(frame.jobs[0], frame) == ["fast"]
+    unknown = frame_of([node(counted=job("17", 1.0), gauges=of_job("17"), places=BOTH)], [DATA, WORK])
+    assert used_by(unknown.jobs[0], unknown) is None
 
 
 def test_a_job_whose_own_limit_of_cpu_time_stops_it_is_told_so() -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.frame_tables import frame_text
+from gridwright.monitor.job_rows import job_row
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
+from gridwright.monitor.rows import seen
 
 MB = 1e6
 Counted = dict[tuple[str, ...], float]
@@ -210,6 +212,10 @@ def test_jobs_beyond_a_hundred_are_one_row_with_exact_sums() -> None:
         gauges |= {("gridwright_job_processes", job): 2, ("gridwright_job_resident_bytes", job): 10.0}
     jobs = frame_of([node(counted=counted, gauges=gauges)]).jobs
     assert len(jobs) == 101
+    (only,) = (job_row("007", seen([node(counted=counted, gauges=gauges)])),)
+    assert only is not None
+    assert only.read_bytes_per_s == pytest.approx(7000), "who asks for one is told of it"
+    assert job_row("no-such-job", seen([node(counted=counted, gauges=gauges)])) is None
     assert [row.job for row in jobs[:2]] == ["249", "248"]
     assert jobs[-1].job == "150 others"
     assert sum(row.read_bytes_per_s or 0 for row in jobs) == pytest.approx(sum(range(250)) * 1000)

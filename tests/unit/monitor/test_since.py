@@ -11,7 +11,7 @@ import pytest
 
 from gridwright.cli.watch.slow_question import SlowQuestion, explained_recording
 from gridwright.errors import GridwrightError
-from gridwright.monitor.causes.changes import Mark, changes_before
+from gridwright.monitor.causes.changes import MarkedEvent, changes_before
 from gridwright.monitor.causes.since import Beginning, since_when
 from gridwright.monitor.causes.use import StatedLimit
 from gridwright.monitor.causes.verdict import was_slow
@@ -153,7 +153,7 @@ def test_what_is_not_slow_any_more_did_not_begin(tmp_path: Path) -> None:
     assert (found.at_s, found.why) == (None, "histories do not show it yet")
 
 
-def texts(marks: Sequence[Mark]) -> list[str]:
+def texts(marks: Sequence[MarkedEvent]) -> list[str]:
     return [each.text for each in marks]
 
 

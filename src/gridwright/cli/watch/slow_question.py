@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import DEFAULT_SPEC
-from gridwright.errors import GridwrightError, input_error, nearest
+from gridwright.cli.verbosity import say
+from gridwright.errors import GridwrightError, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
-    from gridwright.monitor.causes.changes import Mark
-    from gridwright.monitor.causes.explaining import Explanation, SlowJob
+    from gridwright.monitor.causes.changes import MarkedEvent
+    from gridwright.monitor.causes.explaining import SlowExplanation, SlowJob
     from gridwright.monitor.causes.since import Beginning
     from gridwright.monitor.frame import Frame
     from gridwright.monitor.history.questions import Histories
@@ -37,30 +38,63 @@ class SlowQuestion:
     seconds: float
     play: Path | None
     runs: Path
+    servers: tuple[str, ...] = ()
 
 
-def explained_live(question: SlowQuestion) -> Explanation:
-    """The answer out of samples that are taken now. Raises GridwrightError."""
+def explained_live(question: SlowQuestion) -> SlowExplanation:
+    """The answer out of samples that are taken now, and of the history that nodes keep.
+
+    Raises GridwrightError.
+    """
     from gridwright.monitor.causes.explaining import explain
-    from gridwright.monitor.causes.since import NO_HISTORY, Beginning
     from gridwright.monitor.causes.verdict import is_slow
     from gridwright.monitor.frame import frame_of
 
     grid, samples, libraries = _sampled(question)
     filesystems = _filesystems(question, libraries)
-    frame = frame_of(samples, libraries)
-    job = None
+    frame, job = frame_of(samples, libraries), None
     if question.job is not None:
-        frame, job = _job_live(question.job, grid, samples, libraries)
-    unknown = Beginning(at_s=None, why=NO_HISTORY)
-    slow = [row.filesystem for row in frame.libraries if is_slow(row)]
-    changes = _changes_here(question, frame, grid) if slow or job else []
-    return explain(
-        frame, filesystems=filesystems, since=dict.fromkeys(slow, unknown), changes=changes, job=job
-    )
+        frame, filesystems, job = _job_live(question.job, grid, samples, libraries)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    if not slow and job is None:
+        return explain(frame, filesystems=filesystems)
+    histories = _kept(grid) if slow else None
+    since = _since(question, histories, frame.time, libraries, slow)
+    begin = min((each.at_s for each in since.values() if each.at_s is not None), default=None)
+    if histories is not None and begin is not None:
+        changes = _changes_then(
+            question, histories, begin, [*_spec_marks(question.file), *_job_marks(frame, grid)]
+        )
+    else:
+        changes = _changes_here(question, frame, grid)
+    return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
 
 
-def explained_recording(question: SlowQuestion) -> Explanation:
+def explained_then(question: SlowQuestion) -> SlowExplanation:
+    """The answer for an earlier time, out of the history that nodes keep. Raises GridwrightError."""
+    from gridwright.monitor.gathering import mounted_here, watched_libraries
+    from gridwright.monitor.history.choosing import asked_histories
+
+    grid = _grid(question)
+    libraries = mounted_here() if grid is None else watched_libraries(grid)
+    histories = asked_histories(grid)
+    reach = histories.reach()
+    if reach is None:
+        raise environment_error(
+            "nodes keep no history yet",
+            where="--at",
+            remedy="see gridwright help monitoring for what keeps it",
+        )
+    at_s = question.at_s or reach[1]
+    _check_reach(reach, at_s, question.seconds, "the history of the nodes")
+    return explained_history(question, histories, min(at_s, reach[1]), libraries)
+
+
+def explained_recording(question: SlowQuestion) -> SlowExplanation:
     """The answer out of a recording, at a time or at its end. Raises GridwrightError."""
     from gridwright.monitor.history.recorded import RecordedHistories
     from gridwright.monitor.recording import Recording
@@ -71,62 +105,110 @@ def explained_recording(question: SlowQuestion) -> Explanation:
     if reach is None:
         raise input_error("no node answered in it", where=str(question.play), remedy="name another recording")
     at_s = reach[1] if question.at_s is None else question.at_s
-    if not reach[0] < at_s <= reach[1] + question.seconds:
+    _check_reach(reach, at_s, question.seconds, str(question.play))
+    return explained_history(question, histories, min(at_s, reach[1]), recording.libraries)
+
+
+def _check_reach(reach: tuple[float, float], at_s: float, seconds: float, whose: str) -> None:
+    """Raises GridwrightError (INPUT) where nothing is known of a time."""
+    if not reach[0] < at_s <= reach[1] + seconds:
         first, last = (datetime.fromtimestamp(each).astimezone().isoformat(" ", "seconds") for each in reach)
         raise input_error(
-            f"{question.play} has nothing of that time",
-            where="--at",
-            remedy=f"name one from {first} to {last}",
+            f"{whose} has nothing of that time", where="--at", remedy=f"name one from {first} to {last}"
         )
-    return explained_history(question, histories, min(at_s, reach[1]), recording.libraries)
 
 
 def explained_history(
     question: SlowQuestion, histories: Histories, at_s: float, libraries: Sequence[WatchedLibrary]
-) -> Explanation:
+) -> SlowExplanation:
     """The answer out of histories of nodes. Raises GridwrightError."""
-    from gridwright.monitor.causes.changes import changes_before, nearest_marks
-    from gridwright.monitor.causes.explaining import explain, explain_job
-    from gridwright.monitor.causes.since import since_when
-    from gridwright.monitor.causes.verdict import is_slow, was_slow
+    from gridwright.monitor.causes.explaining import explain, explain_job, used_by
+    from gridwright.monitor.causes.verdict import is_slow
 
     filesystems = _filesystems(question, libraries)
     frame = histories.frame(at_s, question.seconds, libraries)
-    since: dict[str, Beginning] = {}
-    for row in frame.libraries:
-        if is_slow(row) and (filesystems is None or row.filesystem in filesystems):
-            name = row.filesystem
-            since[name] = since_when(
-                histories, at_s, question.seconds, tuple(libraries), partial(was_slow, filesystem=name)
-            )
-    job = None
+    load = None
     if question.job is not None:
         load = next((each for each in frame.jobs if each.job == question.job), None)
         if load is None:
-            raise _no_job(question.job, [each.job for each in frame.jobs])
-        job = explain_job(load, None, frame, list(since))
-    begins = [each.at_s for each in since.values() if each.at_s is not None]
-    changes = changes_before(histories, min(begins)) if begins else []
-    if begins:
-        changes = nearest_marks([*changes, *_run_marks(question.runs, min(begins))], min(begins))
+            raise _no_job(question.job, [each.job for each in frame.jobs], kept=True)
+        filesystems = used_by(load, frame)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    since = _since(question, histories, at_s, libraries, slow)
+    job = None if load is None else explain_job(load, None, frame, slow)
+    begin = min((each.at_s for each in since.values() if each.at_s is not None), default=None)
+    changes = [] if begin is None else _changes_then(question, histories, begin, ())
     return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
+
+
+def _kept(grid: Grid | None) -> Histories | None:
+    """The history that nodes keep; None where there is none, or it does not answer."""
+    from gridwright.monitor.history.choosing import kept_histories
+
+    try:
+        return kept_histories(grid)
+    except GridwrightError:
+        return None
+
+
+def _since(
+    question: SlowQuestion,
+    histories: Histories | None,
+    at_s: float,
+    libraries: Sequence[WatchedLibrary],
+    slow: Sequence[str],
+) -> dict[str, Beginning]:
+    """Since when each of these file systems is slow."""
+    from gridwright.monitor.causes.since import NO_HISTORY, Beginning, since_when
+    from gridwright.monitor.causes.verdict import was_slow
+
+    if histories is None:
+        return dict.fromkeys(slow, Beginning(at_s=None, why=NO_HISTORY))
+    if slow and question.play is None:
+        say("looking back in the history of the nodes")
+    return {
+        name: since_when(
+            histories, at_s, question.seconds, tuple(libraries), partial(was_slow, filesystem=name)
+        )
+        for name in slow
+    }
+
+
+def _changes_then(
+    question: SlowQuestion, histories: Histories, begin: float, more: Sequence[MarkedEvent]
+) -> list[MarkedEvent]:
+    """What changed before a time, as histories and runs tell it."""
+    from gridwright.monitor.causes.changes import BEFORE_S, changes_before, nearest_marks
+
+    others = [each for each in more if begin - BEFORE_S <= each.at_s <= begin + question.seconds]
+    marks = [*changes_before(histories, begin), *_run_marks(question.runs, begin), *others]
+    return nearest_marks(marks, begin)
+
+
+def _grid(question: SlowQuestion) -> Grid | None:
+    """The grid that was named; None for this machine. Raises GridwrightError."""
+    if question.file is None and not DEFAULT_SPEC.exists():
+        return None
+    from gridwright.cli.grid_file import open_grid
+
+    return open_grid(question.file)
 
 
 def _sampled(question: SlowQuestion) -> tuple[Grid | None, list[NodeSamples], list[WatchedLibrary]]:
     from gridwright.monitor.gathering import mounted_here, sample_grid, sample_here, watched_libraries
     from gridwright.monitor.readings import Request
 
-    if question.file is None and not DEFAULT_SPEC.exists():
-        libraries = mounted_here()
-        request = Request(question.seconds, directories=tuple(each.directory for each in libraries))
-        return None, [sample_here(request)], libraries
-    from gridwright.cli.grid_file import open_grid
-
-    grid = open_grid(question.file)
-    libraries = watched_libraries(grid)
+    grid = _grid(question)
+    libraries = mounted_here() if grid is None else watched_libraries(grid)
     _filesystems(question, libraries)
     request = Request(question.seconds, directories=tuple(each.directory for each in libraries))
-    return grid, sample_grid(grid, request), libraries
+    if grid is None:
+        return None, [sample_here(request)], libraries
+    return grid, sample_grid(grid, request, question.servers), libraries
 
 
 def _filesystems(question: SlowQuestion, libraries: Sequence[WatchedLibrary]) -> list[str] | None:
@@ -147,20 +229,28 @@ def _filesystems(question: SlowQuestion, libraries: Sequence[WatchedLibrary]) ->
 
 def _job_live(
     job: str, grid: Grid | None, samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary]
-) -> tuple[Frame, SlowJob]:
-    """The picture of the nodes of a job, and what holds it up. Raises GridwrightError where none has it."""
-    from gridwright.monitor.causes.explaining import explain_job
+) -> tuple[Frame, list[str] | None, SlowJob]:
+    """The picture of the nodes of a job, its file systems, and what holds it up.
+
+    Raises GridwrightError where no node has it.
+    """
+    from gridwright.monitor.causes.explaining import explain_job, used_by
     from gridwright.monitor.causes.verdict import is_slow
     from gridwright.monitor.frame import frame_of
+    from gridwright.monitor.job_rows import job_row
+    from gridwright.monitor.rows import seen
 
-    whole = frame_of(samples, libraries)
-    load = next((each for each in whole.jobs if each.job == job), None)
-    asked = _scheduled(job, grid)
+    load, asked = job_row(job, seen(samples)), _scheduled(job, grid)
     if load is None:
-        raise _no_job(job, [each.job for each in whole.jobs], asked)
+        raise _no_job(job, [each.job for each in frame_of(samples).jobs], asked)
     frame = frame_of([each for each in samples if each.node in load.nodes], libraries)
-    slow = [row.filesystem for row in frame.libraries if is_slow(row)]
-    return frame, explain_job(load, asked[0] if asked else None, frame, slow)
+    filesystems = used_by(load, frame)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    return frame, filesystems, explain_job(load, asked[0] if asked else None, frame, slow)
 
 
 def _scheduled(job: str, grid: Grid | None) -> tuple[int, str] | None:
@@ -174,7 +264,12 @@ def _scheduled(job: str, grid: Grid | None) -> tuple[int, str] | None:
     return None if found is None else (found.cores, str(found.state))
 
 
-def _no_job(job: str, seen: Sequence[str], asked: tuple[int, str] | None = None) -> GridwrightError:
+def _no_job(
+    job: str, known: Sequence[str], asked: tuple[int, str] | None = None, *, kept: bool = False
+) -> GridwrightError:
+    """`known` are jobs that there are; `kept` says that these are those of a history."""
+    from gridwright.monitor.job_rows import MOST_JOBS
+
     if asked is not None and asked[1] == "waiting":
         return input_error(
             f"job {job} waits, and has no processes yet",
@@ -182,16 +277,17 @@ def _no_job(job: str, seen: Sequence[str], asked: tuple[int, str] | None = None)
             remedy=f"see gridwright explain {job}",
         )
     state = f": its scheduler has it as {asked[1]}" if asked else ""
+    of = f" then, or {MOST_JOBS} others moved more" if kept and len(known) > MOST_JOBS else ""
     return input_error(
-        f"no node has a process of job {job!r}{state}",
+        f"no node has a process of job {job!r}{of}{state}",
         where="--job",
-        remedy=f"these run: {', '.join(seen[:10])}"
-        if seen
+        remedy=f"these run: {', '.join(known[:10])}"
+        if known
         else "no job runs, as far as can be seen (root sees all)",
     )
 
 
-def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> list[Mark]:
+def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
     """What changed within the last hour, as far as this machine and the picture tell."""
     from gridwright.monitor.causes.changes import boot_marks, nearest_marks
 
@@ -203,20 +299,22 @@ def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> li
     return nearest_marks(marks, frame.time)
 
 
-def _spec_marks(file: Path | None) -> list[Mark]:
-    from gridwright.monitor.causes.changes import Mark
+def _spec_marks(file: Path | None) -> list[MarkedEvent]:
+    from gridwright.monitor.causes.changes import MarkedEvent
 
     path = file or DEFAULT_SPEC
     try:
         changed = path.stat().st_mtime
     except OSError:
         return []
-    return [Mark(at_s=changed, sort="configuration", text=f"{path} was changed", source="its time stamp")]
+    return [
+        MarkedEvent(at_s=changed, sort="configuration", text=f"{path} was changed", source="its time stamp")
+    ]
 
 
-def _job_marks(frame: Frame, grid: Grid | None) -> list[Mark]:
+def _job_marks(frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
     """When jobs that are seen on nodes began, as their scheduler has it."""
-    from gridwright.monitor.causes.changes import Mark
+    from gridwright.monitor.causes.changes import MarkedEvent
 
     names = [each.job for each in frame.jobs if each.processes]
     if grid is None or not names or not grid.has_queue:
@@ -226,7 +324,7 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[Mark]:
     except GridwrightError:
         return []
     return [
-        Mark(
+        MarkedEvent(
             at_s=each.started,
             sort="job",
             text=f"job {each.id} ({each.name}) of {each.user or 'an unknown user'} began on {each.node}",
@@ -237,9 +335,9 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[Mark]:
     ]
 
 
-def _run_marks(runs: Path, near_s: float) -> list[Mark]:
+def _run_marks(runs: Path, near_s: float) -> list[MarkedEvent]:
     """Runs of Gridwright near a time that are kept on this machine."""
-    from gridwright.monitor.causes.changes import Mark
+    from gridwright.monitor.causes.changes import MarkedEvent
     from gridwright.runs.directory import list_runs
 
     marks = []
@@ -251,7 +349,7 @@ def _run_marks(runs: Path, near_s: float) -> list[Mark]:
         what = " and ".join(run.what) or "a run"
         end = f", and {'ended at ' + run.finished if run.finished else 'goes on, or was killed'}"
         marks.append(
-            Mark(
+            MarkedEvent(
                 at_s=started,
                 sort="run",
                 text=f"{what} began: run {each.path.name}{end}",

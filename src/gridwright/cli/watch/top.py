@@ -11,6 +11,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile, read_path
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.watch.named_servers import Servers, named_servers
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -43,14 +44,7 @@ def top(
             help="The picture of then, if nodes keep history: 14:05, or 20m for so long ago.",
         ),
     ] = None,
-    servers: Annotated[
-        str | None,
-        typer.Option(
-            "--servers",
-            metavar="HOSTS",
-            help="Servers of file systems to ask as well, such as oss[1-4],mds1.",
-        ),
-    ] = None,
+    servers: Servers = None,
     json: Json = False,
 ) -> int:
     """Show what nodes, libraries and jobs of a grid do now, and what binds.
@@ -107,24 +101,9 @@ def _checked(
         reader.problem("a recording says itself what was watched", "--play", "leave FILE out")
     if play is not None and at is not None:
         reader.problem("a recording is no history that nodes keep", "--at", "leave out --at, or --play")
-    hosts = _hosts(reader, servers, no_grid=play is not None or (file is None and not DEFAULT_SPEC.exists()))
+    no_grid = play is not None or (file is None and not DEFAULT_SPEC.exists())
+    hosts = named_servers(reader, servers, no_grid=no_grid)
     return reader.finish(seconds), at_s, hosts
-
-
-def _hosts(reader: Reader, servers: str | None, *, no_grid: bool) -> list[str]:
-    from gridwright.spec.hosts import expand_hosts
-    from gridwright.yamltext.fields import FieldError
-
-    if servers is None:
-        return []
-    if no_grid:
-        reader.problem("servers are reached from the head node of a grid", "--servers", "name its FILE")
-        return []
-    try:
-        return expand_hosts(servers)
-    except FieldError as error:
-        reader.problem(error.text, "--servers", error.remedy)
-        return []
 
 
 def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Frame:

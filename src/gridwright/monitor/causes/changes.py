@@ -31,7 +31,7 @@ _OTHER_JOBS = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class MarkedEvent:
     """Something that happened; `at_s` in seconds since 1970."""
 
     at_s: float
@@ -42,7 +42,7 @@ class Mark:
     nodes: tuple[str, ...] = ()
 
 
-def changes_before(histories: Histories, begin_s: float) -> list[Mark]:
+def changes_before(histories: Histories, begin_s: float) -> list[MarkedEvent]:
     """What changed on nodes shortly before a time, in order of time."""
     start = begin_s - BEFORE_S
     step = max(_FINEST_S, (BEFORE_S + _AFTER_S) / _STEPS)
@@ -51,19 +51,19 @@ def changes_before(histories: Histories, begin_s: float) -> list[Mark]:
     return nearest_marks(_together(marks), begin_s)
 
 
-def nearest_marks(marks: Sequence[Mark], begin_s: float) -> list[Mark]:
+def nearest_marks(marks: Sequence[MarkedEvent], begin_s: float) -> list[MarkedEvent]:
     """Those that are told: the nearest to a time, in order."""
     kept = sorted(marks, key=lambda each: abs(each.at_s - begin_s))[:_MOST]
     return sorted(kept, key=lambda each: each.at_s)
 
 
-def _together(marks: Sequence[Mark]) -> list[Mark]:
+def _together(marks: Sequence[MarkedEvent]) -> list[MarkedEvent]:
     """The same at the same time on several nodes is one mark."""
     found: dict[tuple[float, str, str], list[str]] = {}
     for each in marks:
         found.setdefault((each.at_s, each.sort, each.text), []).extend(each.nodes)
     return [
-        Mark(
+        MarkedEvent(
             at_s=at,
             sort=sort,
             text=text.replace("{node}", fold_hosts(nodes)),
@@ -74,13 +74,13 @@ def _together(marks: Sequence[Mark]) -> list[Mark]:
     ]
 
 
-def _of_node(course: NodeCourse) -> Iterator[Mark]:
+def _of_node(course: NodeCourse) -> Iterator[MarkedEvent]:
     steps = max((len(each.values) for each in course.series), default=0)
     seen = [any(_at(each, step) is not None for each in course.series) for step in range(steps)]
 
-    def mark(step: int, sort: str, text: str) -> Mark:
+    def mark(step: int, sort: str, text: str) -> MarkedEvent:
         at = course.start_s + step * course.step_s
-        return Mark(at_s=at, sort=sort, text=text, source="", nodes=(course.node,))
+        return MarkedEvent(at_s=at, sort=sort, text=text, source="", nodes=(course.node,))
 
     for step in range(1, steps):
         if seen[step] and not seen[step - 1] and any(seen[:step]):
@@ -93,8 +93,8 @@ def _of_node(course: NodeCourse) -> Iterator[Mark]:
 
 
 def _comings(
-    series: SeriesCourse, seen: Sequence[bool], mark: Callable[[int, str, str], Mark]
-) -> Iterator[Mark]:
+    series: SeriesCourse, seen: Sequence[bool], mark: Callable[[int, str, str], MarkedEvent]
+) -> Iterator[MarkedEvent]:
     """Where a series begins or ends while its node was seen."""
     name = series.labels[0]
     if name == _OTHER_JOBS:
@@ -113,8 +113,8 @@ def _comings(
 
 
 def _steps(
-    series: SeriesCourse, seen: Sequence[bool], mark: Callable[[int, str, str], Mark]
-) -> Iterator[Mark]:
+    series: SeriesCourse, seen: Sequence[bool], mark: Callable[[int, str, str], MarkedEvent]
+) -> Iterator[MarkedEvent]:
     """Where a gauge changes; and where a limit comes or goes while its node was seen."""
     last: float | None = None
     for step, value in enumerate(series.values):
@@ -133,13 +133,13 @@ def _steps(
         last = value if value is not None else last
 
 
-def boot_marks(booted: Sequence[tuple[str, float | None]], since_s: float) -> list[Mark]:
+def boot_marks(booted: Sequence[tuple[str, float | None]], since_s: float) -> list[MarkedEvent]:
     """Nodes that were booted since a time, out of a picture."""
     return [
         replace(each, source="/proc/stat")
         for each in _together(
             [
-                Mark(at_s=at, sort="boot", text="{node} was booted", source="", nodes=(node,))
+                MarkedEvent(at_s=at, sort="boot", text="{node} was booted", source="", nodes=(node,))
                 for node, at in booted
                 if at is not None and at >= since_s
             ]

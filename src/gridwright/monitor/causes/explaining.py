@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gridwright.monitor.causes.changes import Mark
+from gridwright.monitor.causes.changes import MarkedEvent
 from gridwright.monitor.causes.sharing import ForeignCpu, Sharing, foreign_cpus, sharing_of
 from gridwright.monitor.causes.since import Beginning
 from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse
 from gridwright.monitor.causes.verdict import is_slow, why_untold
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
-from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.libraries import WAITING, LibraryRow
 
 COMPUTES = 0.9
 """From this part of its cores on a job computes, and storage holds nothing of it up."""
+MUCH = 0.5
+"""From this part of its time on, waiting for I/O is most of what a job does."""
 RESTS = 0.05
 """Below this part of its cores it neither computes nor, by itself, waits for a CPU."""
 
@@ -74,7 +76,7 @@ class SlowJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class SlowExplanation:
     """The whole answer. Times in seconds since 1970."""
 
     at_s: float
@@ -84,7 +86,7 @@ class Explanation:
     cpus: tuple[ResourceUse, ...]
     """CPUs that run all the time, steal, and limits of CPU time that were reached."""
     foreign_cpus: tuple[ForeignCpu, ...]
-    changes: tuple[Mark, ...]
+    changes: tuple[MarkedEvent, ...]
     away: dict[str, str]
     untold: tuple[str, ...]
     evidence: tuple[Evidence, ...] = field(default=())
@@ -150,17 +152,17 @@ def explain(
     *,
     filesystems: Sequence[str] | None = None,
     since: dict[str, Beginning] | None = None,
-    changes: Sequence[Mark] = (),
+    changes: Sequence[MarkedEvent] = (),
     job: SlowJob | None = None,
     untold: Sequence[str] = (),
-) -> Explanation:
+) -> SlowExplanation:
     """What a picture tells of these file systems, of all of them by default."""
     rows = [row for row in frame.libraries if filesystems is None or row.filesystem in filesystems]
     reasons = tuple(_reason(row, frame, (since or {}).get(row.filesystem)) for row in rows)
     cpus: dict[str, ResourceUse] = {
         use.name: use for row in frame.libraries for use in row.uses if use.binds and use.sort not in STORAGE
     }
-    return Explanation(
+    return SlowExplanation(
         at_s=frame.time,
         seconds=frame.seconds,
         filesystems=reasons,
@@ -186,8 +188,10 @@ def _reason(row: LibraryRow, frame: Frame, since: Beginning | None) -> SlowFileS
     sharing = sharing_of(row, frame)
     if sharing.untold:
         untold.append(f"what others than jobs have of it: {sharing.untold}")
-    if not row.disks and slow is not False:
-        untold.append("what clients outside the grid have of its servers: these are not asked")
+    if not row.disks and slow is not False and sharing.elsewhere_bytes_per_s is None:
+        untold.append(
+            "what clients outside the grid have of its servers: not all of these were asked (--servers)"
+        )
     room = tuple(each for each in row.uses if not each.binds and each.part is not None)
     if slow is not False:
         untold += [
@@ -201,9 +205,9 @@ def _reason(row: LibraryRow, frame: Frame, since: Beginning | None) -> SlowFileS
 
 
 def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[str]) -> SlowJob:
-    """What holds a job up, as far as its CPU time and the file systems of its nodes tell.
+    """What holds a job up, as far as its CPU time, its waits and its file systems tell.
 
-    `slow` are file systems that are slow on its nodes.
+    `slow` are those file systems that are slow, of the ones that it uses.
     """
     held_up: bool | None = None
     used, of = load.cpus, f"of {cores} cores" if cores else "cores"
@@ -213,28 +217,47 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
         for use in row.uses
         if use.binds and use.name.startswith("CPU limit") and _is_of_job(use.name, load.job)
     ]
+    waits = "" if load.waiting is None else f", waits for I/O in {load.waiting:.0%} of the time"
     if used is None:
-        text = "its CPU time cannot be told: it began, or a process of it ended, meanwhile"
+        text = f"its CPU time cannot be told: it began, or a process of it ended, meanwhile{waits}"
     elif stopped:
         held_up, text = True, stopped[0].text
     elif cores and used >= COMPUTES * cores:
         held_up, text = False, f"it computes: {used:.1f} {of} run all the time, and no storage holds it up"
-    elif slow:
+    elif slow and (load.waiting is None or load.waiting >= WAITING):
         held_up = True
-        text = f"it uses {used:.1f} {of}, and {' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow"
-    elif not cores and used >= COMPUTES:
-        held_up, text = False, f"it computes: {used:.1f} cores run, and no file system of its nodes is slow"
-    elif cores and used < RESTS * cores:
+        named = f"{' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow"
+        text = f"it uses {used:.1f} {of}{waits}, and {named}"
+    elif load.waiting is not None and load.waiting >= MUCH:
         text = (
-            f"it uses {used:.2f} {of}, and no file system of its nodes is slow: it sleeps, or waits for "
-            "something that is not storage, such as a lock, a licence or another machine"
+            f"it uses {used:.1f} {of}{waits}, and no file system that it uses is slow by what is required: "
+            "it asks for more than that, or for one thing after the other"
         )
     else:
-        text = (
-            f"it uses {used:.1f} {of}, and no file system of its nodes is slow: the rest of its time may be "
-            "programs with fewer threads than cores, or what is not storage"
-        )
+        held_up, text = _not_held_up(used, cores, of, waits)
     return SlowJob(job=load.job, load=load, cores=cores, held_up=held_up, text=text)
+
+
+def _not_held_up(used: float, cores: int | None, of: str, waits: str) -> tuple[bool | None, str]:
+    """Of a job that no file system holds up, as far as can be told."""
+    if not cores and used >= COMPUTES:
+        return False, f"it computes: {used:.1f} cores run, and no file system that it uses is slow"
+    if used < RESTS * (cores or 1):
+        return None, (
+            f"it uses {used:.2f} {of}{waits}, and no file system holds it up: it sleeps, or waits for "
+            "something that is not storage, such as a lock, a licence or another machine"
+        )
+    return None, (
+        f"it uses {used:.1f} {of}{waits}, and no file system holds it up: the rest of its time may be "
+        "programs with fewer threads than cores, or what is not storage"
+    )
+
+
+def used_by(load: JobLoad, frame: Frame) -> list[str] | None:
+    """The file systems in whose libraries a job has files open; None where that is not known."""
+    names = {frame.library_names[each] for each in load.directories if each in frame.library_names}
+    found = [row.filesystem for row in frame.libraries if names & set(row.libraries)]
+    return found or None
 
 
 def _is_of_job(name: str, job: str) -> bool:

@@ -75,6 +75,34 @@ def card_use(row: NodeRow) -> ResourceUse | None:
     )
 
 
+HELD_BACK_PER_S = 100.0
+"""Packets that a cloud holds back, from which on the network is at what it is allowed: fewer come of moments,
+and a rate of 1 GB/s has more than 100 000."""
+_ALLOWED = {"bw_in": "what it may receive", "bw_out": "what it may send", "pps": "packets that it may move"}
+"""By the name of the allowance; others are of connections and of services, and no storage waits for these."""
+
+
+def allowance_uses(node: SeenNode) -> Iterator[ResourceUse]:
+    """Cards whose machine has used up what its cloud allows it: bursts are spent."""
+    metric = "gridwright_network_held_back_packets_total"
+    for device, allowance in node.figures.labels(metric):
+        rate = node.figures.rate(metric, device, allowance)
+        if allowance not in _ALLOWED or rate is None:
+            continue
+        name = f"network allowance {allowance} of {device} of {node.name}"
+        yield ResourceUse(
+            sort=ResourceSort.ALLOWANCE,
+            name=name,
+            node=node.name,
+            used=rate,
+            unit="packets/s",
+            binds=rate >= HELD_BACK_PER_S,
+            text=f"the cloud held back {rate:.0f} packets/s of card {device} of {node.name}, which has used "
+            f"up {_ALLOWED[allowance]}",
+            source=f"the card's own count {allowance}_allowance_exceeded",
+        )
+
+
 def group_uses(node: SeenNode, devices: Sequence[str]) -> Iterator[ResourceUse]:
     """Limits of control groups on these devices, with what their processes move."""
     told = node.figures

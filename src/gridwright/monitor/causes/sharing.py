@@ -7,7 +7,7 @@ jobs say that they moved, but no more than other processes say, where all of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.disturbance.limits import limits
 from gridwright.monitor.frame import Frame
@@ -48,10 +48,49 @@ class Sharing:
     """Users with their share, most first."""
     untold: str = ""
     """Why what is foreign cannot be told."""
+    elsewhere_bytes_per_s: float | None = None
+    """What servers moved for clients that were not asked; None where not all servers of it were."""
+    elsewhere_share: float | None = None
+    """Of all that its servers moved."""
+
+    @property
+    def is_used_elsewhere(self) -> bool:
+        """Whether clients that were not asked have more of it than a proof can bear."""
+        rate, share = self.elsewhere_bytes_per_s, self.elsewhere_share
+        return rate is not None and share is not None and _is_much(rate, share)
 
 
 def sharing_of(row: LibraryRow, frame: Frame) -> Sharing:
-    """Who used a file system and the nodes that have it."""
+    """Who used a file system, the nodes that have it, and its servers where they were asked."""
+    elsewhere, share = _elsewhere(row, frame)
+    return replace(_of_clients(row, frame), elsewhere_bytes_per_s=elsewhere, elsewhere_share=share)
+
+
+def _elsewhere(row: LibraryRow, frame: Frame) -> tuple[float | None, float | None]:
+    """What servers moved beyond what clients that were asked did, and its share."""
+    served = {each.target: each for each in frame.osts if each.server}
+    clients = {each.target: each for each in frame.targets}
+    beyond = total = 0.0
+    for target in row.targets:
+        ost, own = served.get(target), clients.get(target)
+        if ost is None or own is None:
+            return None, None
+        for moved, ours in (
+            (ost.read_bytes_per_s, own.read_bytes_per_s),
+            (ost.written_bytes_per_s, own.written_bytes_per_s),
+        ):
+            if moved is None or ours is None:
+                return None, None
+            beyond += max(0.0, moved - ours)
+            total += moved
+    return (beyond, beyond / total if total else 0.0) if row.targets else (None, None)
+
+
+def _is_much(rate: float, share: float) -> bool:
+    return rate >= limits().traffic_floor and share > limits().traffic
+
+
+def _of_clients(row: LibraryRow, frame: Frame) -> Sharing:
     sharers = _sharers(frame)
     known = [(job.read_bytes_per_s, job.written_bytes_per_s) for job in frame.jobs]
     untold = _untold(row, frame)
@@ -73,9 +112,7 @@ def sharing_of(row: LibraryRow, frame: Frame) -> Sharing:
         sum(each.read_bytes_per_s or 0.0 for each in frame.others),
         sum(each.written_bytes_per_s or 0.0 for each in frame.others),
     ]
-    all_seen = all(each.sees_all for each in frame.others) and None not in [
-        each.read_bytes_per_s for each in frame.others
-    ]
+    all_seen = all(each.sees_all for each in frame.others)
     total = (row.read_bytes_per_s or 0.0) + (row.written_bytes_per_s or 0.0)
     seen = sum(min(pair) for pair in zip(beyond, said, strict=True))
     # Counters are read moments apart: a small rest is nobody's.
@@ -99,10 +136,7 @@ def _sharing(
         jobs_bytes_per_s=jobs,
         foreign_bytes_per_s=rate,
         foreign_share=share,
-        disturbs=rate is not None
-        and share is not None
-        and rate >= limits().traffic_floor
-        and share > limits().traffic,
+        disturbs=rate is not None and share is not None and _is_much(rate, share),
         unseen_bytes_per_s=unseen,
         sharers=tuple(sharers[:_NAMED]),
         users=tuple(sorted(users.items(), key=lambda each: -each[1])[:_NAMED]),
@@ -115,6 +149,8 @@ def _untold(row: LibraryRow, frame: Frame) -> str:
         return "what it moved cannot be told"
     if not frame.others:
         return "no node said what processes of no job moved"
+    if any(each.read_bytes_per_s is None or each.written_bytes_per_s is None for each in frame.others):
+        return "what processes of no job moved is not known of all nodes (root can see it)"
     return ""
 
 

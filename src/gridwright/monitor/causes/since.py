@@ -56,8 +56,10 @@ def since_when(
     def was_so(end: float) -> bool | None:
         return is_so(histories.frame(end, width(end), libraries))
 
-    if not was_so(at_s):
-        return Beginning(at_s=None, why="histories do not show it yet")
+    now = was_so(at_s)
+    if not now:
+        why = "histories cannot tell it" if now is None else "histories do not show it yet"
+        return Beginning(at_s=None, why=why)
     earliest = reach[0] + width(reach[0])
     high, low, found = at_s, at_s - shortest, None
     for _ in range(MOST_LOOKS):

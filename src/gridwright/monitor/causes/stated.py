@@ -9,6 +9,8 @@ from gridwright.units import format_rate
 
 Flows = Mapping[str, Mapping[str, tuple[float, float]]]
 """By file system and node, bytes per second that were read and written there; only what is known."""
+BEYOND = 1.1
+"""What passes so many times what is said to pass shows that the statement is too low, and no limit."""
 LASTING = 0.1
 """A rate this near to what lasts, of a resource that can burst, is the lasting one."""
 
@@ -49,6 +51,9 @@ def _use(limit: StatedLimit, node: str, used: float) -> ResourceUse:
     text = f"{limit.what}{of}: {format_rate(used)} pass it, {part or 0.0:.0%} of what it is said to deliver"
     if lasting:
         text = f"{limit.what}{of}: {format_rate(used)} pass it, what it delivers when its burst is spent"
+    beyond = part is not None and part > BEYOND
+    if beyond:
+        text = f"{limit.what}{of}: {format_rate(used)} pass it, more than it is said to deliver"
     return ResourceUse(
         sort=ResourceSort.STATED,
         name=f"{limit.resource}{of}",
@@ -56,7 +61,7 @@ def _use(limit: StatedLimit, node: str, used: float) -> ResourceUse:
         used=used,
         capacity=limit.bytes_per_s if lasting else most,
         part=used / limit.bytes_per_s if lasting else part,
-        binds=lasting or (part is not None and part >= FULL),
+        binds=not beyond and (lasting or (part is not None and part >= FULL)),
         text=text,
         source="what clients moved, times what the model says each byte takes",
         capacity_source=limit.source,
@@ -78,7 +83,7 @@ def _of_streams(
         used=each,
         capacity=limit.bytes_per_s,
         part=part,
-        binds=part >= FULL,
+        binds=FULL <= part <= BEYOND,
         text=f"a stream moves {format_rate(each)} for each busy core, {part:.0%} of what it can have of "
         f"{limit.what}",
         source="what clients moved, for each busy core",

@@ -14,6 +14,8 @@ class ResourceSort(StrEnum):
 
     DISK = "disk"
     CARD = "card"
+    ALLOWANCE = "allowance"
+    """What a cloud lets a machine's network pass, bursts included."""
     GROUP = "control-group"
     """A limit that somebody has set for processes."""
     STATED = "stated"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from gridwright.monitor.causes.changes import Mark
-from gridwright.monitor.causes.explaining import Explanation, SlowFileSystem, SlowJob
+from gridwright.monitor.causes.changes import MarkedEvent
+from gridwright.monitor.causes.explaining import SlowExplanation, SlowFileSystem, SlowJob
 from gridwright.monitor.causes.sharing import Sharer, Sharing
 from gridwright.monitor.causes.since import Beginning
 from gridwright.report.terminal.frame import printed
@@ -22,7 +22,7 @@ _STYLES = {"slow": "red", "well": "green"}
 
 
 @printed
-def explanation_text(console: Console, told: Explanation) -> None:
+def explanation_text(console: Console, told: SlowExplanation) -> None:
     """Print it: first what is slow, then what is not, in a line each."""
     say(console, f"at {clock(told.at_s)}, over {told.seconds:.0f} s", "dim")
     if told.job is not None:
@@ -53,7 +53,7 @@ def clock(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _mark(mark: Mark) -> str:
+def _mark(mark: MarkedEvent) -> str:
     return f"{mark.text} [{mark.source}]"
 
 
@@ -150,6 +150,10 @@ def _own(process: str) -> str:
 
 
 def _foreign(console: Console, sharing: Sharing) -> None:
+    if sharing.is_used_elsewhere:
+        text = f"{format_rate(sharing.elsewhere_bytes_per_s or 0.0)}, {sharing.elsewhere_share or 0.0:.0%}"
+        line = f"foreign load: clients that are not of the grid have {text} of what its servers move"
+        say(console, line, "yellow", indent=2)
     if not sharing.disturbs or sharing.foreign_bytes_per_s is None:
         return
     who = [each for each in sharing.sharers if not each.is_job]
@@ -168,7 +172,7 @@ def _since(since: Beginning) -> str:
     return f"{clock(since.at_s)} (it began within the {since.within_s:.0f} s before)"
 
 
-def _cpus(told: Explanation) -> Iterator[str]:
+def _cpus(told: SlowExplanation) -> Iterator[str]:
     for use in told.cpus:
         yield f"CPU time: {use.text}"
     for each in told.foreign_cpus:

@@ -37,6 +37,8 @@ MEANINGS: Mapping[str, str] = {
     "gridwright_job_processes": "Processes of a job on this node.",
     "node_boot_time_seconds": "When the machine was booted, since 1970.",
     "gridwright_network_limit_bytes": "Bytes per second to which the system shapes what a card sends.",
+    "gridwright_network_held_back_packets_total": "Packets that the cloud shaped, by the allowance of the "
+    "machine that was exceeded.",
     "gridwright_disk_rotational": "1 for a disk that turns, 0 for one without moving parts.",
     "gridwright_mount_waited_seconds_total": "Time of all requests of this client to a target together.",
     "gridwright_sampler_cpu_seconds_total": "CPU time of the process that samples.",
