@@ -14,7 +14,7 @@ from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse
 from gridwright.monitor.causes.verdict import is_slow, why_untold
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
-from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.libraries import WAITING, LibraryRow
 
 COMPUTES = 0.9
 """From this part of its cores on a job computes, and storage holds nothing of it up."""
@@ -219,6 +219,12 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
         held_up, text = True, stopped[0].text
     elif cores and used >= COMPUTES * cores:
         held_up, text = False, f"it computes: {used:.1f} {of} run all the time, and no storage holds it up"
+    elif slow and not _shows_in(load, frame, slow):
+        text = (
+            f"it uses {used:.1f} {of}; {' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow, but "
+            "the job moves nothing, does not wait for I/O as far as that is counted, and has no file there open: "
+            "it sleeps, or waits for something that is not storage"
+        )
     elif slow:
         held_up = True
         text = f"it uses {used:.1f} {of}, and {' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow"
@@ -235,6 +241,15 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
             "programs with fewer threads than cores, or what is not storage"
         )
     return SlowJob(job=load.job, load=load, cores=cores, held_up=held_up, text=text)
+
+
+def _shows_in(load: JobLoad, frame: Frame, filesystems: Sequence[str]) -> bool:
+    """Whether anything says that a job works with one of these; what is not known says so, too."""
+    moved = (load.read_bytes_per_s, load.written_bytes_per_s)
+    if None in moved or any(moved) or load.waiting is None or load.waiting >= WAITING:
+        return True
+    there = {name for row in frame.libraries if row.filesystem in filesystems for name in row.libraries}
+    return any(frame.library_names.get(each) in there for each in load.directories)
 
 
 def _is_of_job(name: str, job: str) -> bool:
