@@ -222,8 +222,8 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
     elif slow and not _shows_in(load, frame, slow):
         text = (
             f"it uses {used:.1f} {of}; {' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow, but "
-            "the job moves nothing, does not wait for I/O as far as that is counted, and has no file there open: "
-            "it sleeps, or waits for something that is not storage"
+            "the job moves nothing, does not wait for I/O as far as that is counted, and has no file there "
+            "open: it sleeps, or waits for something that is not storage"
         )
     elif slow:
         held_up = True
