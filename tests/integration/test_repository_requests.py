@@ -24,7 +24,7 @@ from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import StoreError
 from gridwright.repository.verify import verify
-from tests.support.certificates import make_certificates
+from tests.support.certificate_authority import make_certificates
 from tests.support.command import wait_until
 from tests.support.lying_store import Answer, LyingStore
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment

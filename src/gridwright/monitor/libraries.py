@@ -6,7 +6,7 @@ against the largest of their requirements, for each busy core.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -108,6 +108,7 @@ def library_rows(
         {name: each.by_node for name, each in told.items()},
         _fed_cores(of, told),
         _jobs_wait(seen),
+        {name: each.by_place for name, each in told.items()},
     )
     under_way = {name: _under_way(of[name], picture) for name in names}
     return [_row(name, of[name], told[name], under_way, picture) for name in names]
@@ -127,6 +128,8 @@ class _Picture:
     """Cores that have what is required, by file system."""
     jobs_wait: bool | None
     """Whether any job waits for I/O; None where that is not counted for all of them."""
+    by_place: Mapping[str, frozenset[tuple[str, str]]]
+    """By file system, the disks and mounts whose bytes are counted for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ class _Delivered:
     written: float | None
     note: str
     by_node: dict[str, tuple[float, float]]
+    by_place: frozenset[tuple[str, str]] = frozenset()
 
 
 def _row(
@@ -294,12 +298,18 @@ def _is_fed(name: str, under_way: dict[str, float | None], picture: _Picture) ->
     """Whether the busy cores have what is required, those included that work with other file systems.
 
     A core works in one library at a time. The part of the cores that works with this one is told by the
-    requests that are under way: without them, all busy cores count.
+    requests that are under way: without them, all busy cores count. File systems on one disk have the same
+    bytes and requests, which count once.
     """
-    busy, own, total = picture.busy, under_way[name], sum(each or 0.0 for each in under_way.values())
+    busy, own, total = picture.busy, under_way[name], under_way[name] or 0.0
+    counted, others = set(picture.by_place[name]), 0.0
+    for other, requests in under_way.items():
+        if counted.isdisjoint(picture.by_place[other]):
+            counted |= picture.by_place[other]
+            total += requests or 0.0
+            others += picture.fed.get(other, 0.0)
     if busy is None or own is None or None in under_way.values() or total <= 0:
         return False
-    others = sum(cores for other, cores in picture.fed.items() if other != name)
     return picture.fed.get(name, 0.0) + min(others, busy * (1 - own / total)) >= busy > 0
 
 
@@ -319,11 +329,15 @@ def _jobs_wait(seen: Sequence[SeenNode]) -> bool | None:
 
 
 def _somebody_waits(nodes: Sequence[NodeRow]) -> bool:
-    return any(
-        (row.io_pressure or 0.0) >= WAITING or (row.iowait or 0.0) >= WAITING * row.cpus
-        for row in nodes
-        if not row.absent
-    )
+    return any(_waits(row) for row in nodes if not row.absent)
+
+
+def _waits(row: NodeRow) -> bool:
+    """Without pressure (psi=0, as RHEL has it), CPUs tell it: one job that waits of 64 is somebody, too."""
+    iowait = row.iowait or 0.0
+    if row.io_pressure is None:
+        return iowait >= WAITING * max(1.0, row.busy_cores or 0.0)
+    return row.io_pressure >= WAITING or iowait >= WAITING * row.cpus
 
 
 def _busy_cores(seen: Sequence[SeenNode], nodes: Sequence[NodeRow]) -> float | None:
@@ -367,7 +381,7 @@ def _delivered(libraries: Sequence[WatchedLibrary], seen: Sequence[SeenNode]) ->
         if (one := read[key]) is not None and (other := written[key]) is not None:
             before = by_node.get(name, (0.0, 0.0))
             by_node[name] = before[0] + one, before[1] + other
-    return _Delivered(_total(read), _total(written), ", ".join(sorted(notes)), by_node)
+    return _Delivered(_total(read), _total(written), ", ".join(sorted(notes)), by_node, frozenset(read))
 
 
 def _why_untold(node: SeenNode, place: MountedPlace) -> str:

@@ -17,6 +17,9 @@ Key = tuple[str, ...]
 _BESIDE = {
     "gridwright_process_moved_bytes_total": "gridwright_others_read_bytes_total",
     "gridwright_process_cpu_seconds_total": "gridwright_others_cpu_seconds_total",
+    "gridwright_job_cpu_seconds_total": "node_cpu_seconds_total",
+    "gridwright_job_read_bytes_total": "node_cpu_seconds_total",
+    "gridwright_job_written_bytes_total": "node_cpu_seconds_total",
 }
 """Metrics that may have no series at all, and one that is read at the same time."""
 
@@ -72,20 +75,28 @@ def rates(before: Iterable[Reading], after: Iterable[Reading]) -> dict[Key, floa
     That is of those that both have, and of those that began at zero since others of their metric were read.
     """
     earlier = {each.key: each for each in before if each.is_counter}
-    last: dict[str, float] = {}
-    for each in earlier.values():
-        last[each.metric] = max(each.at_s, last.get(each.metric, each.at_s))
+    last = read_at(earlier.values())
     found = {}
     for new in after:
-        old = earlier.get(new.key) or _zero(new, last.get(new.metric, last.get(_BESIDE.get(new.metric, ""))))
+        old = earlier.get(new.key) or begun_at_zero(new, last)
         rate = None if old is None else rate_between(old, new)
         if rate is not None:
             found[new.key] = rate
     return found
 
 
-def _zero(new: Reading, last: float | None) -> Reading | None:
-    """What a counter was at `last`, if it began after that."""
+def read_at(readings: Iterable[Reading]) -> dict[str, float]:
+    """When the counters of each metric were read last."""
+    last: dict[str, float] = {}
+    for each in readings:
+        if each.is_counter:
+            last[each.metric] = max(each.at_s, last.get(each.metric, each.at_s))
+    return last
+
+
+def begun_at_zero(new: Reading, read: Mapping[str, float]) -> Reading | None:
+    """What a counter was when others of its metric were read last, if it began after that."""
+    last = read.get(new.metric, read.get(_BESIDE.get(new.metric, "")))
     if not new.is_counter or new.since_s is None or last is None or new.since_s < last:
         return None
     return Reading(new.metric, new.labels, 0.0, last, new.since_s)

@@ -475,3 +475,42 @@ def test_a_job_whose_own_limit_of_cpu_time_stops_it_is_told_so() -> None:
     assert "control group /slurm/job_17" in told.text
     other = explain_job(replace(frame.jobs[0], job="1"), 4, frame, [])
     assert other.held_up is None
+
+
+def test_two_file_systems_on_one_disk_do_not_lend_each_other_its_bytes() -> None:
+    """Half of what is required is not all of it because the disk's bytes are seen in both."""
+    on_one = {**NVME, WORK.directory: MountedPlace("/work", "xfs", "nvme0n1", ("nvme0n1",))}
+    work = replace(WORK, filesystem="scratch", required=100 * MB)
+    counted = {**disk("nvme0n1", 50 * MB, busy=1.0), **in_flight("nvme0n1", 1.0)}
+    rows = frame_of([node(iowait=1.0, counted=counted, places=on_one)], [DATA, work]).libraries
+    assert [each.standing for each in rows] == [Standing.BELOW, Standing.BELOW]
+    enough = {**disk("nvme0n1", 100 * MB, busy=1.0), **in_flight("nvme0n1", 1.0)}
+    rows = frame_of([node(iowait=1.0, counted=enough, places=on_one)], [DATA, work]).libraries
+    assert [each.standing for each in rows] == [Standing.MET, Standing.MET]
+
+
+def test_one_job_that_waits_on_a_node_of_many_cpus_is_somebody_where_no_pressure_is_told() -> None:
+    """RHEL starts without pressure (psi=0): one of its 8 CPUs that waits is all that can be seen."""
+    waits_alone = node(iowait=0.3, user=0.05, counted=disk("md0", 3 * MB), places=ON_DISK)
+    assert (row(waits_alone).standing, is_slow(row(waits_alone))) == (Standing.BELOW, True)
+    computes = node(iowait=0.06, user=3.9, counted=disk("md0", 3 * MB), places=ON_DISK)
+    assert row(computes).standing is Standing.NOT_ASKED
+    calm: Counted = {**disk("md0", 3 * MB), ("node_pressure_io_waiting_seconds_total",): 0.01}
+    assert row(node(iowait=0.3, user=0.05, counted=calm, places=ON_DISK)).standing is Standing.NOT_ASKED
+
+
+def test_a_job_that_sleeps_beside_one_that_waits_is_not_held_up_by_its_file_system() -> None:
+    waiting: Counted = {("gridwright_job_waiting_seconds_total", "17", "state"): 0.0}
+    counted = {**disk("md0", 1 * MB), **job("17", 0.0, cpus=0.01), **waiting}
+
+    def held_up(more: Counted, gauges: Counted) -> bool | None:
+        sample = node(counted={**counted, **more}, gauges={**of_job("17"), **gauges}, places=ON_DISK)
+        frame = frame_of([sample], [DATA])
+        return explain_job(frame.jobs[0], 4, frame, ["disk"]).held_up
+
+    assert held_up({}, {}) is None
+    assert held_up({("gridwright_job_read_bytes_total", "17"): 5000.0}, {}) is True
+    assert held_up({("gridwright_job_waiting_seconds_total", "17", "state"): 0.5}, {}) is True
+    assert held_up({}, {("gridwright_job_open_files", "17", DATA.directory): 1.0}) is True, (
+        "a mount that hangs"
+    )

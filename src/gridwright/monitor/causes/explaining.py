@@ -224,6 +224,12 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
         held_up, text = True, stopped[0].text
     elif cores and used >= COMPUTES * cores:
         held_up, text = False, f"it computes: {used:.1f} {of} run all the time, and no storage holds it up"
+    elif slow and not _shows_in(load, frame, slow):
+        text = (
+            f"it uses {used:.1f} {of}; {' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow, but "
+            "the job moves nothing, does not wait for I/O as far as that is counted, and has no file there "
+            "open: it sleeps, or waits for something that is not storage"
+        )
     elif slow and (load.waiting is None or load.waiting >= WAITING):
         held_up = True
         named = f"{' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow"
@@ -258,6 +264,15 @@ def used_by(load: JobLoad, frame: Frame) -> list[str] | None:
     names = {frame.library_names[each] for each in load.directories if each in frame.library_names}
     found = [row.filesystem for row in frame.libraries if names & set(row.libraries)]
     return found or None
+
+
+def _shows_in(load: JobLoad, frame: Frame, filesystems: Sequence[str]) -> bool:
+    """Whether anything says that a job works with one of these; what is not known says so, too."""
+    moved = (load.read_bytes_per_s, load.written_bytes_per_s)
+    if None in moved or any(moved) or load.waiting is None or load.waiting >= WAITING:
+        return True
+    there = {name for row in frame.libraries if row.filesystem in filesystems for name in row.libraries}
+    return any(frame.library_names.get(each) in there for each in load.directories)
 
 
 def _is_of_job(name: str, job: str) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gridwright.monitor.causes.verdict import is_slow, why_untold
 from gridwright.monitor.frame import Frame
-from gridwright.monitor.libraries import Standing
+from gridwright.monitor.libraries import LibraryRow
 from gridwright.monitor.views import binding
 from gridwright.spec.hosts import fold_hosts
 
@@ -40,7 +41,7 @@ class HealthLine:
 
 def health_of(frame: Frame, now_s: float | None) -> HealthLine:
     """The health that a picture shows; `now_s` is None for a picture of the past, which cannot be stale."""
-    parts = [*_stale(frame, now_s), *_away(frame), *_silent(frame), *_below(frame), *_full(frame)]
+    parts = [*_stale(frame, now_s), *_away(frame), *_silent(frame), *_slow(frame), *_full(frame)]
     parts.sort(key=lambda each: _GRAVEST.index(each.state))
     if not frame.nodes:
         return HealthLine("unknown", "Nothing is known of any node.", ())
@@ -89,17 +90,22 @@ def _silent(frame: Frame) -> list[HealthPart]:
     ][:20]
 
 
-def _below(frame: Frame) -> list[HealthPart]:
+def _slow(frame: Frame) -> list[HealthPart]:
+    """Libraries that are slow, or of which that cannot be told, by the judge of `explain-slow`."""
     return [
         HealthPart(
-            "warning",
-            f"{', '.join(row.libraries)} on {row.filesystem}: {binding(row)}",
+            "warning" if slow else "unknown",
+            f"{', '.join(row.libraries)} on {row.filesystem}: {binding(row) if slow else _untold(row)}",
             "storage",
             row.filesystem,
         )
         for row in frame.libraries
-        if row.standing is Standing.BELOW
+        if (slow := is_slow(row)) is not False
     ]
+
+
+def _untold(row: LibraryRow) -> str:
+    return f"cannot tell {why_untold(row)}"
 
 
 def _full(frame: Frame) -> list[HealthPart]:

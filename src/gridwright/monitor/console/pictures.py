@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gridwright.monitor.causes.verdict import is_slow
 from gridwright.monitor.console.asked import AskedRange, step_of
 from gridwright.monitor.console.laid import PRESENCE, TimeGrid, Values, grid_of, on_grid
 from gridwright.monitor.frame import Frame
@@ -150,8 +151,8 @@ def _course(name: str, steps: Sequence[Rows], grid: TimeGrid) -> LibraryCourse:
 
 
 def causes_of(row: LibraryRow) -> list[str]:
-    """What bound while less was delivered than is required; alike at whatever part of its limit it was."""
-    if row.standing is not Standing.BELOW:
+    """What bound while it was slow; alike at whatever part of its limit it was."""
+    if not is_slow(row):
         return []
     return [each.name for each in row.uses if each.binds] or ["cannot tell what"]
 

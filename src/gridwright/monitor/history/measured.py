@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gridwright.monitor.history.busiest import BusiestJobs
 from gridwright.monitor.history.open_minute import MINUTE
-from gridwright.monitor.rates import Key, rate_between
+from gridwright.monitor.rates import Key, begun_at_zero, rate_between, read_at
 from gridwright.monitor.readings import Reading, Snapshot
 
 SAMPLER = "gridwright_sampler_cpu_seconds_total"
@@ -62,7 +62,7 @@ class Measurements:
         if last is not None and not clock_was_set and slot <= self._slot:
             return None
         back = 0 if last is None or clock_was_set else min(MOST_BACK, slot - self._slot - 1)
-        values = list(self._values(snapshot, slot, back, clock_was_set=clock_was_set))
+        values = list(self._values(last, snapshot, slot, back, clock_was_set=clock_was_set))
         if last is not None:
             part = snapshot.cost_s / (snapshot.at_s - last.at_s)
             values.append(((SAMPLER,), part, back))
@@ -74,15 +74,22 @@ class Measurements:
         return MeasuredSecond(slot, tuple(self.busiest.fold(values, slot // MINUTE)), clock_was_set)
 
     def _values(
-        self, snapshot: Snapshot, slot: int, back: int, *, clock_was_set: bool
+        self, last: Snapshot | None, snapshot: Snapshot, slot: int, back: int, *, clock_was_set: bool
     ) -> Iterator[tuple[Key, float, int]]:
-        known = self._series
+        known, read = self._series, None
         for new in snapshot.readings:
             name = new.metric, new.labels
             series = known.get(name)
             if series is None:
                 series = known[name] = _Series(new.key, new.is_counter, new, slot)
                 if series.is_counter:
+                    # A job may have moved most of its bytes before it was first read.
+                    read = read_at(last.readings) if last is not None and read is None else read
+                    old = begun_at_zero(new, read or {})
+                    rate = None if old is None else rate_between(old, new)
+                    if old is not None and rate is not None:
+                        late = round(new.at_s - old.at_s) - 1
+                        yield series.key, rate, 0 if clock_was_set else max(0, min(MOST_BACK, late))
                     continue
             if not series.is_counter:
                 series.slot = slot

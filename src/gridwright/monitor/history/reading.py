@@ -81,7 +81,8 @@ class StoredHistory:
             step = LEVELS[level].step_s
             start = math.floor((at_s - seconds) / step) * step
             end = max(start + step, math.floor(at_s / step) * step)
-            parts = list(layers.parts(level, start, end))
+            # With the step before, which tells what gauges were.
+            parts = list(layers.parts(level, start - step, end))
             span = end - start
             last = _Window(layers.metrics(), parts, start, span)
             context = self._store.context(end)
@@ -294,6 +295,8 @@ class _Window:
     """CPU time of the sampler."""
     rates: dict[Key, float] = field(default_factory=dict)
     gauges: dict[Key, float] = field(default_factory=dict)
+    earlier: dict[Key, float] = field(default_factory=dict)
+    """Gauges as they were before the span, else when it began."""
 
     @property
     def _grid(self) -> _Grid:
@@ -320,12 +323,16 @@ class _Window:
             for labels, column in part.of(metric).items():
                 steps = column.mean[max(0, first) : max(0, first + self.span // width)]
                 known = [value for value in steps if not math.isnan(value)]
+                key = (metric, *labels)
                 if known:
-                    self.gauges[metric, *labels] = known[-1]
+                    self.gauges[key] = known[-1]
+                    self.earlier.setdefault(key, known[0])
+                if 0 < first <= len(column.mean) and not math.isnan(before := column.mean[first - 1]):
+                    self.earlier[key] = before
 
     def figures(self) -> Figures:
         """As two snapshots would have told them."""
-        return Figures(self.rates, self.gauges, frozenset({*self.rates, *self.gauges}))
+        return Figures(self.rates, self.gauges, frozenset({*self.rates, *self.gauges}), self.earlier)
 
 
 def _snapshot(node: str, context: tuple[float, str], window: _Window, end: float) -> Snapshot:

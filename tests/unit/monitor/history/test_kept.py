@@ -157,6 +157,20 @@ def test_a_picture_of_then_is_the_picture_that_was_shown(file: Path) -> None:
     assert histories.frame(START + 5000, 5).nodes[0].absent == "nothing is known of that time"
 
 
+@pytest.mark.parametrize("seconds", [1, 10, 40])
+def test_what_was_in_memory_before_is_written_back_in_pictures_of_then_as_well(
+    file: Path, seconds: int
+) -> None:
+    """Else what a job wrote earlier would be the load of a stranger."""
+    node, dirty = SampledNode(), ("node_memory_Dirty_bytes",)
+    with HistoryWriter(file) as writer:
+        for second in range(120):
+            writer.add(node.sample({DISK: 1e6}, {dirty: 9e9 - 1e6 * second}))
+            node.passes()
+    (load,) = StoredHistories({"n1": file}).frame(START + 80, seconds).others
+    assert load.written_back_bytes_per_s == pytest.approx(1e6, rel=0.01)
+
+
 def test_a_history_that_is_not_there_is_a_node_that_is_away(tmp_path: Path) -> None:
     histories = StoredHistories({"n1": tmp_path / "none.history"})
     (answer,) = histories.courses(RangeQuestion((DISK[0],), START, START + 60, 1))

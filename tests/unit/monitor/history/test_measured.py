@@ -8,8 +8,11 @@ import pytest
 
 from gridwright.monitor.history.measured import SAMPLER, MeasuredSecond, Measurements
 from gridwright.monitor.rates import Key
-from gridwright.monitor.readings import Reading
+from gridwright.monitor.readings import Reading, Snapshot
 from tests.unit.monitor.history.nodes import DISK, MEMORY, START, SampledNode
+
+CPU = ("node_cpu_seconds_total", "user")
+WROTE = ("gridwright_job_written_bytes_total", "7")
 
 
 def rates(second: MeasuredSecond | None) -> dict[Key, tuple[float, int]]:
@@ -96,3 +99,30 @@ def test_what_is_read_for_the_first_time_has_no_rate_yet() -> None:
     new = ("node_disk_read_bytes_total", "sdb")
     assert set(rates(told.add(node.sample({new: 1e9})))) == {DISK}
     assert Reading(new[0], new[1:], 1.0, 0.0).key == new
+
+
+def test_a_job_that_began_meanwhile_has_all_that_it_moved() -> None:
+    """Jobs fill the cache in their first second: without that, a history would have less than `top`."""
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({CPU: 1.0}))
+    node.passes()
+    assert rates(told.add(begun(node, WROTE, 6e8, 0.7)))[WROTE] == (6e8, 0)
+    node.passes(3)
+    assert rates(told.add(begun(node, ("gridwright_job_written_bytes_total", "8"), 6e8, 0.1)))[
+        ("gridwright_job_written_bytes_total", "8")
+    ] == (2e8, 2)
+
+
+def test_a_job_that_was_there_before_anybody_looked_has_no_rate_yet() -> None:
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({CPU: 1.0}))
+    node.passes()
+    assert WROTE not in rates(told.add(begun(node, WROTE, 6e8, 5.0)))
+    assert told.add(begun(SampledNode(machine="boot2", at_s=9.0), WROTE, 6e8, 0.1)) is None
+
+
+def begun(node: SampledNode, key: Key, value: float, ago_s: float) -> Snapshot:
+    """A sample with a counter that began at zero so long ago."""
+    sample = node.sample({CPU: 0.5})
+    new = Reading(key[0], key[1:], value, node.at_s, node.at_s - ago_s)
+    return replace(sample, readings=(*sample.readings, new))
