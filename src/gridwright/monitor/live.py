@@ -21,6 +21,7 @@ from gridwright.monitor.recording import Recording
 from gridwright.monitor.served_views import Chosen, file_systems
 from gridwright.monitor.table_cells import View, proportions, sorted_rows
 from gridwright.monitor.views import notes, views
+from gridwright.report.terminal.spelling import visible
 
 MINUTE = 60
 """Pictures that Tab goes on by in a recording: ltop's minute, at a picture each second."""
@@ -240,13 +241,13 @@ class TopApp(App[None]):
         frame, view = self._frame, self._view()
         if frame is None or view is None:
             return
-        self.query_one("#head", Static).update(Text(self._heading(frame, view)))
+        self.query_one("#head", Static).update(Text(visible(self._heading(frame, view))))
         libraries = views(frame)[0]
         above = self.query_one("#libraries", Static)
         above.display = bool(libraries.rows)
         above.update(view_table(self.console, libraries))
         below = self.query_one("#notes", Static)
-        below.update(Text("\n".join(notes(frame, self._chosen))))
+        below.update(Text(visible("\n".join(notes(frame, self._chosen)))))
         self._show_table(view)
 
     def _heading(self, frame: Frame, view: View) -> str:
@@ -287,4 +288,4 @@ def _sides(view: View) -> list[JustifyMethod]:
 
 
 def _aligned(text: str, side: JustifyMethod, style: str = "") -> Text:
-    return Text(text, style.strip(), justify=side)
+    return Text(visible(text), style.strip(), justify=side)

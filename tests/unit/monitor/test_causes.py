@@ -12,6 +12,7 @@ from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse, St
 from gridwright.monitor.causes.verdict import is_slow
 from gridwright.monitor.causes.words import explanation_text as printed
 from gridwright.monitor.frame import frame_of
+from gridwright.monitor.frame_tables import frame_text
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples
 from tests.unit.monitor.test_frame import DATA, MB, ON_DISK, SERVED, Counted, disk, mount, node, row
@@ -538,3 +539,27 @@ def test_who_uses_the_file_system_of_a_job_is_told_of_all_nodes() -> None:
     (told,) = explain(frame_of([one], [DATA]), whole=whole).filesystems
     assert [each.name for each in told.sharing.sharers] == ["18", "17"]
     assert (told.sharing.disturbs, told.sharing.foreign_bytes_per_s) == (False, 0.0)
+
+
+def test_names_of_anybody_command_no_terminal() -> None:
+    """Who may start a process names its job; root looks at it."""
+    hostile = "17\x1b]0;owned\x07\x1b[2J\r\n\u202e"
+    counted = {
+        **disk("md0", 20 * MB),
+        **job(hostile, 20 * MB),
+        **others(9 * MB, process="evil\x1b[31m\x9b1m"),
+    }
+    frame = frame_of(
+        [
+            node(
+                iowait=2.0,
+                counted=counted,
+                gauges={**SEES_ALL, **of_job(hostile, "al\x1bice")},
+                places=ON_DISK,
+            )
+        ],
+        [DATA],
+    )
+    for text in (frame_text(frame), explanation_text(explain(frame))):
+        assert "17" in text
+        assert text.replace("\n", "").isprintable()

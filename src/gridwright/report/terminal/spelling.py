@@ -24,8 +24,18 @@ _PLAIN = str.maketrans(
 """Dashes, signs, the parts of bars and quotation marks, by what stands for them."""
 
 
+def visible(text: str) -> str:
+    """The text without what commands a terminal: names of jobs, mounts and processes are anybody's."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
+
+
 def spelled(console: Console, text: str) -> str:
     """The text as the console can print it."""
+    text = visible(text)
     try:
         text.encode(console.encoding)
     except UnicodeEncodeError:
