@@ -364,7 +364,7 @@ def _delivered(libraries: Sequence[WatchedLibrary], seen: Sequence[SeenNode]) ->
         moved = moved_by_mount(node)
         for place in _places(libraries, node):
             if place.mount_point in moved:
-                key = (node.name, place.mount_point)
+                key = (node.name, place.counted_as)
                 read[key], written[key], _ = moved[place.mount_point]
             elif place.device:
                 key = (node.last.machine or node.name, place.device)
@@ -397,4 +397,4 @@ def _total(moved: dict[tuple[str, str], float | None]) -> float | None:
 
 def _places(libraries: Sequence[WatchedLibrary], node: SeenNode) -> list[MountedPlace]:
     found = [node.last.places.get(each.directory, MountedPlace()) for each in libraries]
-    return list({(each.mount_point, each.device): each for each in found}.values())
+    return list({(each.counted_as, each.device): each for each in found}.values())

@@ -104,7 +104,7 @@ def place_of(directory: str, root: Path = ROOT) -> MountedPlace:
         return MountedPlace()
     device = None if is_served(mount.type) else device_of(root, mount)
     disks = [] if device is None else [each for each in below(root, device) if _is_disk(root, each)]
-    return MountedPlace(mount.point, mount.type, disks[0] if disks else "", tuple(disks))
+    return MountedPlace(mount.point, mount.type, disks[0] if disks else "", tuple(disks), mount.number)
 
 
 def _is_disk(root: Path, name: str) -> bool:

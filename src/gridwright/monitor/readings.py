@@ -118,6 +118,13 @@ class MountedPlace:
     """The disk, such as `nvme0n1`; empty for what servers serve."""
     disks: tuple[str, ...] = ()
     """The disk and those below it: members of a RAID, and the disk that holds the file of a loop device."""
+    superblock: str = ""
+    """What the kernel counts by, such as `0:52`: what is mounted at two points may be one."""
+
+    @property
+    def counted_as(self) -> str:
+        """The same for bind mounts, and NFS mounts of one file system: a client counts them as one."""
+        return self.mount_point if self.device else self.superblock or self.mount_point
 
 
 @dataclass(frozen=True, slots=True)

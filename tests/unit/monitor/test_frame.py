@@ -231,3 +231,21 @@ def test_a_client_that_could_not_be_asked_is_told_with_the_reason() -> None:
     found = row(node(user=2.0, places=SERVED, silent={"/grid": "statistics are told to root only"}))
     assert found.standing is Standing.UNKNOWN
     assert found.note == "/grid of n1: statistics are told to root only"
+
+
+def test_what_is_mounted_at_two_points_is_counted_once() -> None:
+    """Both points of a bind mount, or of an NFS that is mounted twice, have the same counters."""
+    other = {(*key[:1], "/bound", *key[2:]): rate for key, rate in mount(50 * MB).items()}
+    places = {
+        DATA.directory: MountedPlace("/grid", "nfs4", "", (), "0:52"),
+        WORK.directory: MountedPlace("/bound", "nfs4", "", (), "0:52"),
+    }
+    sample = node(user=1.0, iowait=1.0, counted={**mount(50 * MB), **other}, places=places)
+    one = row(sample, libraries=(DATA, WORK))
+    assert (one.read_bytes_per_s, one.standing) == (pytest.approx(50 * MB), Standing.BELOW)
+    work = WatchedLibrary("work", "scratch", WORK.directory, 100 * MB)
+    two = frame_of([sample], [DATA, work]).libraries
+    assert [each.standing for each in two] == [Standing.BELOW, Standing.BELOW]
+    apart = {**places, WORK.directory: MountedPlace("/bound", "nfs4", "", (), "0:53")}
+    sample = node(user=1.0, iowait=1.0, counted={**mount(50 * MB), **other}, places=apart)
+    assert row(sample, libraries=(DATA, WORK)).read_bytes_per_s == pytest.approx(100 * MB)
