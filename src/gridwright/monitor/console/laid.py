@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gridwright.monitor.console.asked import AskedSeries
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
+from gridwright.monitor.history.rolling import is_zero_unseen
 from gridwright.monitor.readings import LABELS
 
 Values = NDArray[np.float64]
@@ -98,16 +99,47 @@ def grid_of(courses: Sequence[NodeCourse], start_s: float, end_s: float, step_s:
     return TimeGrid(start, step, max(1, int(-(-(end_s - start) // step))))
 
 
-def on_grid(course: NodeCourse, values: Sequence[float | None], grid: TimeGrid) -> Values:
-    """Values of a node on the grid: means of those that begin within a step, NaN where there is none."""
+def on_grid(course: NodeCourse, values: Sequence[float | None], grid: TimeGrid, metric: str = "") -> Values:
+    """Values of a node on the grid: means of those that begin within a step, NaN where there is none.
+
+    Of a `metric` that comes and goes, such as a job's bytes, the mean is over the time in which the node was
+    seen: what moved for ten seconds of a minute moved a sixth of that in its mean.
+    """
+    told, index, good = _placed(course, values, grid)
+    sums = np.bincount(index[good], told[good], grid.count)
+    counts = np.bincount(index[good], minlength=grid.count)
+    if grid.step_s > course.step_s and is_zero_unseen(metric):
+        seen = (_seen_steps(course, len(told)) | good) & (index >= 0) & (index < grid.count)
+        counts = np.where(counts > 0, np.bincount(index[seen], minlength=grid.count), 0)
+    with np.errstate(invalid="ignore"):
+        return np.where(counts > 0, sums / counts, np.nan)
+
+
+def highest_on_grid(course: NodeCourse, values: Sequence[float | None], grid: TimeGrid) -> Values:
+    """The highest of the values that begin within each step; NaN where there is none."""
+    told, index, good = _placed(course, values, grid)
+    found = np.full(grid.count, np.nan)
+    np.fmax.at(found, index[good], told[good])
+    return found
+
+
+def _placed(
+    course: NodeCourse, values: Sequence[float | None], grid: TimeGrid
+) -> tuple[Values, NDArray[np.int_], NDArray[np.bool_]]:
+    """Values of a node, the step of the grid that each one is in, and which of them are known there."""
     told = np.array([np.nan if each is None else each for each in values], dtype=float)
     times = course.start_s + course.step_s * (np.arange(len(told)) + 0.5)
     index = np.floor((times - grid.start_s) / grid.step_s).astype(int)
-    good = ~np.isnan(told) & (index >= 0) & (index < grid.count)
-    sums = np.bincount(index[good], told[good], grid.count)
-    counts = np.bincount(index[good], minlength=grid.count)
-    with np.errstate(invalid="ignore"):
-        return np.where(counts > 0, sums / counts, np.nan)
+    return told, index, ~np.isnan(told) & (index >= 0) & (index < grid.count)
+
+
+def _seen_steps(course: NodeCourse, count: int) -> NDArray[np.bool_]:
+    """In which of its own steps a node was seen."""
+    seen = np.zeros(count, dtype=bool)
+    for series in course.series:
+        if series.metric == PRESENCE:
+            seen[: len(series.values)] |= np.array([each is not None for each in series.values[:count]])
+    return seen
 
 
 def laid(
@@ -175,8 +207,8 @@ def _line(
         "mean": np.nanmean,
         "highest": np.nanmax,
     }
-    rows = [on_grid(course, series.values, grid) for course, series in those]
-    highest = on_grid(those[0][0], those[0][1].highest, grid) if len(those) == 1 else None
+    rows = [on_grid(course, series.values, grid, series.metric) for course, series in those]
+    highest = highest_on_grid(those[0][0], those[0][1].highest, grid) if len(those) == 1 else None
     return CourseLine(name, _together(rows, together[how]), highest)
 
 

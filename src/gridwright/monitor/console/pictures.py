@@ -171,7 +171,8 @@ def _rows_of(
 ) -> list[Rows]:
     """The rows of each step."""
     laid = [
-        (each, [(series, on_grid(each, series.values, grid)) for series in each.series]) for each in courses
+        (each, [(series, on_grid(each, series.values, grid, series.metric)) for series in each.series])
+        for each in courses
     ]
     found = []
     for index in range(grid.count):

@@ -66,6 +66,26 @@ def test_coarser_nodes_make_the_grid_coarser_and_no_second_is_invented() -> None
     assert np.isnan(by_name["n2"][1])
 
 
+def test_a_job_of_a_moment_keeps_its_bytes_and_its_peak_in_coarser_steps() -> None:
+    """A node whose history is coarser makes the steps wide: neither sums nor the highest may follow."""
+    job = "gridwright_job_read_bytes_total"
+    moment: list[float | None] = [None, 50.0, None, None, None, *[None] * 5]
+    fine = course("n1", (job, ("7",), moment), there(away=(4,)))
+    coarse = course("n2", (job, ("8",), [3.0, 3.0]), (PRESENCE, (), [1.0, 1.0]), step=5.0)
+    found = {line.name: line for line in laid([fine, coarse], asked(job, by="job")).lines}
+    assert found["7"].values[0] == 50.0 / 4, (
+        "it moved 50 bytes in the four seconds in which the node was seen"
+    )
+    assert np.isnan(found["7"].values[1])
+    highest = found["7"].highest
+    assert highest is not None
+    assert highest[0] == 50.0
+    load = course("n1", ("node_load1", (), [float(each) for each in range(10)]), there())
+    peaks = {line.name: line.highest for line in laid([load, coarse], asked("node_load1")).lines}["n1"]
+    assert peaks is not None
+    assert peaks.tolist() == [4.0, 9.0]
+
+
 def test_disks_of_nodes_of_one_machine_count_once_and_their_mounts_each() -> None:
     rows = [
         course(name, (DISK, ("sda",), [4.0] * 10), (READ, ("/m", "t"), [1.0] * 10), there())
