@@ -514,3 +514,27 @@ def test_a_job_that_sleeps_beside_one_that_waits_is_not_held_up_by_its_file_syst
     assert held_up({}, {("gridwright_job_open_files", "17", DATA.directory): 1.0}) is True, (
         "a mount that hangs"
     )
+
+
+def test_who_uses_the_file_system_of_a_job_is_told_of_all_nodes() -> None:
+    """Nodes of one machine have one disk: what a job on the other one moves is no stranger's."""
+    both = disk("md0", 40 * MB)
+    one = node(
+        "n1",
+        machine="m",
+        counted={**both, **job("17", 10 * MB), **others(0.0)},
+        gauges=of_job("17"),
+        iowait=2.0,
+        places=ON_DISK,
+    )
+    two = node(
+        "n2",
+        machine="m",
+        counted={**both, **job("18", 30 * MB), **others(0.0)},
+        gauges=of_job("18"),
+        places=ON_DISK,
+    )
+    whole = frame_of([one, two], [DATA])
+    (told,) = explain(frame_of([one], [DATA]), whole=whole).filesystems
+    assert [each.name for each in told.sharing.sharers] == ["18", "17"]
+    assert (told.sharing.disturbs, told.sharing.foreign_bytes_per_s) == (False, 0.0)

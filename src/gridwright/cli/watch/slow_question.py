@@ -52,7 +52,8 @@ def explained_live(question: SlowQuestion) -> SlowExplanation:
 
     grid, samples, libraries = _sampled(question)
     filesystems = _filesystems(question, libraries)
-    frame, job = frame_of(samples, libraries), None
+    whole = frame = frame_of(samples, libraries)
+    job = None
     if question.job is not None:
         frame, filesystems, job = _job_live(question.job, grid, samples, libraries)
     slow = [
@@ -71,7 +72,7 @@ def explained_live(question: SlowQuestion) -> SlowExplanation:
         )
     else:
         changes = _changes_here(question, frame, grid)
-    return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
+    return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job, whole=whole)
 
 
 def explained_then(question: SlowQuestion) -> SlowExplanation:

@@ -155,10 +155,15 @@ def explain(
     changes: Sequence[MarkedEvent] = (),
     job: SlowJob | None = None,
     untold: Sequence[str] = (),
+    whole: Frame | None = None,
 ) -> SlowExplanation:
-    """What a picture tells of these file systems, of all of them by default."""
+    """What a picture tells of these file systems, of all of them by default.
+
+    `whole` is the picture of all nodes where `frame` has those of a job: it tells who uses a file system.
+    """
     rows = [row for row in frame.libraries if filesystems is None or row.filesystem in filesystems]
-    reasons = tuple(_reason(row, frame, (since or {}).get(row.filesystem)) for row in rows)
+    users = {row.filesystem: sharing_of(row, whole or frame) for row in (whole or frame).libraries}
+    reasons = tuple(_reason(row, (since or {}).get(row.filesystem), users[row.filesystem]) for row in rows)
     cpus: dict[str, ResourceUse] = {
         use.name: use for row in frame.libraries for use in row.uses if use.binds and use.sort not in STORAGE
     }
@@ -176,7 +181,7 @@ def explain(
     )
 
 
-def _reason(row: LibraryRow, frame: Frame, since: Beginning | None) -> SlowFileSystem:
+def _reason(row: LibraryRow, since: Beginning | None, sharing: Sharing) -> SlowFileSystem:
     slow = is_slow(row)
     binds = tuple(each for each in row.uses if each.binds and each.sort in STORAGE)
     untold = [why_untold(row)] if slow is None else []
@@ -185,7 +190,6 @@ def _reason(row: LibraryRow, frame: Frame, since: Beginning | None) -> SlowFileS
             "what binds: nothing that was measured on the nodes is at its limit, so it is what was not "
             "measured, such as servers, the network in between, or a limit outside the nodes"
         )
-    sharing = sharing_of(row, frame)
     if sharing.untold:
         untold.append(f"what others than jobs have of it: {sharing.untold}")
     if not row.disks and slow is not False and sharing.elsewhere_bytes_per_s is None:
@@ -230,7 +234,8 @@ def explain_job(load: JobLoad, cores: int | None, frame: Frame, slow: Sequence[s
             "the job moves nothing, does not wait for I/O as far as that is counted, and has no file there "
             "open: it sleeps, or waits for something that is not storage"
         )
-    elif slow and (load.waiting is None or load.waiting >= WAITING):
+    elif slow and (load.waiting is None or load.waiting_by == "state" or load.waiting >= WAITING):
+        # Of looks at its processes, one that found them at work says nothing.
         held_up = True
         named = f"{' and '.join(slow)} {'is' if len(slow) == 1 else 'are'} slow"
         text = f"it uses {used:.1f} {of}{waits}, and {named}"
