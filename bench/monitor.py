@@ -26,12 +26,15 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
+from gridwright.filesystems.lustre_client import counters
 from gridwright.filesystems.mount_table import Mount
 from gridwright.messages import encode
 from gridwright.monitor import node_program, sampler
+from gridwright.monitor.mount_sources import shown_mounts
 from gridwright.monitor.readings import Request
 from tables import machine, markdown, publish, spread
 
@@ -184,7 +187,7 @@ def used_s(pids: Sequence[int]) -> float:
 def resident_mb(pids: Sequence[int]) -> float:
     """Memory that processes do not share, and their part of what they share (smaps_rollup)."""
     texts = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
-    return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) for text in texts) * 1024 / 1e6  # type: ignore[index]
+    return sum(int(re.findall(r"^Pss:\s+(\d+)", text, re.MULTILINE)[0]) for text in texts) * 1024 / 1e6
 
 
 def family(pid: int) -> list[int]:
@@ -235,7 +238,7 @@ def exported(path: Path, seconds: float) -> tuple[float, float]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [path, f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
+    command = [str(path), f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def scrape() -> None:
@@ -253,16 +256,18 @@ def exported(path: Path, seconds: float) -> tuple[float, float]:
 
 def be_sampler(root: Path, *, lustre: bool) -> int:
     """Sample as the node's program does, a node whose files are below `root`."""
-    read = sampler.shown_mounts
     client = Mount("192.168.77.1@tcp:/scratch", "/mnt/scratch", "lustre", ("rw",))
-    sampler.shown_mounts = lambda at=root: [*read(at), *([client] if lustre else [])]
-    sampler.space_sources = lambda _mounts: {}
-    if lustre:
-        from gridwright.filesystems.lustre_client import counters
 
-        counters.read_mounts = lambda _run: [client]
-    made = sampler.Sampler
-    node_program.Sampler = lambda directories: made(directories, root=root)
+    def shown(at: Path = root) -> list[Mount]:
+        return [*shown_mounts(at), *([client] if lustre else [])]
+
+    for module, name, double in (
+        (sampler, "shown_mounts", shown),
+        (sampler, "space_sources", lambda _mounts: {}),
+        *([(counters, "read_mounts", lambda _run: [client])] if lustre else []),
+        (node_program, "Sampler", partial(sampler.Sampler, root=root)),
+    ):
+        setattr(module, name, double)
     return node_program.main()
 
 

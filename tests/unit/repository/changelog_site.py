@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gridwright.repository.changelog.changes import RepositoryChanges
 from gridwright.repository.changelog.journal import ChangeJournal
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings

@@ -10,6 +10,11 @@ export const SHORTEST_S = 10;
 export const LONGEST_S = 31622400;
 const DEFAULT = { view: "overview", range: "1h", from: null, to: null, at: null, chosen: {} };
 
+/* Where an address names no range: as far as anything is known, from five minutes to an hour. */
+export function suit(known) {
+  DEFAULT.range = PRESETS.find(([name, length]) => length >= 300 && (length >= known || name === "1h"))[0];
+}
+
 export function read() {
   const [view, query] = location.hash.replace(/^#\/?/, "").split("?");
   const values = new URLSearchParams(query || "");

@@ -1,6 +1,6 @@
 /* Begins the page: what is shown follows the address, and is asked for again while the range ends now. */
 
-import { address, changed, moved, PRESETS, read, seconds } from "./address.js";
+import { address, changed, moved, PRESETS, read, seconds, suit } from "./address.js";
 import { ask, Refused } from "./ask.js";
 import { element, replace } from "./element.js";
 import { forInput, fromInput, moment, span } from "./format.js";
@@ -73,7 +73,12 @@ async function begin() {
 
 async function learn() {
   try {
+    const first = page.about === null;
     page.about = await ask("about");
+    if (first) {
+      suit(page.about.reach === null ? 0 : page.about.now - page.about.reach[0]);
+      page.state = read();
+    }
     page.offset = page.about.now - Date.now() / 1000;
     part("name").textContent = page.about.name;
     document.title = `${page.about.name} · Gridwright console`;
