@@ -50,8 +50,9 @@ def plan_verify_linked(
     report.requests["list"] = max(1, math.ceil(listed / PER_LISTING))
     size = report.count("compared").bytes
     bound = transfer_forecast("verify", size, {"get": 0, **report.requests}, "get", read)
-    if read:
-        report.at_least_s, report.at_least_by = bound.seconds, f"bound by {bound.bound_by}"
+    report.at_least_s, report.at_least_by = bound.seconds, f"bound by {bound.bound_by}"
+    if not read:
+        report.at_least_by += "; how fast files are read is not known"
     report.notes.append("files are read, and those that were released are loaded for that")
     report.notes.append(f"so are objects whose checksums do not tell, {format_bytes(size)} at most")
     report.seconds = time.time() - begun
