@@ -104,6 +104,15 @@ def test_an_export_is_a_task_and_the_recovery_point_is_that_of_the_last_whole_on
     assert after.status == 0, after.text
     assert (status["objects"], status["association"], status["finding"]) == (2, "AVAILABLE", None)
     assert status["unprotected_s"] < status["required_s"]
+    # Of two objects and 5 kB neither bytes nor requests take long; what binds is said.
+    assert status["restore_requests"] == 5
+    assert status["restore_s"] == pytest.approx(4 / 5500)
+    assert "prefix" in status["restore_bound_by"]
+    store.client().put_object(Bucket=BUCKET, Key="prod/large", Body=bytes(8_000_000))
+    (large,) = gridwright("repo", "status", grid, "--json").json["repositories"]
+    assert large["restore_s"] == pytest.approx(8_005_004 / (2400 / 1024 * 125e6))
+    assert "FSx for Lustre persistent-2 of 2400 GiB" in large["restore_bound_by"]
+    store.client().delete_object(Bucket=BUCKET, Key="prod/large")
     # A part of the directory is no whole export, and a later failure is told.
     fsx.failing = {"june.csv": "S3AccessDenied"}
     part = gridwright("repo", "export", "sales", "june.csv", "--grid", grid, "--json")
@@ -138,6 +147,50 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert "the file is not" in told["2026/may.csv"]
     assert "leads elsewhere" in told["prod/../../etc/passwd"]
     assert told["association"] == "it is misconfigured: The bucket is gone."
+
+
+def test_a_dry_run_of_a_verify_asks_for_nothing_but_the_listing(
+    grid: Path, fsx: FsxService, store: StoreServer, gridwright: Command
+) -> None:
+    sales = fsx.root / "data/sales"
+    client = store.client()
+    gridwright("repo", "export", "--grid", grid)
+    client.put_object(Bucket=BUCKET, Key="prod/2026/", Body=b"")
+    client.put_object(Bucket=BUCKET, Key="prod/gone.csv", Body=bytes(70))
+    client.put_object(Bucket=BUCKET, Key="prod/other.csv", Body=bytes(71))
+    client.put_object(Bucket=BUCKET, Key="prod/link", Body=b"june.csv")
+    client.put_object(Bucket=BUCKET, Key="prod/.gridwright/tasks/x", Body=b"x")
+    client.put_object(Bucket=BUCKET, Key="prod/../../etc/passwd", Body=b"x")
+    (sales / "other.csv").write_bytes(b"x")
+    (sales / "link").symlink_to("june.csv")
+    atime = (sales / "june.csv").stat().st_atime_ns
+
+    plan = gridwright("repo", "verify", "--grid", grid, "--dry-run", "--json")
+    assert plan.status == 1
+    assert [each["name"] for each in plan.json["problems"]] == ["prod/../../etc/passwd"]
+    assert plan.json["done"] == {
+        "compared": {"count": 2, "bytes": 5004},
+        "compared, links": {"count": 1, "bytes": 0},
+        "looked at, directories": {"count": 1, "bytes": 0},
+        "looked at, without a file": {"count": 1, "bytes": 0},
+        "looked at, of another size or kind": {"count": 1, "bytes": 0},
+    }
+    assert plan.json["at_least_by"].startswith("bound by ")
+    assert (sales / "june.csv").stat().st_atime_ns == atime
+    # What is planned is what the verify asks for: moto's checksums tell, so that no object is read.
+    done = gridwright("repo", "verify", "--grid", grid, "--json")
+    assert done.json["requests"] == plan.json["requests"] == {"list": 1, "head": 5, "get": 1}
+
+    part = gridwright("repo", "verify", "sales", "2026", "--grid", grid, "--dry-run", "--json")
+    assert part.json["done"]["compared"] == {"count": 1, "bytes": 4}
+
+    # Elsewhere the bucket alone tells.
+    fsx.root.rename(fsx.root.with_name("away"))
+    text = gridwright("repo", "verify", "--grid", grid, "--dry-run").out
+    fsx.root.with_name("away").rename(fsx.root)
+    assert "would be compared: 5" in text
+    assert "is not mounted here" in text
+    assert "time: at least 0.0 s, bound by " in text
 
 
 def test_an_interrupt_cancels_the_task(grid: Path, fsx: FsxService, gridwright: Command) -> None:

@@ -47,5 +47,7 @@ class LinkedRepository(Protocol):
     def release(self, paths: Sequence[bytes], unread_for_s: float, *, dry_run: bool) -> RepositoryReport:
         """Free the space of exported files that nobody used for so long."""
 
-    def verify(self, paths: Sequence[bytes]) -> RepositoryReport:
-        """Compare files and objects."""
+    def verify(
+        self, paths: Sequence[bytes], read: Sequence[TransferLimit], *, dry_run: bool
+    ) -> RepositoryReport:
+        """Compare files and objects; `read` limits what reads the files, for the time of a dry run."""

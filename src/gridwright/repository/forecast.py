@@ -16,15 +16,18 @@ RANGE_BYTES = 32 << 20
 PER_LISTING = 1000
 """Keys that one listing has at most (Amazon S3 API Reference, ListObjectsV2)."""
 REQUESTS_PER_S = {"put": 3500.0, "get": 5500.0}
-"""What S3 promises of a prefix before it splits it (AWS Knowledge Center, s3-object-key-naming-pattern)."""
+"""What S3 promises of a prefix before it splits it (AWS Knowledge Center, s3-object-key-naming-pattern); HEAD
+counts as GET."""
 RESTORE = "full restore: names and contents"
 NOT_IN_IT = (
     "One node carries all. Names, latency and other load come on top; S3 may split a busy prefix.",
     "Requests at list prices of S3 Standard in us-east-1, of November 2025; traffic is left out.",
-    "A month is what S3 Standard asks for keeping all of it, and what imports by time ask for listings.",
+    "A month is what S3 Standard asks for keeping all of it, what imports by time ask for listings, and what "
+    "is changed, where --changed says how much.",
 )
 MONTH_S = 730 * 3600
 """As in bills of AWS: 730 hours."""
+_MONTH_DAYS = MONTH_S / 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class MonthForecast:
     """How often the bucket is listed by time."""
     listings: int | None
     listings_usd: float | None
+    changed_usd: float | None = None
+    """For sending what is changed, at a request for each file and change at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +106,9 @@ def forecast(
         size,
         objects,
         (
-            _transfer("export of all files", size, sent, "put", out),
-            _transfer("warm-up: contents of names that are there", size, got, "get", back),
-            _transfer(RESTORE, size, listed, "get", back),
+            transfer_forecast("export of all files", size, sent, "put", out),
+            transfer_forecast("warm-up: contents of names that are there", size, got, "get", back),
+            transfer_forecast(RESTORE, size, listed, "get", back),
         ),
         month,
     )
@@ -115,8 +120,12 @@ def month_forecast(
     usd_per_gib: float | None,
     export_s: float | None,
     import_s: float | None,
+    changed_a_day: int | None = None,
 ) -> MonthForecast:
-    """A month at this price; exports and imports come so many seconds after each other, None for never."""
+    """A month at this price; exports and imports come so many seconds after each other, None for never.
+
+    `changed_a_day` files are changed each day, and each has one request; 0 seconds means exports at once.
+    """
     imports = int(MONTH_S // import_s) if import_s else 0
     listings = None if objects is None else imports * math.ceil(objects / PER_LISTING)
     return MonthForecast(
@@ -125,12 +134,19 @@ def month_forecast(
         imports,
         listings,
         None if listings is None else cost({"list": listings}),
+        _changed_usd(export_s, changed_a_day),
     )
+
+
+def _changed_usd(export_s: float | None, changed_a_day: int | None) -> float | None:
+    if export_s is None:
+        return 0.0
+    return None if changed_a_day is None else cost({"put": round(changed_a_day * _MONTH_DAYS)})
 
 
 def restore_forecast(size: int, objects: int, back: Sequence[TransferLimit] = ()) -> TransferForecast:
     """Forecast of a full restore; without limits the store alone bounds it, and it takes longer in fact."""
-    return _transfer(RESTORE, size, _restore_requests(size, objects), "get", back)
+    return transfer_forecast(RESTORE, size, _restore_requests(size, objects), "get", back)
 
 
 def _restore_requests(size: int, objects: int) -> Mapping[str, int]:
@@ -139,13 +155,18 @@ def _restore_requests(size: int, objects: int) -> Mapping[str, int]:
     return {"get": objects * parts + 1, "list": math.ceil(objects / PER_LISTING)}
 
 
-def _transfer(
+def transfer_forecast(
     what: str, size: int, requests: Mapping[str, int] | None, kind: str, limits: Sequence[TransferLimit]
 ) -> TransferForecast:
+    """Forecast of `size` bytes past these limits, where S3 takes so many requests of `kind` a second."""
     slowest = min(limits, key=lambda limit: limit.bytes_per_s, default=None)
     seconds, bound_by = (
         (0.0, "nothing known") if slowest is None else (size / slowest.bytes_per_s, slowest.what)
     )
-    if requests is not None and (wait := requests[kind] / REQUESTS_PER_S[kind]) > seconds:
+    if requests is not None and (wait := _of_kind(requests, kind) / REQUESTS_PER_S[kind]) > seconds:
         seconds, bound_by = wait, f"{REQUESTS_PER_S[kind]:.0f} requests a second, S3's promise of one prefix"
     return TransferForecast(what, seconds, bound_by, requests, None if requests is None else cost(requests))
+
+
+def _of_kind(requests: Mapping[str, int], kind: str) -> int:
+    return requests.get(kind, 0) + (requests.get("head", 0) if kind == "get" else 0)

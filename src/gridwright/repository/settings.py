@@ -118,7 +118,9 @@ class RepositoryReport:
     requests: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     at_least_s: float | None = None
-    """Of a dry run: how long it would take at least, at the best rates so far; None where there are none."""
+    """Of a dry run: how long it would take at least; None where nothing says."""
+    at_least_by: str = "at its best rates"
+    """What the time is reckoned by: the best rates of this repository so far, or what bounds a service."""
 
     def add(self, action: str, size: int = 0) -> None:
         """Count something done."""
@@ -150,6 +152,7 @@ class RepositoryReport:
             "requests_usd": round(cost(self.requests), 6),
             "seconds": round(self.seconds, 3),
             "at_least_s": None if self.at_least_s is None else round(self.at_least_s, 1),
+            "at_least_by": None if self.at_least_s is None else self.at_least_by,
         }
 
     def text(self) -> str:
@@ -173,7 +176,9 @@ class RepositoryReport:
         if self.is_dry_run and self.done:
             unknown = "unknown: nothing of this repository was timed yet"
             time = (
-                unknown if self.at_least_s is None else f"at least {self.at_least_s:.1f} s, at its best rates"
+                unknown
+                if self.at_least_s is None
+                else f"at least {self.at_least_s:.1f} s, {self.at_least_by}"
             )
             lines.append(f"  time: {time}")
         if self.problems:

@@ -13,7 +13,7 @@ from gridwright.errors import Finding
 from gridwright.repository.below import at
 from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
 from gridwright.repository.contents import CONTENTS
-from gridwright.repository.forecast import TransferLimit, restore_forecast
+from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, find_changes
@@ -142,9 +142,8 @@ def restore_text(status: Restorable) -> str:
     )
 
 
-def foresee_restore(status: Restorable, back: Sequence[TransferLimit]) -> None:
+def foresee_restore(status: Restorable, found: TransferForecast, back: Sequence[TransferLimit]) -> None:
     """Fill in what a full restore takes, as `predict --repository` has it."""
-    found = restore_forecast(status.object_bytes, status.objects, back)
     status.restore_s, status.restore_bound_by = found.seconds, found.bound_by
     if not back:
         status.restore_bound_by += "; how fast bytes come is not known yet"
@@ -174,7 +173,8 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
     status.names_only, status.names_only_bytes = known.count("is_name_only <> 0")
     _count_objects(opened, status)
-    foresee_restore(status, [*back, *best_limits(known, CONTENTS)])
+    limits = [*back, *best_limits(known, CONTENTS)]
+    foresee_restore(status, restore_forecast(status.object_bytes, status.objects, limits), limits)
     exported = known.fact("exported")
     if exported:
         status.last_export = float(exported)

@@ -29,9 +29,16 @@ FSX = NFS.replace("hourly", "at-once").replace(
 )
 
 
-def predicted(directory: Path, name: str, text: str = NFS, objects: int | None = None) -> None:
+TIER = 125e6
+"""Bytes per second and TiB of the lowest tier of persistent-2."""
+
+
+def predicted(
+    directory: Path, name: str, text: str = NFS, objects: int | None = None, changed: int | None = None
+) -> None:
     (directory / "grid.yaml").write_text(text, "utf-8")
-    run_predict(PredictFlags(file=directory / "grid.yaml", repository=name, objects=objects, json=True))
+    file = directory / "grid.yaml"
+    run_predict(PredictFlags(file=file, repository=name, objects=objects, changed=changed, json=True))
 
 
 def test_the_file_system_binds_one_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,12 +65,62 @@ def test_a_fast_server_leaves_the_network_of_the_node(
     assert export["requests_usd"] is None
 
 
+def test_a_linked_file_system_is_bound_by_its_throughput_and_not_by_a_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predicted(tmp_path, "archive", FSX, objects=1_000_000)
+    export, names, warm_up, restore = json.loads(capsys.readouterr().out)["transfers"]
+
+    seconds = 1e13 / (12000 / 1024 * TIER)
+    assert [each["seconds"] for each in (export, warm_up, restore)] == [pytest.approx(seconds)] * 3
+    assert (
+        "FSx for Lustre persistent-2 of 12000 GiB at 125 MB/s per TiB, without bursts" in export["bound_by"]
+    )
+    assert names["seconds"] == pytest.approx(1_000_000 / 5500)
+    assert names["requests"] == {"head": 1_000_000, "list": 1000}
+    assert export["requests_usd"] == pytest.approx(5.0)
+    assert restore["requests_usd"] == pytest.approx(names["requests_usd"] + warm_up["requests_usd"])
+
+    # More throughput is bought until requests bind.
+    predicted(tmp_path, "archive", FSX.replace("12000 GiB", "12000 GiB, throughput: 1000 MB/s/TiB"), 10**8)
+    export, _, warm_up, restore = json.loads(capsys.readouterr().out)["transfers"]
+    assert (export["seconds"], warm_up["seconds"]) == (pytest.approx(1e8 / 3500), pytest.approx(1e8 / 5500))
+    assert restore["seconds"] == pytest.approx(2e8 / 5500)
+
+
+def test_a_link_of_the_file_system_itself_holds_what_that_has_room_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = FSX.partition("repositories:")[0]
+    own = head.replace("12000 GiB", "12000 GiB, repository: {bucket: s3://site/prod}")
+    predicted(tmp_path, "shared", own)
+    found = json.loads(capsys.readouterr().out)
+
+    assert found["bytes"] == 12000 * 2**30
+    assert "No library says its capacity" in found["notes"][0]
+    assert [each["requests_usd"] for each in found["transfers"]] == [None] * 3
+
+
+def test_what_is_changed_a_day_has_a_request_for_each_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in (NFS, FSX):
+        predicted(tmp_path, "archive", text, changed=24_000)
+        month = json.loads(capsys.readouterr().out)["month"]
+        assert month["changed_usd"] == pytest.approx(730_000 * 0.005 / 1000)
+    predicted(tmp_path, "archive", NFS)
+    assert json.loads(capsys.readouterr().out)["month"]["changed_usd"] is None
+    predicted(tmp_path, "archive", NFS.replace("hourly", "never"), changed=24_000)
+    assert json.loads(capsys.readouterr().out)["month"]["changed_usd"] == 0
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
         ("archiv", NFS, "no repository archiv"),
         ("scratch", NFS, "nothing says how much library work holds"),
-        ("archive", FSX, "carries repository archive itself"),
+        ("archiv", FSX, "no repository archiv"),
+        ("archive", FSX.replace("12000 GiB", "12001 GiB"), "12001 GiB"),
     ],
 )
 def test_what_is_not_known_is_said(tmp_path: Path, name: str, text: str, says: str) -> None:
@@ -75,5 +132,7 @@ def test_objects_are_those_of_a_repository(tmp_path: Path) -> None:
     (tmp_path / "grid.yaml").write_text(NFS, "utf-8")
     with pytest.raises(GridwrightError, match="objects of a repository"):
         run_predict(PredictFlags(file=tmp_path / "grid.yaml", objects=5))
+    with pytest.raises(GridwrightError, match="files of a repository"):
+        run_predict(PredictFlags(file=tmp_path / "grid.yaml", changed=5))
     with pytest.raises(GridwrightError, match="one question at a time"):
         run_predict(PredictFlags(file=tmp_path / "grid.yaml", repository="archive", sensitivity=True))

@@ -13,7 +13,6 @@ from gridwright.cli.data.repo_flags import (
     RepositoryFlags,
     StoreFlags,
     SyncFlags,
-    VerifyFlags,
     below,
     opened_store,
 )
@@ -21,7 +20,9 @@ from gridwright.cli.spec_file import load_placed
 from gridwright.errors import GridwrightError, Problem
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.resources import Operation
     from gridwright.providers.linked import LinkedRepository
+    from gridwright.repository.forecast import TransferLimit
     from gridwright.repository.settings import RepositoryReport
     from gridwright.spec import GridSpec
     from gridwright.spec.linked import LinkedDirectory
@@ -67,20 +68,35 @@ def linked_report(
         raise GridwrightError(*problems)
     paths = below(directory.mounted, flags.paths)
     with opened_linked(flags, spec, directory) as linked:
-        return _done(verb, linked, flags, paths, unread_for_s)
+        dry_run = bool(getattr(flags, "dry_run", False))
+        if verb == "verify":
+            read = service_limits(spec, directory, "read") if dry_run else ()
+            return linked.verify(paths, read, dry_run=dry_run)
+        return _task(verb, linked, paths, unread_for_s, dry_run=dry_run)
 
 
-def _done(
-    verb: str, linked: LinkedRepository, flags: PathFlags, paths: Sequence[bytes], unread_for_s: float
+def service_limits(spec: GridSpec, directory: LinkedDirectory, way: Operation) -> Sequence[TransferLimit]:
+    """What limits the file system when it is read or written, where the model knows it."""
+    from gridwright.model.grid import grid_model
+    from gridwright.model.service_alone import limits_of_service
+    from gridwright.repository.forecast import TransferLimit
+
+    try:
+        limits = limits_of_service(grid_model(spec), directory.filesystem)[way]
+    except GridwrightError:
+        # A grid that cannot be predicted still has a status.
+        return ()
+    return [TransferLimit(each.what, each.bytes_per_s) for each in limits]
+
+
+def _task(
+    verb: str, linked: LinkedRepository, paths: Sequence[bytes], unread_for_s: float, *, dry_run: bool
 ) -> RepositoryReport:
-    dry_run = bool(getattr(flags, "dry_run", False))
     if verb == "export":
         return linked.export(paths, dry_run=dry_run)
     if verb == "import":
         return linked.import_names(paths, dry_run=dry_run)
-    if verb == "release":
-        return linked.release(paths, unread_for_s, dry_run=dry_run)
-    return linked.verify(paths)
+    return linked.release(paths, unread_for_s, dry_run=dry_run)
 
 
 def _unknown(flags: PathFlags) -> Iterator[Problem]:
@@ -108,12 +124,6 @@ def _unknown(flags: PathFlags) -> Iterator[Problem]:
             "tasks of the file system restore nothing from archives",
             where="--restore",
             remedy="leave it out, and restore the objects first: aws s3api restore-object",
-        )
-    if isinstance(flags, VerifyFlags) and flags.dry_run:
-        yield Problem(
-            "what a verify of a linked file system asks for is known only when the bucket was listed",
-            where="--dry-run",
-            remedy="leave it out: verify changes nothing",
         )
     if isinstance(flags, ReleaseFlags) and flags.until_free is not None:
         yield Problem(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gridwright.cli.data.repo_flags import StatusFlags, open_repository, status_settings
-from gridwright.cli.data.repo_linked import opened_linked
+from gridwright.cli.data.repo_linked import opened_linked, service_limits
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, GridwrightError, environment_error
@@ -54,16 +54,16 @@ def _standing(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bo
             found.append((status, status.finding is None))
     if spec is None:
         return found
-    for name, directory in linked_directories(spec).items():
+    for directory in linked_directories(spec).values():
         with opened_linked(flags, spec, directory) as repository:
-            standing = repository.status(_back(spec, name))
+            standing = repository.status(service_limits(spec, directory, "write"))
             found.append((standing, standing.is_well))
     return found
 
 
 def _back(spec: GridSpec | None, name: str) -> Sequence[TransferLimit]:
-    """What limits a restore by one node, where the grid tells; nothing for what a service carries."""
-    if spec is None or name not in spec.repositories or spec.is_linked(name):
+    """What limits a restore by one node, where the grid tells."""
+    if spec is None or name not in spec.repositories:
         return ()
     from gridwright.model.grid import grid_model
     from gridwright.model.node_alone import limits_of_one_node

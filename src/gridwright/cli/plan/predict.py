@@ -105,6 +105,10 @@ class PredictFlags:
         int | None,
         typer.Option(min=1, metavar="N", help="With --repository: how many files and directories it has."),
     ] = None
+    changed: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="With --repository: how many files are changed in a day."),
+    ] = None
     calibrate: Annotated[
         str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
     ] = None
@@ -195,7 +199,7 @@ def _question(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
     if flags.repository is not None:
         from gridwright.cli.plan.predict_repository import predict_repository
 
-        return predict_repository(model, flags.repository, flags.objects, output)
+        return predict_repository(model, flags.repository, flags.objects, flags.changed, output)
     return None
 
 
@@ -242,6 +246,8 @@ def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
         reader.problem("one question at a time", f"--{name}", f"leave out --{asked[0]}")
     if flags.objects is not None and flags.repository is None:
         reader.problem("these are objects of a repository", "--objects", "add --repository NAME")
+    if flags.changed is not None and flags.repository is None:
+        reader.problem("these are files of a repository", "--changed", "add --repository NAME")
     if flags.by is not None and not flags.sensitivity:
         reader.problem("it is the change of --sensitivity", "--by", "add --sensitivity")
     for name in asked[:1]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gridwright.cli.output import LazyResult, Output
@@ -9,43 +11,94 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error,
 
 if TYPE_CHECKING:
     from gridwright.model.grid import GridModel
-    from gridwright.repository.forecast import MonthForecast, RepositoryForecast
+    from gridwright.model.node_alone import NodeLimit
+    from gridwright.repository.forecast import MonthForecast, RepositoryForecast, TransferLimit
+    from gridwright.spec.linked import LinkedDirectory
+    from gridwright.spec.schedule import Schedule
 
 
-def predict_repository(model: GridModel, name: str, objects: int | None, output: Output) -> ExitStatus:
+def predict_repository(
+    model: GridModel, name: str, objects: int | None, changed_a_day: int | None, output: Output
+) -> ExitStatus:
     """Print the forecast of a repository of the grid. Raises GridwrightError."""
-    from gridwright.model.node_alone import limits_of_one_node
-    from gridwright.repository.forecast import TransferLimit, forecast, month_forecast
+    from gridwright.spec.linked import linked_directories
 
-    known = list(model.spec.repositories)
+    linked = linked_directories(model.spec)
+    known = list(dict.fromkeys([*model.spec.repositories, *linked]))
     if name not in known:
         near = nearest(name, known)
         hint = f"did you mean {near}? " if near else ""
         remedy = f"{hint}name {' or '.join(known)}" if known else "add repositories: to the grid spec"
         raise input_error(f"grid {model.name} has no repository {name}", where="--repository", remedy=remedy)
-    library = model.spec.repositories[name].library
-    if model.spec.is_linked(name):
-        raise input_error(
-            f"file system {model.libraries[library].filesystem} carries repository {name} itself, and how "
-            "fast it does is not on file",
-            where="--repository",
-            remedy="name a repository that nodes carry",
-        )
-    limits = {
-        way: [TransferLimit(each.what, each.bytes_per_s) for each in found]
-        for way, found in limits_of_one_node(model, library).items()
-    }
-    size, repository = _size(model, library), model.spec.repositories[name]
-    month = month_forecast(
-        size,
-        objects,
-        _storage_usd(model),
-        repository.export.changed.period_s,
-        repository.imports.names.period_s,
-    )
-    found = forecast(name, size, objects, limits["read"], limits["write"], month)
+    asked = _Asked(model, name, objects, changed_a_day)
+    found = asked.of_service(linked[name]) if name in linked else asked.of_node()
     output.show(LazyResult(document=found.document, text=lambda: _text(found)))
     return ExitStatus.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of which repository."""
+
+    model: GridModel
+    name: str
+    objects: int | None
+    changed_a_day: int | None
+
+    def of_node(self) -> RepositoryForecast:
+        """Forecast of one that a node carries. Raises GridwrightError."""
+        from gridwright.model.node_alone import limits_of_one_node
+        from gridwright.repository.forecast import forecast
+
+        repository = self.model.spec.repositories[self.name]
+        limits = limits_of_one_node(self.model, repository.library)
+        size = _size(self.model, repository.library)
+        month = self._month(size, repository.export.changed, repository.imports.names)
+        out, back = (as_transfer_limits(limits[each]) for each in ("read", "write"))
+        return forecast(self.name, size, self.objects, out, back, month)
+
+    def of_service(self, directory: LinkedDirectory) -> RepositoryForecast:
+        """Forecast of one that its file system carries. Raises GridwrightError."""
+        from gridwright.model.service_alone import limits_of_service
+        from gridwright.repository.service_forecast import service_forecast
+
+        limits = limits_of_service(self.model, directory.filesystem)
+        size, notes = _size_of_linked(self.model, directory)
+        month = self._month(size, directory.export, directory.names)
+        out, back = (as_transfer_limits(limits[each]) for each in ("read", "write"))
+        return service_forecast(self.name, size, self.objects, out, back, month, notes)
+
+    def _month(self, size: int, export: Schedule, names: Schedule) -> MonthForecast:
+        from gridwright.repository.forecast import month_forecast
+
+        usd = _storage_usd(self.model)
+        return month_forecast(size, self.objects, usd, export.period_s, names.period_s, self.changed_a_day)
+
+
+def as_transfer_limits(limits: Sequence[NodeLimit]) -> list[TransferLimit]:
+    """Limits of the model as those of a forecast."""
+    from gridwright.repository.forecast import TransferLimit
+
+    return [TransferLimit(each.what, each.bytes_per_s) for each in limits]
+
+
+def _size_of_linked(model: GridModel, directory: LinkedDirectory) -> tuple[int, Sequence[str]]:
+    """Bytes of a linked directory, and what is to be said of them. Raises GridwrightError."""
+    repository = model.spec.repositories.get(directory.name)
+    if repository is not None and model.libraries[repository.library].capacity is not None:
+        return _size(model, repository.library), ()
+    capacity = model.contributions[directory.filesystem].capacity_bytes
+    if capacity is None:
+        raise GridwrightError(
+            Problem(
+                f"nothing says how much file system {directory.filesystem} holds",
+                where=str(model.spec.file),
+                field=f"filesystems.{directory.filesystem}",
+                remedy="add capacity: to a library of it, such as 12 TiB",
+            )
+        )
+    note = f"No library says its capacity: the bytes are all that {directory.filesystem} has room for."
+    return capacity, (note,)
 
 
 def _storage_usd(model: GridModel) -> float | None:
@@ -95,4 +148,9 @@ def _month(month: MonthForecast) -> str:
     )
     listings = "unknown: say --objects" if month.listings_usd is None else f"{month.listings_usd:,.2f} USD"
     imports = f", {month.imports} imports by time ({listings} for listings)" if month.imports else ""
-    return f"  a month: {storage}, {month.exports} exports by time{imports}"
+    changed = (
+        "requests for what is changed unknown: say --changed"
+        if month.changed_usd is None
+        else f"at least {month.changed_usd:,.2f} USD for sending what is changed"
+    )
+    return f"  a month: {storage}, {month.exports} exports by time{imports}; {changed}"

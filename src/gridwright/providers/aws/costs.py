@@ -1,8 +1,9 @@
 """What a grid on AWS costs beside its nodes and file systems, by the hour.
 
-Traffic, requests, alarms, logs and what the bucket of bundles holds are not counted: they go by use. Objects
-of repositories are, where the spec says how much their library holds; traffic between S3 and machines of the
-same region is free, and so are associations and tasks of FSx (Amazon S3 and FSx for Lustre pricing).
+Traffic, requests, alarms, logs and what the bucket of bundles holds are not counted: they go by use; requests
+of repositories say `predict --repository` and its --changed. Objects of repositories are counted, where the
+spec says how much their library holds; traffic between S3 and machines of the same region is free, and so are
+associations and tasks of FSx (Amazon S3 and FSx for Lustre pricing).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from gridwright.catalog import Catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.section import Aws
+from gridwright.spec.linked import linked_directories
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH, Bytes
 
@@ -21,6 +23,9 @@ ROOT_VOLUME = "gp3"
 ROOT_VOLUME_SIZE = Bytes(50 * 2**30)
 """Its size: a system, Slurm, tools, and logs."""
 _OBJECTS = "s3-standard"
+FREE_STARTS = 14_000_000
+"""Invocations of EventBridge Scheduler that a month has for nothing in each region; a million more cost about
+1 USD (price list AWSEvents of 2024-10-01, ScheduledInvocation)."""
 
 
 def costs_beside(spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
@@ -48,6 +53,7 @@ def costs_while_stopped(spec: GridSpec, catalog: Catalog, kept_machines: int) ->
         *_disks_beside(spec, catalog, stopped=True),
         *network,
         *_objects(spec, catalog),
+        *_starts(spec),
     )
 
 
@@ -66,6 +72,22 @@ def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lus
     yield from _disks_beside(spec, catalog)
     yield from _network(aws, catalog, region, has_lustre=has_lustre)
     yield from _objects(spec, catalog)
+    yield from _starts(spec)
+
+
+def _starts(spec: GridSpec) -> Iterator[Cost]:
+    """Tasks that EventBridge starts by time: within what is free, so that other regions need no price."""
+    month_s = HOURS_PER_MONTH * 3600
+    for each in linked_directories(spec).values():
+        periods = [when.period_s for when in (each.export, each.names) if when.is_timed]
+        starts = sum(month_s / period for period in periods if period)
+        if starts:
+            left_out = ", without requests of S3" if each.export.is_timed else ""
+            yield Cost(
+                f"{starts:.0f} starts a month of tasks of repository {each.name}, of the first "
+                f"{FREE_STARTS // 10**6} million of EventBridge Scheduler{left_out}",
+                0.0,
+            )
 
 
 def _objects(spec: GridSpec, catalog: Catalog) -> Iterator[Cost]:

@@ -2,7 +2,9 @@
 
 A universal target calls CreateDataRepositoryTask itself (EventBridge Scheduler User Guide, using universal
 targets), so that no machine has to run. Whether the last task was soon enough says `gridwright repo status`;
-that a task could not be started at all says an alarm.
+that a task could not be started at all says an alarm, so that nobody has to read a queue of dead letters.
+A schedule holds names alone. AWS encrypts it with a key of its own, also where the spec has aws.kms_key: one
+whose policy leaves the scheduler out would end all exports.
 """
 
 from __future__ import annotations

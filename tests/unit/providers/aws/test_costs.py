@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import load_catalog
+from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
 from gridwright.model.grid import grid_model, price_findings
 from gridwright.model.predict import predict
+from gridwright.providers.aws.costs import FREE_STARTS
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
@@ -174,6 +176,25 @@ def test_an_example_is_accepted(name: str) -> None:
     example = load_spec(ROOT / "examples" / f"{name}.yaml")
     check_against_catalogue(example, CATALOG)
     assert [finding.name for finding in warn(example)] == ["shared-disks"]
+
+
+def test_starts_of_tasks_by_time_are_in_the_bill_and_free() -> None:
+    link = {"library": "data", "bucket": "s3://site/a", "path": "/a", "export": {"changed": "hourly"}}
+    repositories = {
+        "a": link | {"import": {"names": "daily"}},
+        "b": {"library": "data", "bucket": "s3://site/b", "path": "/b"},
+        "c": {"library": "data", "bucket": "s3://site/c", "path": "/c", "import": {"names": "15m"}},
+    }
+    grid = spec(libraries={"data": {}}, repositories=repositories)
+    free = "of the first 14 million of EventBridge Scheduler"
+    found = {what: usd for what, usd in beside(grid).items() if "starts" in what}
+
+    assert found == {
+        f"760 starts a month of tasks of repository a, {free}, without requests of S3": 0.0,
+        f"2920 starts a month of tasks of repository c, {free}": 0.0,
+    }
+    # The most that a file system can ask for stays far below what is free.
+    assert 730 * 60 * 2 * FsxLustreFileSystem.most_links < FREE_STARTS
 
 
 def test_objects_of_repositories_are_in_the_bill_once_for_each_library() -> None:

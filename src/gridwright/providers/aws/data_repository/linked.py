@@ -10,6 +10,7 @@ from typing import Any
 
 from gridwright.errors import environment_error, input_error
 from gridwright.providers.aws.data_repository.failures import failures_of
+from gridwright.providers.aws.data_repository.plan_verify import plan_verify_linked
 from gridwright.providers.aws.data_repository.requests import (
     export_request,
     import_request,
@@ -129,12 +130,16 @@ class FsxRepository:
         report = RepositoryReport(self.directory.name, "release", dry_run)
         return self._carry_out(request, report, "released")
 
-    def verify(self, paths: Sequence[bytes]) -> RepositoryReport:
+    def verify(
+        self, paths: Sequence[bytes], read: Sequence[TransferLimit], *, dry_run: bool
+    ) -> RepositoryReport:
         """See LinkedRepository."""
         found = self.association()
-        report = verify_linked(
-            self.directory.name, self.directory.mounted, self.directory.link.bucket, self.store, paths
-        )
+        name, mounted, bucket = self.directory.name, self.directory.mounted, self.directory.link.bucket
+        if dry_run:
+            report = plan_verify_linked(name, mounted, bucket, self.store, paths, read)
+        else:
+            report = verify_linked(name, mounted, bucket, self.store, paths)
         if found.get("Lifecycle") != "AVAILABLE":
             state = str(found.get("Lifecycle") or "missing").lower()
             why = (found.get("FailureDetails") or {}).get("Message")

@@ -14,6 +14,7 @@ from gridwright.providers.aws.data_repository.tasks import Task
 from gridwright.providers.aws.session import Cloud
 from gridwright.repository.forecast import TransferLimit
 from gridwright.repository.keys import Keys, prefix_of
+from gridwright.repository.service_forecast import service_restore
 from gridwright.repository.status import RECOVERY_POINT_MISSED, foresee_restore, restore_text
 from gridwright.repository.store import ObjectStore
 from gridwright.spec.linked import LinkedDirectory
@@ -200,4 +201,4 @@ def note_objects(status: LinkedStatus, store: ObjectStore, back: Sequence[Transf
         if not keys.is_own(entry.key):
             status.objects += 1
             status.object_bytes += entry.size
-    foresee_restore(status, back)
+    foresee_restore(status, service_restore(status.object_bytes, status.objects, back), back)

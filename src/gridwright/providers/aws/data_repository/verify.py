@@ -50,20 +50,31 @@ def verify_linked(
         while some := list(islice(entries, _AT_ONCE)):
             asked = []
             for entry in some:
-                if keys.is_own(entry.key) or entry.key == keys.start:
-                    continue
-                try:
-                    path, is_directory = keys.path_of(entry.key)
-                except KeyRefusal as error:
-                    report.problem(entry.key, error.reason)
-                    continue
-                if is_chosen(path, paths):
+                if (found := object_path(keys, entry, paths, report)) is not None:
+                    path, is_directory = found
                     asked.append((entry, path, None if is_directory else store.head(entry.key)))
             for entry, path, head in asked:
                 _compare(below, store, bucket_url, entry, path, head, report)
     report.requests = dict(store.requests.by_kind)
     report.seconds = time.time() - begun
     return report
+
+
+def object_path(
+    keys: Keys, entry: ObjectEntry, paths: Sequence[bytes], report: RepositoryReport
+) -> tuple[bytes, bool] | None:
+    """The path of an object that is compared, and whether it is a directory; None for all else.
+
+    A key that is no path is a problem of the report.
+    """
+    if keys.is_own(entry.key) or entry.key == keys.start:
+        return None
+    try:
+        path, is_directory = keys.path_of(entry.key)
+    except KeyRefusal as error:
+        report.problem(entry.key, error.reason)
+        return None
+    return (path, is_directory) if is_chosen(path, paths) else None
 
 
 def _compare(
