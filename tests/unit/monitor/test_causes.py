@@ -122,6 +122,21 @@ def test_a_limit_of_a_control_group_binds_where_its_processes_are_at_it_and_only
     assert binding(row(other)) == []
 
 
+@pytest.mark.parametrize(("moved_mb", "request_mb", "binds"), [
+    (3.1, 1.0, True), (2.9, 1.0, False), (3.1, 0.1, False), (1.9, 8.0, False), (3.9, 0.1, True),
+])  # fmt: skip
+def test_a_group_within_one_request_of_its_limit_is_at_it(
+    moved_mb: float, request_mb: float, binds: bool
+) -> None:
+    told = {
+        **disk("md0", 4 * MB), **disk("sda", 4 * MB, busy=0.02),
+        ("node_disk_reads_completed_total", "sda"): 4 / request_mb,
+        ("gridwright_group_io_bytes_total", *LIMITED[1:]): moved_mb * MB,
+    }  # fmt: skip
+    found = row(node(iowait=1.0, counted=told, gauges={LIMITED: 4 * MB}, places=ON_DISK, seconds=1.0))
+    assert binding(found) == ([ResourceSort.GROUP] if binds else [])
+
+
 def test_a_queue_limits_what_a_card_sends_and_not_what_it_receives() -> None:
     def card(received: float, sent: float) -> Counted:
         return {

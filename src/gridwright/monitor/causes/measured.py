@@ -127,12 +127,31 @@ def group_uses(node: SeenNode, devices: Sequence[str]) -> Iterator[ResourceUse]:
                 capacity=limit,
                 unit=unit,
                 part=part,
-                binds=part is not None and part >= FULL,
+                binds=rate is not None
+                and rate >= min(FULL * limit, limit - _one_request(node, kind, labels)),
                 text=f"control group {group} of {node.name} may have {spoken[0]} {verb} {device}, and has "
                 f"{spoken[1]}",
                 source="io.stat or blkio.throttle of the group",
                 capacity_source="io.max or blkio.throttle of the group",
             )
+
+
+def _one_request(node: SeenNode, kind: str, labels: Sequence[str]) -> float:
+    """What one request of mean size adds to a rate: it counts whole when it is let through.
+
+    At most half of the limit is made up for: a group that used less was not held by it.
+    """
+    _, device, way = labels
+    told = node.figures
+    size: float | None = 1.0
+    if kind == "bytes":
+        moved = told.rate(f"node_disk_{'read' if way == 'read' else 'written'}_bytes_total", device)
+        requests = told.rate(f"node_disk_{way}s_completed_total", device)
+        size = moved / requests if moved and requests else None
+    if size is None or not node.seconds > 0:
+        return 0.0
+    limit = told.gauge(f"gridwright_group_io_limit_{kind}", *labels) or 0.0
+    return min(size / node.seconds, limit / 2)
 
 
 def cpu_uses(nodes: Sequence[NodeRow]) -> Iterator[ResourceUse]:
