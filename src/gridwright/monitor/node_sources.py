@@ -6,6 +6,7 @@ has no readings.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,16 +71,27 @@ def _pressure(root: Path) -> Iterator[Reading]:
 
 def _network(root: Path) -> Iterator[Reading]:
     text, at = text_of(root / "proc/net/dev") or "", time.monotonic()
-    for line in text.splitlines():
-        name, colon, rest = line.partition(":")
-        name, fields = name.strip(), rest.split()
-        if not colon or len(fields) < 9 or name.startswith(_NO_CARDS) or not all(map(str.isdigit, fields)):
+    lines = (line.partition(":") for line in text.splitlines())
+    told = {name.strip(): rest.split() for name, colon, rest in lines if colon}
+    for name, fields in told.items():
+        if len(fields) < 9 or name.startswith(_NO_CARDS) or not all(map(str.isdigit, fields)):
+            continue
+        if not told.keys().isdisjoint(_made_of(root, name)):
             continue
         yield Reading("node_network_receive_bytes_total", (name,), int(fields[0]), at)
         yield Reading("node_network_transmit_bytes_total", (name,), int(fields[8]), at)
         speed = number_of(root / "sys/class/net" / name / "speed") or 0
         if speed > 0:
             yield Reading("node_network_speed_bytes", (name,), speed * _MEGABIT, at)
+
+
+def _made_of(root: Path, name: str) -> set[str]:
+    """The interfaces below a bond, a VLAN or a bridge: what passes them is counted there."""
+    try:
+        found = os.listdir(root / "sys/class/net" / name)  # noqa: PTH208 - names alone, each second
+    except OSError:
+        return set()
+    return {each.removeprefix("lower_") for each in found if each.startswith("lower_")}
 
 
 def _disks(root: Path) -> Iterator[Reading]:

@@ -306,3 +306,20 @@ def test_the_program_ends_with_its_input_and_refuses_what_it_cannot_read() -> No
     wrong = subprocess.run(program, input=b'{"samples": "many"}\n', capture_output=True, check=False)
     assert (wrong.returncode, wrong.stdout) == (2, b"")
     assert b"samples" in wrong.stderr
+
+
+def test_what_passes_a_bond_or_a_vlan_counts_at_the_cards_below_it_alone(tmp_path: Path) -> None:
+    (tmp_path / "proc/net").mkdir(parents=True)
+    moved = {"eth0": 10, "eth1": 20, "bond0": 30, "bond0.7": 30, "macvlan0": 5}
+    rows = [f"  {name}: {number} 0 0 0 0 0 0 0 {number} 0 0 0 0 0 0 0\n" for name, number in moved.items()]
+    (tmp_path / "proc/net/dev").write_text("Inter-| Receive\n face |bytes\n" + "".join(rows))
+    # The card below the macvlan is in another network namespace.
+    below = {"bond0": ("eth0", "eth1"), "bond0.7": ("bond0",), "macvlan0": ("eth9",), "eth0": (), "eth1": ()}
+    for name, cards in below.items():
+        (tmp_path / "sys/class/net" / name).mkdir(parents=True)
+        for card in cards:
+            (tmp_path / "sys/class/net" / name / f"lower_{card}").symlink_to(f"../{card}")
+    told = {
+        each.labels[0]: each.value for each in kernel_readings(tmp_path) if "receive_bytes" in each.metric
+    }
+    assert told == {"eth0": 10, "eth1": 20, "macvlan0": 5}
