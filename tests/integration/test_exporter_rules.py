@@ -66,6 +66,8 @@ class Node:
     disk: float = 0.0
     disk_busy: float = 0.0
     up: str = "1x600"
+    psi: bool = True
+    """Whether its kernel tells pressure."""
     is_server: bool = False
     """Whether it knows no libraries."""
     more: dict[str, str] = field(default_factory=dict)
@@ -87,7 +89,8 @@ class Node:
         yield counter("node_cpu_seconds", self.user, 'mode="user"')
         yield counter("node_cpu_seconds", self.iowait, 'mode="iowait"')
         yield counter("node_cpu_seconds", 2 * CORES - self.user - self.iowait, 'mode="idle"')
-        yield counter("node_pressure_io_waiting_seconds", self.waiting)
+        if self.psi:
+            yield counter("node_pressure_io_waiting_seconds", self.waiting)
         for way in ("read", "written"):
             yield counter(f"mount_{way}_bytes", self.mount / 2, 'mountpoint="/shared",target="/shared"')
             yield counter(f"node_disk_{way}_bytes", self.disk / 2, 'device="sda"')
@@ -177,6 +180,25 @@ def test_a_library_below_its_requirement_is_told_while_somebody_waits(tmp_path: 
 def test_a_full_disk_below_a_library_is_somebody_who_waits(tmp_path: Path) -> None:
     node = Node(user=3.9, mount=450e6, disk=100e6, disk_busy=0.95)
     fires(tmp_path, [node], [("GridwrightLibraryBelowRequirement", "scratch")])
+
+
+def test_a_disk_that_takes_many_requests_at_once_is_full_with_many_of_them_alone(tmp_path: Path) -> None:
+    node = Node(user=3.9, mount=450e6, disk=100e6, disk_busy=0.95)
+    waited = 'gridwright_node_disk_io_time_weighted_seconds_total{device="sda"}'
+    still = 'gridwright_disk_rotational{device="sda"}'
+    below = ("GridwrightLibraryBelowRequirement", "scratch")
+    for turns, in_flight, expected in ((0, 2, []), (0, 60, [below]), (1, 2, [below])):
+        node.more = {still: f"{turns}x600", waited: f"0+{in_flight * MINUTE}x600"}
+        fires(tmp_path, [node], expected)
+
+
+def test_one_job_that_waits_is_somebody_on_a_kernel_that_tells_no_pressure(tmp_path: Path) -> None:
+    below = ("GridwrightLibraryBelowRequirement", "shared")
+    slow = Node(user=0.7, iowait=0.3, mount=50e6, disk=210e6)
+    fires(tmp_path, [slow], [])
+    slow.psi = False
+    fires(tmp_path, [slow], [below])
+    fires(tmp_path, [Node(user=3.9, iowait=0.1, psi=False, mount=1e6, disk=210e6)], [])
 
 
 def test_another_disk_that_is_full_is_not(tmp_path: Path) -> None:

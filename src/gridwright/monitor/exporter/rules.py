@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gridwright.monitor.causes.measured import MANY_AT_ONCE
 from gridwright.monitor.causes.use import FULL
 from gridwright.monitor.exporter.families import known_series
 from gridwright.monitor.libraries import WAITING
@@ -93,14 +94,19 @@ def _recorded(found: Sequence[_Libraries], job: str) -> Iterator[dict[str, objec
 
 def busy_cores(job: str) -> str:
     """Cores of all nodes that run or wait for I/O; nodes of one machine see the same ones."""
-    used = (
-        f"sum by (job, instance) (rate(gridwright_node_cpu_seconds_total"
-        f'{{job="{job}",mode=~"user|nice|system|irq|softirq|iowait"}}[{_WINDOW}]))'
-    )
+    used = _used(job)
     cores = f'max by (job, instance) (gridwright_node_cores{{job="{job}"}})'
     least = f"({used} <= {cores}) or ({cores} < {used})"
     boot = f'group by (job, instance, boot) (gridwright_node_info{{job="{job}"}}{_of_nodes_only(job)})'
     return f"sum by (job) (max by (job, boot) (({least}) * on (job, instance) group_left (boot) {boot}))"
+
+
+def _used(job: str) -> str:
+    """CPUs of each node that run or wait for I/O."""
+    return (
+        f"sum by (job, instance) (rate(gridwright_node_cpu_seconds_total"
+        f'{{job="{job}",mode=~"user|nice|system|irq|softirq|iowait"}}[{_WINDOW}]))'
+    )
 
 
 def _of_nodes_only(job: str) -> str:
@@ -135,17 +141,31 @@ def _delivered(each: _Libraries, job: str) -> str:
 
 
 def _waits(each: _Libraries, job: str) -> str:
-    """1 while somebody waits for storage, on any node: tasks, CPUs, or requests at a full disk."""
+    """1 while somebody waits for storage, on any node: tasks, CPUs, or requests at a full disk.
+
+    A disk that takes many requests at once is full with many of them alone. Where the kernel tells no
+    pressure (psi=0), one job that waits is somebody, however many CPUs the node has.
+    """
     only = _of_nodes_only(job)
     pressure = f'rate(gridwright_node_pressure_io_waiting_seconds_total{{job="{job}"}}[{_WINDOW}])'
     iowait = f'rate(gridwright_node_cpu_seconds_total{{job="{job}",mode="iowait"}}[{_WINDOW}])'
     cpus = f'gridwright_node_cpus{{job="{job}"}}'
     busy = f'rate(gridwright_node_disk_io_time_seconds_total{{job="{job}"}}[{_WINDOW}])'
     below = _lies(each, job, "device", info="directory_disk_info")
+    disk = "on (job, instance, device)"
+    in_flight = f'rate(gridwright_node_disk_io_time_weighted_seconds_total{{job="{job}"}}[{_WINDOW}])'
+    has_room = (
+        f"{in_flight} < {MANY_AT_ONCE}"
+        f' and {disk} (gridwright_disk_rotational{{job="{job}"}} == 0'
+        f' or gridwright_disk_rotational{{job="{job}",device=~"nvme.*"}})'
+    )
+    told = f'gridwright_node_pressure_io_waiting_seconds_total{{job="{job}"}}'
+    one = f"on (job, instance) group_left () ({WAITING} * clamp_min({_used(job)}, 1))"
+    silent = f"({iowait} >= {one} unless on (job, instance) {told}{only})"
     return (
         f"clamp_max(max by (job) (({pressure} >= {WAITING}{only})"
-        f" or ({iowait} / on (job, instance) group_left () {cpus} >= {WAITING}{only})"
-        f" or ({busy} * on (job, instance, device) group_left () {below} >= {FULL})) * 1000, 1)"
+        f" or ({iowait} / on (job, instance) group_left () {cpus} >= {WAITING}{only}) or {silent}"
+        f" or (({busy} unless {disk} ({has_room})) * {disk} group_left () {below} >= {FULL})) * 1000, 1)"
     )
 
 
