@@ -35,6 +35,8 @@ from gridwright.setup.tuning import refuse_broken_tables
 from gridwright.spec.model import GridSpec
 
 _LOG = logging.getLogger("gridwright.doctor")
+_MOST_SAID = 1000
+"""Characters of why a node is silent: the names of files in it may be long."""
 FACTS = (sys.executable, "-P", "-m", "gridwright.doctor.facts.gather")
 ANSWER_S = 15.0
 """For a node that is slow to start a program, beyond the time that its looks may take."""
@@ -173,7 +175,7 @@ def _outside(moment: float, before: float, after: float) -> float:
 
 def _last_line(text: bytes) -> str:
     lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else ""
+    return lines[-1][:_MOST_SAID] if lines else ""
 
 
 TUNING_DRIFT = "tuning-drift"
