@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gridwright.repository.changelog.changes import RegisteredUsers
-from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
 from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.model import GridSpec
+from tests.support import role_play
+from tests.support.role_play import write_roles
 
 LCTL = Path(__file__).parents[1] / "support" / "lustre_double" / "lctl"
 
@@ -35,10 +34,7 @@ def play(place: Path, *specs: GridSpec) -> str:
     """Run both roles for each spec, on a host that serves MDTs and exports; what was printed."""
     tasks: list[dict[str, Any]] = []
     for number, spec in enumerate(specs):
-        for name, content in playbook_files(spec, Hosts.named(compute=["localhost"])).items():
-            if name.startswith(("roles/lustre_changelog/", "roles/repository/")):
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                (place / name).write_text(str(content), "utf-8")
+        write_roles(place, spec, "lustre_changelog", "repository")
         wanted = playbook_variables(spec)
         told = {
             "gridwright_changelogs": wanted,
@@ -61,29 +57,11 @@ def play(place: Path, *specs: GridSpec) -> str:
                 "changed_when": False,
             }
         )
-    variables = {
-        "gridwright_grid": "demo",
-        "group_names": ["compute"],
-        "ansible_facts": {"service_mgr": "none"},
-        "ansible_python_interpreter": sys.executable,
-    }
-    head = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
-    (place / "play.yml").write_text(json.dumps([head]), "utf-8")
     (place / "bin").mkdir(exist_ok=True)
     (place / "bin" / "lctl").unlink(missing_ok=True)
     (place / "bin" / "lctl").symlink_to(LCTL)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "--connection", "local"]
-    done = subprocess.run(
-        [*command, place / "play.yml"],
-        env={
-            **kept, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(place / "home"),
-            "ANSIBLE_ROLES_PATH": str(place / "roles"), "LCTL_DOUBLE": str(place / "mdts.json"),
-            "PATH": f"{place / 'bin'}:{os.environ['PATH']}",
-        },
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr
+    environment = {"LCTL_DOUBLE": str(place / "mdts.json"), "PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
+    return role_play.play(place, tasks, world=(), environment=environment)
 
 
 def playbook_variables(spec: GridSpec) -> list[dict[str, str]]:

@@ -22,13 +22,12 @@ from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.exposition import escaped
 from gridwright.monitor.exporter.families import known_series
 from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
-from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
 from tests.support.certificates import make_certificate
 from tests.support.command import Command, Running, wait_until
 from tests.support.hanging_mount import hanging_mount
 from tests.support.prometheus import program
-from tests.support.role_play import play
+from tests.support.role_play import play, write_roles
 from tests.support.scraping import expressions_of, free_port, prometheus, promtool, query, started
 from tests.support.skips import needs
 
@@ -261,10 +260,7 @@ def test_a_service_is_installed_where_its_files_are_and_leaves_with_the_spec(tmp
         libraries: {{work: {{}}}}
         monitoring: {{exporter: {{token_file: {token}}}}}
     """
-    for name, content in playbook_files(parse_spec(spec), Hosts.named(compute=["localhost"])).items():
-        if name.startswith("roles/exporter/"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(str(content), "utf-8")
+    write_roles(tmp_path, parse_spec(spec), "exporter")
     program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     program.chmod(0o755)
 

@@ -21,12 +21,11 @@ from gridwright.monitor.history.live_histories import LiveHistories
 from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import Histories, RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
-from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import load_spec, parse_spec
 from tests.support.command import GRIDWRIGHT, Command, wait_until
 from tests.support.hanging_mount import hanging_mount
 from tests.support.lab import nodes_only, up
-from tests.support.role_play import play
+from tests.support.role_play import play, write_roles
 from tests.support.skips import needs
 
 pytestmark = pytest.mark.root
@@ -77,10 +76,7 @@ def stops(process: subprocess.Popen[bytes]) -> None:
 
 def test_a_service_is_installed_and_leaves_with_the_spec(tmp_path: Path) -> None:
     needs("unshare", "mount")
-    for name, content in playbook_files(parse_spec(SPEC), Hosts.named(compute=["localhost"])).items():
-        if name.startswith("roles/history/"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(str(content), "utf-8")
+    write_roles(tmp_path, parse_spec(SPEC), "history")
     program, written = tmp_path / "gridwright", tmp_path / "written"
     program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     program.chmod(0o755)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
-from tests.support.role_play import play
+from tests.support.role_play import play, write_roles
 from tests.support.skips import needs
 
 SPEC = """\
@@ -24,10 +23,7 @@ repositories:
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
 def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> None:
     needs("unshare", "mount")
-    for name, content in playbook_files(parse_spec(SPEC), Hosts.named(compute=["localhost"])).items():
-        if name.startswith("roles/repository/"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(str(content), "utf-8")
+    write_roles(tmp_path, parse_spec(SPEC), "repository")
     program = tmp_path / "gridwright"
     program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     program.chmod(0o755)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
+from tests.support.role_play import play, write_roles
 from tests.support.skips import needs
 
 SPEC = """\
@@ -30,10 +27,7 @@ exec "$@"
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
 def test_the_unit_is_written_once_and_removed_with_the_spec(tmp_path: Path) -> None:
     needs("unshare", "mount")
-    for name, content in playbook_files(parse_spec(SPEC), Hosts.named(compute=["localhost"])).items():
-        if name.startswith("roles/watch/"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(str(content), "utf-8")
+    write_roles(tmp_path, parse_spec(SPEC), "watch")
     program = tmp_path / "gridwright"
     program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     program.chmod(0o755)
@@ -54,7 +48,8 @@ def test_the_unit_is_written_once_and_removed_with_the_spec(tmp_path: Path) -> N
         {"ansible.builtin.assert": {"that": "'demo' not in rest.stdout"}},
     ]  # fmt: skip
 
-    said = " ".join(play(tmp_path, tasks).split())
+    world = ["unshare", "--mount", "sh", "-ec", WORLD, str(tmp_path / "etc")]
+    said = " ".join(play(tmp_path, tasks, world=world).split())
 
     assert "install gridwright on this machine" in said
     # Account, directory, configuration, key, what it opens; directory, spec and unit, which one task removes.
@@ -81,27 +76,3 @@ def role(called: str, program: str, *, here: bool = True) -> dict[str, Any]:
             "watch_here": here,
         },
     }
-
-
-def play(directory: Path, tasks: list[dict[str, Any]]) -> str:
-    """Run tasks on this machine, in a mount namespace; what Ansible printed."""
-    file = directory / "play.yml"
-    variables = {
-        "gridwright_grid": "demo",
-        "ansible_facts": {"service_mgr": "none"},
-        "ansible_python_interpreter": sys.executable,
-    }
-    head = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
-    file.write_text(json.dumps([head]), "utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    world = ["unshare", "--mount", "sh", "-ec", WORLD, str(directory / "etc")]
-    command = [*world, sys.executable, "-m", "ansible", "playbook"]
-    done = subprocess.run(
-        [*command, "-i", "localhost,", "--connection", "local", file],
-        env={
-            **kept, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(directory / "home"),
-            "ANSIBLE_ROLES_PATH": str(directory / "roles"),
-        },
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr
