@@ -109,7 +109,7 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     arn = secret_arn(spec) if part == "nodes" else None
     secrets = {"boot/secrets.json": json.dumps({SECRET_FILE: arn}, indent=2) + "\n"} if arn else {}
     return {
-        **{f"boot/{name}": boot_file(name) for name in ("set_up.py", "system_packages.py")},
+        **{f"boot/{name}": boot_file(name) for name in ("set_up.py", "system_packages.py", "cloud.py")},
         "boot/variables.json": known,
         "boot/distributions.json": known_distributions(),
         **secrets,

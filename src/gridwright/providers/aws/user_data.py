@@ -153,8 +153,11 @@ def exported(spec: GridSpec, name: str) -> ImportValue:
 
 @cache
 def boot_file(name: str) -> str:
-    """A file of what machines begin with."""
-    return resources.files("gridwright.providers.aws.boot").joinpath(name).read_text("ascii")
+    """A file of what machines begin with: AWS's own, or the one that all clouds have."""
+    own = resources.files("gridwright.providers.aws.boot").joinpath(name)
+    if own.is_file():
+        return own.read_text("ascii")
+    return resources.files("gridwright.providers.boot").joinpath(name).read_text("ascii")
 
 
 def _literal(text: str) -> str:

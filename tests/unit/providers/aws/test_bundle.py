@@ -51,6 +51,7 @@ def test_it_has_all_that_a_machine_needs() -> None:
     found, servers = entries(made["nodes"].content), entries(made["servers"].content)
     assert set(found) >= {
         "boot/set_up.py",
+        "boot/cloud.py",
         "boot/variables.json",
         "site.yml",
         "inventory.yml",
