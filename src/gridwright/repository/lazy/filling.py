@@ -2,9 +2,9 @@
 
 It is durable before anybody may know of it, and never makes the file longer.
 
-The order is what a kill or a loss of power at any instant needs: the time that the file had, content, its time
-again, and then the bits that say that the content is here, which become durable after the content. Only then
-may anybody read the range, or write to it.
+The order is what a kill or a loss of power at any instant needs: the time that the file had, content, its
+time again, and then the bits that say that the content is here, which become durable after the content. Only
+then may anybody read the range, or write to it.
 """
 
 from __future__ import annotations
