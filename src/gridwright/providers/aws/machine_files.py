@@ -12,7 +12,8 @@ from gridwright.providers.aws import power_program, roll_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
-from gridwright.providers.aws.user_data import Part, boot_file, claim_name, role_variables
+from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
+from gridwright.providers.boot.bundle import Part
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
