@@ -40,6 +40,8 @@ class OciInstance:
         self.bucket, self.namespace = "site", "ns"
         self.secrets: dict[str, str] = {}
         self.attachments: list[dict[str, Any]] = []
+        self.later: list[dict[str, Any]] | None = None
+        """What is attached from the second look on."""
         self.tokens: dict[str, rsa.RSAPublicKey] = {}
         self.faults: list[int] = []
         """Statuses that the next requests to services are answered with."""
@@ -137,10 +139,12 @@ class OciInstance:
         if words == ["20160918", "volumeAttachments"] and asked["instanceId"] == INSTANCE:
             assert asked["compartmentId"] == COMPARTMENT
             first = int(asked.get("page", "0"))
-            more = (
-                {"opc-next-page": str(first + self.page)} if first + self.page < len(self.attachments) else {}
-            )
-            return 200, self.attachments[first : first + self.page], more
+            last = first + self.page
+            more = {"opc-next-page": str(last)} if last < len(self.attachments) else {}
+            listed = self.attachments[first:last]
+            if self.later is not None and not more:
+                self.attachments, self.later = self.later, None
+            return 200, listed, more
         return _NOT_FOUND
 
     def _object(self, method: str, key: str, body: bytes) -> tuple[int, Any, dict[str, str]]:

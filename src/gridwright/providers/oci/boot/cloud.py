@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from instance_principal import PAUSE_S, TRIES, InstancePrincipal, Refused  # type: ignore[import-not-found]
 
+REFUSED = Refused
+"""What its methods raise, for programs that import this module by another name."""
 REPORTS = "boot/"
 """Of keys in the bucket: the last report of each machine, by its name."""
 
