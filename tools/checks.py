@@ -45,6 +45,8 @@ class Part:
     commands: list[tuple[str, ...]]
     again: tuple[str, ...] = ()
     """What runs the failed tests once more: apart, with labs and daemons that no other test has touched."""
+    by_file: bool = False
+    """Whether whole files are run once more, as their tests go on from one another."""
     seconds: float = 0.0
     cpu_s: float = 0.0
     failed: bool = False
@@ -80,7 +82,8 @@ class Part:
         if status != TESTS_FAILED or not self.again:
             return False
         self.rerun = sorted({_place(case) for case in self._cases() if _failed(case)})
-        return len(self.rerun) <= AGAIN_MOST and self._one(self.again, log, shown=shown) == 0
+        files = sorted({place.partition("::")[0] for place in self.rerun}) if self.by_file else []
+        return len(self.rerun) <= AGAIN_MOST and self._one((*self.again, *files), log, shown=shown) == 0
 
     def _one(self, command: tuple[str, ...], log: int, *, shown: bool) -> int:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=AROUND)
@@ -129,7 +132,8 @@ def daemons(name: str, *arguments: str, marked: str, workers: int = 0, spread: s
     """Make a part of tests with real daemons, browsers or labs, which a busy machine can make fail."""
     chosen = (*arguments, "-m", marked)
     part = pytest(name, *chosen, *(("-n", str(workers), *spread.split()) if workers else ()))
-    part.again = (str(BIN / "pytest"), "-q", *chosen, *AGAIN)
+    part.by_file = spread == BY_FILE
+    part.again = (str(BIN / "pytest"), "-q", *(("-m", marked) if part.by_file else (*chosen, *AGAIN)))
     return part
 
 

@@ -19,6 +19,8 @@ import psutil
 import pytest
 
 from gridwright.repository.lazy.control import marker_of
+from gridwright.repository.lazy.filling import fill
+from gridwright.repository.lazy.loaded_ranges import read_ranges
 from gridwright.repository.lazy.support import why_not
 from gridwright.repository.references import ContentPlace, FileState, read_state
 from tests.support.disks import AS_NOBODY, loop_mount, other_mount
@@ -307,6 +309,29 @@ def test_a_disk_that_is_full_is_told_to_the_reader(disk: Path, directory: Path, 
         filler.unlink()
         os.truncate(file.fileno(), 0)
         assert read(directory / "file", at * MIB, PAGE) == content[at * MIB : at * MIB + PAGE]
+
+
+def test_a_file_has_its_time_though_the_flush_of_its_content_is_cut_off(
+    directory: Path, store: RangeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, content = directory / "cut off", b"x" * PAGE
+    name_only(path, store.add("cut off", content))
+
+    def cut_off(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fdatasync", cut_off)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        state = read_state(descriptor)
+        assert state is not None
+        ranges = read_ranges(descriptor, state.reference)
+        with pytest.raises(OSError, match="full"):
+            fill(descriptor, state, ranges, 0, 1, content)
+        assert os.fstat(descriptor).st_mtime_ns == MTIME_NS
+        assert ranges.missing(0, PAGE) == [0], "what may not be durable is not here"
+    finally:
+        os.close(descriptor)
 
 
 def test_names_that_are_made_while_others_are_served_are_marked_before_anybody_sees_them(

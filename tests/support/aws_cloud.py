@@ -34,7 +34,7 @@ from moto.ssm.models import Parameter, ssm_backends
 from gridwright.providers.aws import stacks
 from gridwright.providers.aws.launching import UBUNTU
 from gridwright.providers.aws.names import SLOT_TAG
-from tests.support import aws_groups, aws_resources
+from tests.support import aws_balancer, aws_groups, aws_resources
 from tests.support.aws_faults import Faults
 from tests.support.aws_machines import AwsMachines
 
@@ -290,6 +290,7 @@ def _mend(patch: pytest.MonkeyPatch) -> None:
     """Have moto's CloudFormation keep what AWS's does."""
     aws_resources.register(patch)
     aws_groups.register(patch)
+    aws_balancer.register(patch)
     patch.setattr(parsing, "parse_and_create_resource", _tagged(parsing.parse_and_create_resource))
     patch.setattr(parsing, "parse_and_update_resource", _updated(parsing.parse_and_update_resource))
     in_place = classmethod(_resized(FakeAutoScalingGroup.update_from_cloudformation_json))

@@ -93,7 +93,7 @@ LEFT_OUT: tuple[tuple[str, str, str], ...] = (
         "ElasticLoad",
         r"cognito-idp:.*|ec2:DescribeIpamPools|elasticloadbalancing:(.*CapacityReservation|ModifyIpPools|"
         r"SetIpAddressType|(Der|R)egisterTargets)",
-        "properties that the page of health does not have",
+        "properties that the load balancer of the console does not have",
     ),
     ("IAM::Role", r"iam:(At|De)tachRolePolicy", "no role has a managed policy"),
     ("IAM::Role", r"iam:DeleteRolePermissionsBoundary", "who runs Gridwright takes no boundary away"),

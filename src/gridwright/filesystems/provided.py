@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from gridwright.services.ports import Ports
 from gridwright.spec.storage import Servers
 
 
@@ -61,3 +63,15 @@ class LustreServers(Protocol):
     @property
     def root_squash(self) -> str:
         """UID:GID that root of a node becomes, or none."""
+
+
+class SharedDiskServers(Protocol):
+    """Servers in pairs, each pair with disks that both of it reach; the provider makes and joins them."""
+
+    @property
+    def nsd(self) -> Servers | None:
+        """The servers, whose `disks` are those that each is the first server of; None for clients alone."""
+
+    @property
+    def ports(self) -> Sequence[Ports]:
+        """Those that all nodes of the cluster, clients too, reach each other on."""

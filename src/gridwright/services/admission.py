@@ -79,15 +79,21 @@ class Gate:
         mapped = getattr(address, "ipv4_mapped", None) or address
         return not allowed or any(mapped in network for network in allowed)
 
+    def without_token(self, peer: str) -> NotAdmitted | None:
+        """Why a request that needs no token is refused, or None: its address, and its rate."""
+        if not self.connects(peer):
+            return NotAdmitted(403, "only the site's proxy may connect")
+        if not self.requests.take(peer):
+            return NotAdmitted(429, "too many requests; ask again in a second")
+        return None
+
     def refusal(self, peer: str, headers: Mapping[str, str]) -> NotAdmitted | None:
         """Why a request is refused, or None. `headers` has the names in lower case.
 
         A token that comes otherwise, such as in a cookie, is compared by `is_token`.
         """
-        if not self.connects(peer):
-            return NotAdmitted(403, "only the site's proxy may connect")
-        if not self.requests.take(peer):
-            return NotAdmitted(429, "too many requests; ask again in a second")
+        if (found := self.without_token(peer)) is not None:
+            return found
         if self.listening.token is None:
             return self._misdirected(headers)
         return self._stranger(peer, headers)

@@ -23,7 +23,7 @@ WorkingDirectory={directory}
 ExecStart={command}
 # GRIDWRIGHT_TOKEN=..., where no file has the token.
 EnvironmentFile=-/etc/gridwright/console.env
-Restart=always
+{more}Restart=always
 RestartSec=5s
 # An order to stop is obeyed within a second.
 TimeoutStopSec=5s
@@ -55,8 +55,8 @@ _OF_ROOT = "CAP_SYS_PTRACE CAP_DAC_READ_SEARCH"
 """To look into /proc of other users' processes and at files of any owner, as the exporter does."""
 
 
-def console_unit(command: Sequence[str], user: str, directory: Path) -> str:
-    """The text of the unit that runs a command in a directory as a user.
+def console_unit(command: Sequence[str], user: str, directory: Path, more: str = "") -> str:
+    """The text of the unit that runs a command in a directory as a user; `more` are lines of its service.
 
     Raises GridwrightError for words that no unit can hold.
     """
@@ -73,4 +73,5 @@ def console_unit(command: Sequence[str], user: str, directory: Path) -> str:
         directory=str(directory).replace("%", "%%"),
         command=" ".join(map(quoted, command)),
         capabilities=_OF_ROOT if user == "root" else "",
+        more=more,
     )

@@ -16,6 +16,7 @@ from gridwright.cli.arguments import DEFAULT_RUNS, DEFAULT_SPEC, Reader, RunsDir
 from gridwright.cli.flags import verb
 from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus
+from gridwright.services.console_address import PORT
 
 if TYPE_CHECKING:
     import threading
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from gridwright.monitor.console.watching import Watching
     from gridwright.services.listening import Listening
 
-DEFAULT_PORT = 29119
-"""Next to that of the exporter."""
 _AT_ONCE, _PER_S = 600, 60
 """Requests of one address: a page asks for its files and ten figures at once, and a proxy is one address."""
 _LOOK_S = 0.2
@@ -37,9 +36,7 @@ class ConsoleFlags(ListeningFlags):
     """The flags, each with its help."""
 
     file: SpecFile = None
-    port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 for a free one.")] = (
-        DEFAULT_PORT
-    )
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 for a free one.")] = PORT
     live: Annotated[
         bool, typer.Option("--live", help="Sample nodes from here, whatever history they keep.")
     ] = False

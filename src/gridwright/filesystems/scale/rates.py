@@ -10,6 +10,10 @@ from gridwright.filesystems.site import Site
 
 def contribute(name: str, filesystem: ScaleFileSystem, site: Site) -> Contribution:
     """What the NSD servers deliver to all nodes. Problems with the spec are noted at the site."""
+    if filesystem.nsd is None:
+        return Contribution(
+            {}, (), unknown=f"nothing is known of the servers of {name}, which another cluster has"
+        )
     group = server_group("scale", name, "nsd", filesystem.nsd, site)
     costs = server_costs(name, "nsd", filesystem.nsd, site)
     if isinstance(group, str):

@@ -29,6 +29,7 @@ from gridwright.monitor.console.asked import asked_picture, asked_range, asked_s
 from gridwright.monitor.console.laid import as_csv
 from gridwright.monitor.console.patience import PatientProtocol
 from gridwright.monitor.console.viewers import Viewer, ViewerRule
+from gridwright.services.console_address import HEALTH
 
 _LOG = logging.getLogger("gridwright.monitor")
 MOST_BYTES = 8 << 20
@@ -44,6 +45,8 @@ TYPES: Mapping[str, str] = {
     "svg": "image/svg+xml",
 }
 _PAGE = "index.html"
+_SERVES = PlainTextResponse("serves\n")
+"""The answer to who looks whether the console serves; it tells nothing of the grid."""
 
 
 def page_files() -> Mapping[str, bytes]:
@@ -187,12 +190,15 @@ class Guarded:
             await response(scope, receive, _with_headers(send))
 
     def _refused(self, scope: Scope) -> Response | None:
-        """The answer to who is not let in, or who came with the token in the address; None for others."""
+        """The answer to who is not let in, came with the token, or looks after health; None for others."""
         if len(scope.get("query_string", b"")) > _LONGEST_QUERY:
             return PlainTextResponse("the query is too long", 414)
         request = Request(scope)
         client = scope.get("client") or ("127.0.0.1", 0)
         headers = {name.lower(): value for name, value in Headers(scope=scope).items()}
+        if scope["path"] == HEALTH:
+            refusal = self._access.gate.without_token(client[0])
+            return _SERVES if refusal is None else PlainTextResponse(f"{refusal.words}\n", refusal.status)
         at_door = scope["path"] == "/"
         token = request.query_params.get("token") if at_door else None
         refusal = self._access.refusal(client[0], headers, request.cookies, token)

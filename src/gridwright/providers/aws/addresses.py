@@ -15,6 +15,13 @@ from gridwright.spec.machines import MOST_MACHINES
 from gridwright.spec.model import GridSpec
 
 Address = ipaddress.IPv4Address
+BALANCER = 2
+"""Offset of the load balancer of the console from the login node, after the NAT gateway."""
+
+
+def room_of_login(aws: Aws) -> int:
+    """Addresses that the range of the login node has from that node on, the last one of AWS among them."""
+    return 2 + (BALANCER if aws.certificate is not None else 0)
 
 
 def machine_addresses(spec: GridSpec, compute: ipaddress.IPv4Network) -> dict[str, Address]:

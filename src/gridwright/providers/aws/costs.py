@@ -32,13 +32,13 @@ def costs_beside(spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
     """Lines of the bill for what section aws of the spec brings; none without that section."""
     built = [each for each in spec.filesystems.values() if each.is_built]
     servers = sum(group.count for each in built for group in each.server_groups.values())
-    return costs_of(spec, catalog, spec.node_count() + servers, has_lustre=bool(built))
+    return costs_of(spec, catalog, spec.node_count() + servers)
 
 
-def costs_of(spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool) -> tuple[Cost, ...]:
+def costs_of(spec: GridSpec, catalog: Catalog, machines: int) -> tuple[Cost, ...]:
     """The same for a grid with so many nodes and servers of file systems, as the search asks it."""
     aws = spec.section(Aws)
-    return () if aws is None else tuple(_lines(spec, aws, catalog, machines, has_lustre=has_lustre))
+    return () if aws is None else tuple(_lines(spec, aws, catalog, machines))
 
 
 def costs_while_stopped(spec: GridSpec, catalog: Catalog, kept_machines: int) -> tuple[Cost, ...]:
@@ -46,18 +46,16 @@ def costs_while_stopped(spec: GridSpec, catalog: Catalog, kept_machines: int) ->
     aws = spec.section(Aws)
     if aws is None:
         return ()
-    has_lustre = any(each.is_built for each in spec.filesystems.values())
-    network = _network(aws, catalog, spec.region or "", has_lustre=has_lustre)
     return (
         _root_volumes(catalog, spec.region or "", kept_machines),
         *_disks_beside(spec, catalog, stopped=True),
-        *network,
+        *_network(aws, catalog, spec.region or ""),
         *_objects(spec, catalog),
         *_starts(spec),
     )
 
 
-def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lustre: bool) -> Iterator[Cost]:
+def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int) -> Iterator[Cost]:
     region = spec.region or ""
     beside = {"login node": aws.login.instance}
     if spec.scheduler.needs_head_node:
@@ -70,7 +68,7 @@ def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lus
         yield Cost(what, None if usd is None else usd * group.count, group.instance or "")
     yield _root_volumes(catalog, region, machines + len(beside))
     yield from _disks_beside(spec, catalog)
-    yield from _network(aws, catalog, region, has_lustre=has_lustre)
+    yield from _network(aws, catalog, region)
     yield from _objects(spec, catalog)
     yield from _starts(spec)
 
@@ -123,7 +121,7 @@ def _disks_beside(spec: GridSpec, catalog: Catalog, *, stopped: bool = False) ->
         yield Cost(what, None if usd is None else usd * group.count)
 
 
-def _network(aws: Aws, catalog: Catalog, region: str, *, has_lustre: bool) -> Iterator[Cost]:
+def _network(aws: Aws, catalog: Catalog, region: str) -> Iterator[Cost]:
     hourly = catalog.services.usd
     address = hourly("public-address", region)
     if aws.makes_way_out:
@@ -133,8 +131,8 @@ def _network(aws: Aws, catalog: Catalog, region: str, *, has_lustre: bool) -> It
         )
     elif aws.has_public_login:
         yield Cost("public address of the login node", address)
-    if aws.certificate is not None and has_lustre:
-        yield Cost("load balancer of the health page", hourly("load-balancer", region))
+    if aws.certificate is not None:
+        yield Cost("load balancer of the console", hourly("load-balancer", region))
 
 
 def _instance(catalog: Catalog, name: str, region: str) -> float | None:

@@ -11,9 +11,9 @@ from troposphere.secretsmanager import GenerateSecretString, Secret
 from gridwright.catalog import load_catalog
 from gridwright.providers.aws.auto_scaling import add_group
 from gridwright.providers.aws.budget import add_budget
+from gridwright.providers.aws.console_page import add_console
 from gridwright.providers.aws.dashboard import add_dashboard
 from gridwright.providers.aws.grid_alarms import add_grid_alarms
-from gridwright.providers.aws.health_page import add_health_page
 from gridwright.providers.aws.iam import add_roles
 from gridwright.providers.aws.launching import (
     PLACEMENT,
@@ -69,7 +69,7 @@ def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
     scaled = [title for title, machines in groups if machines[0].replaced]
     add_dashboard(building, scaled, add_grid_alarms(building, scaled))
     add_budget(template, spec, layout.aws.alarms)
-    add_health_page(template, spec, layout)
+    add_console(template, spec, layout)
     add_names(template, layout)
     _add_outputs(template, layout)
     template.check(str(spec.file) if spec.file else None)

@@ -10,6 +10,7 @@ from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
 from gridwright.providers.aws.boot_reports import BOOT, NAMESPACE
 from gridwright.providers.aws.claim.aws import WANTED
+from gridwright.providers.aws.console_layout import TOKEN, console_machine
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.roll.aws import ROW
@@ -50,6 +51,8 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
         if (key := shared_key(spec, machines[0].role)) is not None:
             secret = Ref(key_id(key))
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
+        if console_machine(layout) in machines:
+            statements.append(_allow("Console", ["secretsmanager:GetSecretValue"], Ref(TOKEN)))
         if group != STORAGE:
             statements += _of_the_site(spec, layout)
         if group == Role.HEAD:

@@ -16,6 +16,7 @@ from gridwright.providers.aws.addresses import (
     address_problems,
     machine_addresses,
     reserved_addresses,
+    room_of_login,
     small_ranges,
 )
 from gridwright.providers.aws.section import Aws, default_subnets
@@ -358,7 +359,7 @@ def _room_problems(
 ) -> Iterator[Problem]:
     servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
     needed = {
-        "public": first_address(aws) + 2,
+        "public": first_address(aws) + room_of_login(aws),
         "compute": first_compute(aws) + spec.node_count() + 1,
         "storage": first_address(aws) + servers + 1 if servers else 0,
     }
@@ -366,8 +367,7 @@ def _room_problems(
     found = [*small_ranges(spec, aws, subnets, needed, lustre=lustre)]
     yield from found
     if not found:
-        fixed = _grid_machines(spec, aws, subnets)
-        taken = [each.address for each in fixed if each.subnet == "compute"]
+        taken = [each.address for each in _grid_machines(spec, aws, subnets) if each.subnet == "compute"]
         yield from address_problems(spec, subnets["compute"], taken)
 
 

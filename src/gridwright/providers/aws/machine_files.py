@@ -10,6 +10,8 @@ from typing import Any
 from gridwright.model.layouts import library_layouts
 from gridwright.providers.aws import power_program, roll_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
+from gridwright.providers.aws.console_role import ROLE as CONSOLE
+from gridwright.providers.aws.console_role import console_role_files, console_variables
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
@@ -143,11 +145,13 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
     roller = roll_program.roller(layout) if scheduler is not None else None
     needed = (
         *((_CLAIM, bool(groups)), (_SERVER, serves), (_ROLL, roller is not None)),
-        *((_POWER, powers), (_SPOT, bool(spot))),
+        *((_POWER, powers), (_SPOT, bool(spot)), (CONSOLE, scheduler is not None)),
     )
     files = _programs(claim=bool(groups), power=powers, spot=bool(spot))
     if roller is not None and scheduler is not None:
         files |= _roll_files(spec, layout, scheduler)
+    if scheduler is not None:
+        files |= console_role_files(spec, layout)
     return Provided(
         sources=mount_sources(spec, layout),
         layouts=library_layouts(spec),
@@ -158,6 +162,7 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
             "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
             **({"gridwright_roller": roller.name} if roller else {}),
+            **(console_variables(layout) if scheduler is not None else {}),
             "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,

@@ -79,7 +79,7 @@ class AwsProvider(Provider):
         return image_build(spec, release)
 
     def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
-        """Login and head node, root volumes, the way out, the health page."""
+        """Login and head node, root volumes, the way out, the load balancer of the console."""
         from gridwright.providers.aws.costs import costs_beside
 
         return costs_beside(spec, catalog)
@@ -90,7 +90,7 @@ class AwsProvider(Provider):
         """See Seller."""
         from gridwright.providers.aws.costs import costs_of
 
-        return costs_of(spec, catalog, machines, has_lustre=has_lustre)
+        return costs_of(spec, catalog, machines)
 
     def report_not_offered(self, site: Site) -> None:
         """See Seller."""

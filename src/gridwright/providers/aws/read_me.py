@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gridwright.providers.aws.health_page import has_health_page
+from gridwright.providers.aws.console_layout import console_machine, token_name
 from gridwright.providers.aws.kept_images import named_images
 from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
@@ -69,7 +69,8 @@ def aws_read_me(
         lacks_lustre_image=bool(built_lustres(spec)) and aws.images.storage is None,
         machines=len(layout.machines),
         roles=[(role, _short(names)) for role, names in roles.items() if names],
-        has_health_page=has_health_page(layout),
+        console=console_machine(layout),
+        token=token_name(spec),
         steps=[step for step in scheduler.steps if step.beside_playbook is not None],
     )
 

@@ -281,11 +281,12 @@ class Aws(SpecModel):
     )
     certificate: Annotated[
         Certificate | None,
-        Update(Change.LIVE, "servers of Lustre begin to tell their health as they run"),
+        Update(Change.LIVE, "the head node begins to serve the console; jobs go on"),
     ] = Field(
         default=None,
-        description="The certificate of the page that shows Lustre's health, behind an internal load "
-        "balancer. Without one there is no such page.",
+        description="The certificate of the console, the page on which the grid is watched: the head node "
+        "serves it behind an internal load balancer. Its image has /usr/local/bin/gridwright, or a role of "
+        "setup.before installs it. Without a certificate there is no such page.",
     )
     permissions_boundary: Annotated[
         Boundary | None, Update(Change.LIVE, "the roles of machines are changed in place")

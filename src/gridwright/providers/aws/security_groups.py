@@ -61,7 +61,6 @@ CLIENTS = (Group.LOGIN, Group.HEAD, Group.COMPUTE)
 
 
 SSH = Ports("Ssh", 22, 22)
-HEALTH_PAGE = Ports("HealthPage", 8080, 8080)
 ALL = Ports("All", -1, -1, "-1")
 
 
@@ -154,10 +153,6 @@ def rules(spec: GridSpec, layout: AwsLayout, *, fsx: bool) -> Iterator[Allowed]:
         yield Allowed(Group.COMPUTE, Group.COMPUTE, ALL, _EFA)
     if built_lustres(spec):
         yield from _lustre(spec, Group.STORAGE)
-        if layout.aws.certificate is not None:
-            why = "page of health, through the load balancer"
-            for network in layout.networks:
-                yield Allowed(Group.STORAGE, network, HEALTH_PAGE, why)
     if fsx:
         yield from _lustre(spec, Group.FSX)
 

@@ -93,8 +93,7 @@ def part_of(role: Role) -> Part:
 def role_variables(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, Any]:
     """What the roles are told beside the grid spec."""
     if part == "servers":
-        page = {"lustre_server_health_page": True} if layout.aws.certificate is not None else {}
-        return {**page, "lustre_server_root_squash": _root_squash(spec, layout)}
+        return {"lustre_server_root_squash": _root_squash(spec, layout)}
     return {}
 
 

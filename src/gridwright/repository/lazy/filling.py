@@ -2,9 +2,9 @@
 
 It is durable before anybody may know of it, and never makes the file longer.
 
-The order is what a kill or a loss of power at any instant needs: content, then the file's time, then the bits
-that say that the content is here, each durable before the next. Only then may anybody read the range, or
-write to it.
+The order is what a kill or a loss of power at any instant needs: the time that the file had, content, its
+time again, and then the bits that say that the content is here, which become durable after the content. Only
+then may anybody read the range, or write to it.
 """
 
 from __future__ import annotations
@@ -57,10 +57,13 @@ def fill(
                 # Who finds this after a crash gives the file its time back.
                 ranges.mtime_ns = before.st_mtime_ns
                 write_ranges(writable, ranges, state.reference)
-            _write_within(writable, offset, memoryview(content)[:length])
+            try:
+                _write_within(writable, offset, memoryview(content)[:length])
+            finally:
+                # A slow disk takes longer to flush than who stops the service waits, and a disk may be full.
+                if keeps_time:
+                    os.utime(writable, ns=(before.st_atime_ns, before.st_mtime_ns))
             os.fdatasync(writable)
-            if keeps_time:
-                os.utime(writable, ns=(before.st_atime_ns, before.st_mtime_ns))
             ranges.mtime_ns = None
             # What was cut off meanwhile needs no content.
             ranges.limit = min(ranges.limit, os.fstat(writable).st_size)

@@ -167,6 +167,19 @@ def test_a_connection_serves_one_question_after_the_other(console: ServedConsole
     connection.close()
 
 
+def test_a_load_balancer_sees_that_it_serves_without_a_token_and_uses_up_nobody_s_guesses() -> None:
+    choice = ListeningChoice(port=0, token=session_token(), proxies=["127.0.0.0/8"], has_sessions=True)
+    with served(watching(), listening=listening_of(choice)) as console:
+        for _ in range(30):
+            status, body, _ = console.ask("/health", Authorization="")
+            assert (status, body) == (200, b"serves\n")
+        assert console.ask("/api/about", Authorization="")[0] == 401
+        assert console.ask("/healthy", Authorization="")[0] == 401
+        assert console.ask("/api/about")[0] == 200
+    with served(watching(), listening=listening_of(replace(choice, proxies=["192.0.2.1"]))) as console:
+        assert console.ask("/health", Authorization="")[0] == 403
+
+
 def test_behind_a_proxy_its_header_says_who_asks_and_nobody_else_gets_in() -> None:
     choice = ListeningChoice(port=0, token=session_token(), proxies=["127.0.0.0/8"], proxy_header="X-Token")
     rule = ViewerRule("root", started_by_root=True, user_header="X-User")

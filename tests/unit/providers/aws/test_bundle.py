@@ -65,7 +65,7 @@ def test_it_has_all_that_a_machine_needs() -> None:
     }
     # A server has all that is its own, and nothing of the scheduler, nor of what replaces machines.
     assert {name for name in found if name not in servers} == {
-        name for name in found if name.startswith(("slurm/", "roles/roll/"))
+        name for name in found if name.startswith(("slurm/", "roles/roll/", "roles/console/"))
     }
     assert YAML(typ="safe").load(servers["group_vars/all.yml"])["gridwright_slurm"] == {}
 

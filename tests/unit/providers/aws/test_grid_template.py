@@ -273,16 +273,63 @@ def test_nodes_and_servers_are_close_together_unless_the_spec_says_otherwise() -
     assert of_type(template(burstable.replace("[i3en]", "[t3]")), "EC2::PlacementGroup") == {}
 
 
-def test_the_page_of_health_is_behind_tls_and_inside() -> None:
-    content = template(LUSTRE, certificate=CERTIFICATE)
+HEADLESS = (
+    XEN.replace("nodes:", "scheduler: {type: local}\nnodes:")
+    .replace("aws: {", "aws:\n  ")
+    .replace(", ssh_from: [203.0.113.0/24]}", "\n  ssh_from: [203.0.113.0/24]")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "served", "group"),
+    [
+        (LUSTRE, "10.20.128.10", "HeadGroup"),
+        (FSX, "10.20.128.10", "HeadGroup"),
+        (HEADLESS, "10.20.0.10", "LoginGroup"),
+    ],
+)
+def test_the_console_is_behind_tls_and_inside(text: str, served: str, group: str) -> None:
+    text = text.replace("[203.0.113.0/24]", "[203.0.113.0/24, 10.99.0.0/16]")
+    content = template(text, certificate=CERTIFICATE)
     (balancer,) = of_type(content, "ElasticLoadBalancingV2::LoadBalancer").values()
     assert (balancer["Scheme"], balancer["Type"]) == ("internal", "network")
     (listener,) = of_type(content, "ElasticLoadBalancingV2::Listener").values()
     assert (listener["Protocol"], listener["Port"]) == ("TLS", 443)
     (targets,) = of_type(content, "ElasticLoadBalancingV2::TargetGroup").values()
-    assert targets["Targets"] == [{"Id": "10.20.64.10", "Port": 8080}]
-    for none in (template(LUSTRE), template(FSX, certificate=CERTIFICATE)):
-        assert of_type(none, "ElasticLoadBalancingV2::LoadBalancer") == {}
+    assert targets["Targets"] == [{"Id": served, "Port": 29119}]
+    assert (targets["Protocol"], targets["HealthCheckProtocol"]) == ("TLS", "HTTPS")
+    (place,) = balancer["SubnetMappings"]
+    assert place["PrivateIPv4Address"] == "10.20.0.12", "one that nobody else has"
+    let_in = content["Resources"]["ConsoleGroup"]["Properties"]["SecurityGroupIngress"]
+    assert [each["CidrIp"] for each in let_in] == ["10.20.0.0/16", "10.99.0.0/16"]
+    rule = content["Resources"]["ConsoleFromBalancer"]["Properties"]
+    assert (rule["SourceSecurityGroupId"], rule["FromPort"]) == ({"Ref": "ConsoleGroup"}, 29119)
+    assert rule["GroupId"]["Fn::ImportValue"].endswith(f"-storage-{group}")
+
+
+def test_without_a_certificate_there_is_no_console() -> None:
+    content = template(LUSTRE)
+    assert of_type(content, "ElasticLoadBalancingV2::LoadBalancer") == {}
+    assert "ConsoleToken" not in content["Resources"]
+
+
+def test_the_token_of_the_console_is_made_by_aws_and_read_by_who_serves_it_alone() -> None:
+    content = template(LUSTRE, certificate=CERTIFICATE)
+    secret = content["Resources"]["ConsoleToken"]["Properties"]
+    assert "SecretString" not in secret
+    assert secret["GenerateSecretString"] == {"PasswordLength": 48, "ExcludePunctuation": True}
+    roles = {name for name in content["Resources"] if content["Resources"][name]["Type"] == "AWS::IAM::Role"}
+    readers = {name for name in roles if "ConsoleToken" in json.dumps(content["Resources"][name])}
+    assert readers == {"HeadRole"}
+    assert statements(content, "HeadRole")["Console"] == {
+        "Sid": "Console",
+        "Effect": "Allow",
+        "Action": ["secretsmanager:GetSecretValue"],
+        "Resource": {"Ref": "ConsoleToken"},
+    }
+    machines = {name: each for name, each in content["Resources"].items() if "LaunchTemplate" in each["Type"]}
+    assert machines
+    assert "ConsoleToken" not in json.dumps(machines), "what is secret, or leads to it, is in user data"
 
 
 def test_an_adapter_is_an_interface_of_nodes_alone() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import Finding
+from gridwright.providers.aws.console_layout import balancer_address
 from gridwright.providers.aws.layout import AwsLayout, Machine, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG
 from gridwright.providers.aws.section_network import ExistingVpc, SiteSubnet
@@ -193,9 +194,18 @@ def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Subnet
     )
     holders = dict(_holders(interfaces))
     machines = [machine for each in together for machine in each.machines]
-    fixed = {str(each.address): each for each in machines}
+    fixed = {str(each.address): each.name for each in machines}
+    balancer = balancer_address(layout)
+    if balancer is not None and any(each.name == "public" for each in together):
+        fixed[str(balancer)] = "the load balancer of the console"
     taken = {address: holders[address] for address in fixed if address in holders}
-    others = {address: each for address, each in taken.items() if tags_of(each).get(GRID_TAG) != spec.name}
+    others = {
+        address: each
+        for address, each in taken.items()
+        if tags_of(each).get(GRID_TAG) != spec.name
+        # Interfaces of load balancers have no tags; at this address it is taken to be the grid's own.
+        and not (address == str(balancer) and each.get("InterfaceType") == "network_load_balancer")
+    }
     if others:
         first, holder = next(iter(others.items()))
         what = str(holder.get("Description") or holder.get("InterfaceType") or "without a description")
@@ -203,18 +213,18 @@ def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Subnet
         yield Finding(
             "error",
             "address-taken",
-            f"{first}, which {fixed[first].name} is to have, is that of {holder['NetworkInterfaceId']} "
+            f"{first}, which {fixed[first]} is to have, is that of {holder['NetworkInterfaceId']} "
             f"({what}){more}",
             f"write another range in {_fields(together)}.addresses, or free the address",
         )
-    needed = len(fixed) - (len(taken) - len(others)) + _by_chance(spec, together, machines, interfaces)
+    needed = len(fixed) - (len(taken) - len(others)) + _by_chance(spec, together, machines, interfaces, fixed)
     free = int(together[0].found["AvailableIpAddressCount"])
     if free < needed:
         yield Finding(
             "error",
             "subnet-too-full",
             f"subnet {number} has {free} free addresses, and the grid needs {needed} there: "
-            f"{len(fixed)} of machines, and those that AWS chooses for replaced machines and FSx",
+            f"{len(fixed)} that it names, and those that AWS chooses for replaced machines and FSx",
             f"write a larger subnet in {_fields(together)}, or a smaller grid",
         )
 
@@ -229,15 +239,18 @@ def _holders(interfaces: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Map
 
 
 def _by_chance(
-    spec: GridSpec, together: list[SubnetPlace], machines: list[Machine], interfaces: list[Mapping[str, Any]]
+    spec: GridSpec,
+    together: list[SubnetPlace],
+    machines: list[Machine],
+    interfaces: list[Mapping[str, Any]],
+    wanted: Collection[str],
 ) -> int:
-    """Addresses that AWS chooses: of machines that claim their own, of FSx, of the load balancer."""
+    """Addresses that AWS chooses: of machines that claim their own, and of FSx."""
     needed = sum(each.replaced for each in machines)
     if any(each.name == "storage" for each in together):
         for managed in fsx_file_systems(spec).values():
             needed += 1 + -(-int(managed.capacity or 0) // (GIB_OF_SERVER * 2**30))
     own = [each for each in interfaces if tags_of(each).get(GRID_TAG) == spec.name]
-    wanted = {str(machine.address) for machine in machines}
     there = sum(each.get("PrivateIpAddress") not in wanted for each in own)
     return max(0, needed - there)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import Finding
+from gridwright.providers.aws.console_layout import console_machine
 from gridwright.providers.aws.layout import AwsLayout, Role
 from gridwright.providers.aws.preflight.site_vpc import SubnetPlace, chosen, places
 from gridwright.providers.aws.section_network import ExistingVpc
@@ -116,7 +117,7 @@ def _to_services(ways: Ways, spec: GridSpec, layout: AwsLayout) -> Iterator[Find
     if ways.leads_out or (public and ways.to_internet_gateway):
         return
     proxy = layout.aws.proxy is not None
-    wanted = [*DIRECT, *([] if proxy else _services(spec, ways.place))]
+    wanted = [*DIRECT, *([] if proxy else _services(spec, layout, ways.place))]
     if lacking := [each for each in wanted if not ways.reaches(each)]:
         names = ", ".join(lacking)
         why = (
@@ -141,11 +142,12 @@ def _to_services(ways: Ways, spec: GridSpec, layout: AwsLayout) -> Iterator[Find
         )
 
 
-def _services(spec: GridSpec, place: SubnetPlace) -> Iterator[str]:
+def _services(spec: GridSpec, layout: AwsLayout, place: SubnetPlace) -> Iterator[str]:
     yield from OF_ALL
     if any(each.replaced for each in place.machines):
         yield from BY_CLAIMS
-    if kind_of(spec.scheduler).shared_key is not None and place.name != "storage":
+    has_key = kind_of(spec.scheduler).shared_key is not None and place.name != "storage"
+    if has_key or console_machine(layout) in place.machines:
         yield "secretsmanager"
 
 

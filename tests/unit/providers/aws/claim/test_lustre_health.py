@@ -1,12 +1,10 @@
-"""The page of a Lustre server's health, by the program that nodes run."""
+"""The health of a Lustre server, by the program that servers run."""
 
 from __future__ import annotations
 
 import datetime
-import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,8 +14,6 @@ from unittest.mock import ANY
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-
-from tests.support.command import wait_until
 
 PROGRAM = (
     Path(__file__).parents[5] / "src/gridwright/providers/aws/roles/lustre_server/files/lustre_health.py"
@@ -57,19 +53,6 @@ def run(root: Path, word: str, **more: str) -> subprocess.Popen[bytes]:
     path = f"{root}/bin:{os.environ['PATH']}"
     environment = {"GRIDWRIGHT_ROOT": str(root), "PATH": path, **more}
     return subprocess.Popen([sys.executable, "-I", str(PROGRAM), word], env=environment)
-
-
-def page(root: Path) -> str:
-    assert run(root, "write").wait(60) == 0
-    return (root / "var/lib/gridwright/health/index.html").read_text()
-
-
-def test_a_healthy_server_says_what_it_serves(root: Path) -> None:
-    text = page(root)
-    assert "<!-- healthy -->" in text
-    assert "Lustre server shared-oss1" in text
-    for number, name in enumerate(TARGETS):
-        assert f"<td>{name}<td>started from /dev/nvme{number}n1<td>1.5 GB<td>2.5 GB" in text
 
 
 def figures(root: Path) -> dict[str, object]:
@@ -134,58 +117,6 @@ def test_figures_are_told_while_they_are_new(root: Path, cloud_watch: str) -> No
     path.write_text(json.dumps({**json.loads(path.read_text()), "at": 0}))
     assert run(root, "tell", AWS_ENDPOINT_URL=cloud_watch, **key).wait(60) == 0
     assert told() == [("TargetsDown", 1.0), ("TargetFree", 62.5)], "what is old was told again"
-
-
-def test_what_is_wrong_is_on_the_page_and_it_is_not_healthy(root: Path) -> None:
-    mounted(root, TARGETS[0])
-    text = page(root)
-    assert f"<td>{TARGETS[1]}<td>not mounted" in text
-    assert "<!-- healthy -->" not in text
-    mounted(root, *TARGETS)
-    command(root, "lctl", "echo '<NOT> HEALTHY'")
-    text = page(root)
-    assert "lctl health_check says: &lt;NOT&gt; HEALTHY" in text
-    assert "<!-- healthy -->" not in text
-    command(root, "lctl", "exit 2")
-    assert "says: (status 2)" in page(root)
-
-
-def test_it_is_served_on_the_server_s_own_address_alone_and_503_tells_a_load_balancer(root: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = run(root, "serve", PORT=str(port))
-    try:
-
-        def answer() -> tuple[int, str] | None:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-            try:
-                connection.request("GET", "/")
-                got = connection.getresponse()
-                return got.status, got.read().decode()
-            except OSError:
-                return None
-            finally:
-                connection.close()
-
-        before = wait_until(answer, seconds=30, what="an answer", last=server.poll)
-        assert before[0] == 503
-        page(root)
-        status, text = answer() or (0, "")
-        assert (status, "shared-oss1" in text) == (200, True)
-        os.utime(root / "var/lib/gridwright/health/index.html", (1, 1))
-        assert (answer() or (0,))[0] == 503
-        with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), timeout=5):
-            pass
-    finally:
-        server.kill()
-        server.wait(30)
-
-
-def test_it_does_not_serve_before_the_machine_has_a_name(root: Path) -> None:
-    (root / "run/gridwright/node.json").unlink()
-    server = run(root, "serve")
-    assert server.wait(30) == 1
 
 
 # As a Lustre 2.17.0 prints it, of a target that is recovered, of one that is not, of one with nothing to do.
