@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
+    from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.provided import SharedDiskServers
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
@@ -63,6 +64,12 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         from gridwright.filesystems.scale.loss import without
 
         return without(filesystem, contribution, dead)
+
+    def offers(self, on_sale: OnSale) -> Sequence[Offer]:
+        """Pairs of servers with the volumes that both reach, where volumes can be shared."""
+        from gridwright.filesystems.scale.offers import scale_offers
+
+        return scale_offers(on_sale)
 
     def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
         """Where nodes see it."""
