@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
-    from gridwright.filesystems.provided import LustreServers, ManagedLustre, SharedDiskServers
+    from gridwright.filesystems.provided import (
+        FileStorage,
+        LustreServers,
+        ManagedLustre,
+        SharedDiskServers,
+        TieredLustre,
+    )
     from gridwright.filesystems.reading import FigureSource
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
@@ -337,6 +343,14 @@ class FileSystemKind(ABC, Generic[M]):
 
     def managed_lustre(self, filesystem: M) -> ManagedLustre | None:
         """The service of a cloud that it is; None where it is none."""
+        return None
+
+    def tiered_lustre(self, filesystem: M) -> TieredLustre | None:
+        """The service of a cloud that it is, which sells Lustre by tiers; None where it is none."""
+        return None
+
+    def file_storage(self, filesystem: M) -> FileStorage | None:
+        """The service of a cloud that it is, which exports a directory by NFS; None where it is none."""
         return None
 
     def lustre_servers(self, filesystem: M) -> LustreServers | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
+    from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.provided import SharedDiskServers
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
@@ -64,6 +65,12 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
 
         return without(filesystem, contribution, dead)
 
+    def offers(self, on_sale: OnSale) -> Sequence[Offer]:
+        """Pairs of servers with the volumes that both reach, where volumes can be shared."""
+        from gridwright.filesystems.scale.offers import scale_offers
+
+        return scale_offers(on_sale)
+
     def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
         """Where nodes see it."""
         return {"gridwright_scale": [str(each.path) for each in filesystems]}
@@ -86,7 +93,15 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
             when="gridwright_scale | length > 0",
             package="gridwright.filesystems.scale",
         )
-        return (role,)
+        cluster = PlaybookRole(
+            name="spectrum_scale_server",
+            task="Make the Spectrum Scale cluster",
+            when="gridwright_clusters | default([]) | selectattr('first', 'equalto', inventory_hostname) "
+            "| length > 0",
+            package="gridwright.filesystems.scale",
+            program="gridwright.filesystems.scale.administration",
+        )
+        return (role, cluster)
 
     def shared_disk_servers(self, filesystem: ScaleFileSystem) -> SharedDiskServers | None:
         """Itself, where its servers are machines of the grid."""

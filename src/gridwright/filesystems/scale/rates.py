@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gridwright.errors import Finding
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Route
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.servers import server_costs, server_group
@@ -27,4 +28,14 @@ def contribute(name: str, filesystem: ScaleFileSystem, site: Site) -> Contributi
         capacity_bytes=group.capacity_bytes,
         outlives_server=group.disks.are_volumes,
         targets=group.targets,
+        findings=(_licences(name),),
+    )
+
+
+def _licences(name: str) -> Finding:
+    return Finding(
+        "info",
+        "licences-not-priced",
+        f"the cost of {name} is that of its servers and volumes: IBM's licences of Scale are not in it",
+        "Add what you pay IBM, by capacity or by socket, before you compare it with other file systems",
     )

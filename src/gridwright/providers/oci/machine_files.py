@@ -11,6 +11,7 @@ from gridwright.providers.boot.bundle import Bundle, Part, bundle
 from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci import volumes_program
+from gridwright.providers.oci.clusters import cluster_documents
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.user_data import boot_file
 from gridwright.schedulers import kind_of
@@ -89,6 +90,11 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
         variables={
             "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
             "gridwright_volumes": volumes,
+            "gridwright_clusters": [
+                {"name": name, "first": layout.servers_of(name)[0].name, "document": each}
+                for name, each in cluster_documents(spec, layout).items()
+                if layout.servers_of(name)
+            ],
         },
     )
 

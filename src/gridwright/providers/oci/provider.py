@@ -33,6 +33,7 @@ class OciProvider(Provider):
     is_cloud = True
     reaches_nodes = False
     one_price_everywhere = True
+    shares_volumes = True
     planned_volumes = ("lower-cost", "balanced", "higher-performance")
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
