@@ -13,6 +13,7 @@ from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci import volumes_program
 from gridwright.providers.oci.clusters import cluster_documents
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.oci.services import mount_sources
 from gridwright.providers.oci.user_data import boot_file
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -83,6 +84,7 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
         files["roles/shared_volumes/files/volumes.pyz"] = volumes_program.build_zipapp()
         files[f"roles/shared_volumes/files/{volumes_program.UNIT}"] = volumes_program.unit_file()
     return Provided(
+        sources=mount_sources(spec, layout),
         addresses=layout.addresses,
         layouts=library_layouts(spec),
         roles=[_VOLUMES] if volumes else [],
