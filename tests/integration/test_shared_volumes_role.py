@@ -38,7 +38,7 @@ def prepared(directory: Path) -> None:
 
 def run(directory: Path, server: Server) -> str:
     variables = {
-        "shared_volumes": [{"name": f"v{at}", "device": name} for at, name in enumerate(NAMES)],
+        "shared_volumes_wanted": [{"name": f"v{at}", "device": name} for at, name in enumerate(NAMES)],
         "shared_volumes_attachments": server.attachments,
         "shared_volumes_wait": 0,
         "shared_volumes_packages": [],
