@@ -203,6 +203,7 @@ def in_a_circle(graph: dict[str, set[str]]) -> list[str]:
 SHIPPED = (
     *("node_programs/scratch/", "node_programs/health/", "node_programs/users/", "node_programs/drain/"),
     *("providers/aws/claim/", "providers/aws/boot/", "providers/aws/roll/"),
+    *("providers/boot/", "providers/oci/boot/"),
     # Ansible asks each file of filters for a class of this name.
     "filesystems/lustre_client/roles/lustre_client/filter_plugins/gridwright_layouts.py",
     "filesystems/lustre_client/roles/",

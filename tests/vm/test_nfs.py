@@ -46,12 +46,12 @@ _LOOK = """
 import json, sys, time
 from pathlib import Path
 from gridwright.commands import run_here
-from gridwright.filesystems.nfs.health import health
-from gridwright.filesystems.nfs.mountstats import read_mountstats, stats_of
+from gridwright.filesystems.nfs_client.health import health
+from gridwright.filesystems.nfs_client.mountstats import read_mountstats, stats_of
 from gridwright.spec import parse_spec
 began = time.monotonic()
 spec = parse_spec(Path("/vm/grid.yaml").read_text())
-found = health(run_here, "/data", spec.filesystems["share"])
+found = health(run_here, "/data", spec.filesystems["share"].version)
 stats = stats_of("/data", read_mountstats(run_here))
 print(json.dumps({
     "condition": str(found.condition.value), "findings": [each.name for each in found.findings],

@@ -26,7 +26,8 @@ class ManagedOffer:
     `mixed_write`: both at once. `by_capacity`: what each TB or TiB of capacity brings, for reads and writes
     together. `client`: what one client gets, with the service's own client; `client_plain` with any other.
     `throughput_min`, `throughput_max`, `throughput_step`: throughput is bought apart from capacity, in steps.
-    `capacity_min`, `capacity_max`, `capacity_step`: sizes on sale. `pool_step`: capacity is paid in pools of
+    `capacity_min`, `capacity_max`, `capacity_step`: sizes on sale; from `capacity_large` on the step is
+    `capacity_step_large`. `pool_step`: capacity is paid in pools of
     whole steps, and several file systems may share a pool. `capacity_fixed`: 1 where the size never changes.
     `read_cache_min`, `read_cache_max`: sizes of an SSD cache. `nconnect`: connections of one mount that the
     provider advises. `version_max`: the newest version of NFS that it speaks.

@@ -4,6 +4,8 @@ BUILT_IN = {
     "local": "gridwright.filesystems.local.kind:KIND",
     "lustre": "gridwright.filesystems.lustre.kind:KIND",
     "fsx-lustre": "gridwright.filesystems.fsx_lustre.kind:KIND",
+    "oci-lustre": "gridwright.filesystems.oci_lustre.kind:KIND",
+    "oci-file-storage": "gridwright.filesystems.oci_file_storage.kind:KIND",
     "scale": "gridwright.filesystems.scale.kind:KIND",
     "nfs": "gridwright.filesystems.nfs.kind:KIND",
     "managed": "gridwright.filesystems.managed.kind:KIND",
@@ -13,7 +15,7 @@ BUILT_IN = {
 WATCHED = {
     "lustre": "gridwright.filesystems.lustre_client.watcher:WATCHER",
     "gpfs": "gridwright.filesystems.scale.mmpmon:WATCHER",
-    "nfs": "gridwright.filesystems.nfs.watcher:WATCHER",
-    "nfs4": "gridwright.filesystems.nfs.watcher:WATCHER",
+    "nfs": "gridwright.filesystems.nfs_client.watcher:WATCHER",
+    "nfs4": "gridwright.filesystems.nfs_client.watcher:WATCHER",
 }
 """Who answers a monitor, by what the kernel calls a mount, without a module that a node may not have."""

@@ -26,10 +26,17 @@ if TYPE_CHECKING:
     from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
-    from gridwright.filesystems.provided import LustreServers, ManagedLustre
+    from gridwright.filesystems.provided import (
+        FileStorage,
+        LustreServers,
+        ManagedLustre,
+        SharedDiskServers,
+        TieredLustre,
+    )
     from gridwright.filesystems.reading import FigureSource
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
+    from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.services.playbook_role import PlaybookRole
@@ -338,8 +345,34 @@ class FileSystemKind(ABC, Generic[M]):
         """The service of a cloud that it is; None where it is none."""
         return None
 
+    def tiered_lustre(self, filesystem: M) -> TieredLustre | None:
+        """The service of a cloud that it is, which sells Lustre by tiers; None where it is none."""
+        return None
+
+    def file_storage(self, filesystem: M) -> FileStorage | None:
+        """The service of a cloud that it is, which exports a directory by NFS; None where it is none."""
+        return None
+
     def lustre_servers(self, filesystem: M) -> LustreServers | None:
         """Servers of a Lustre that the provider makes of its machines; None where there are none."""
+        return None
+
+    def shared_disk_servers(self, filesystem: M) -> SharedDiskServers | None:
+        """Servers in pairs with shared disks that the provider makes of its machines; None without such."""
+        return None
+
+    def cluster_document(
+        self,
+        grid: str,
+        name: str,
+        filesystem: M,
+        machines: Sequence[ClusterMachine],
+        disks: Sequence[PairDisk],
+    ) -> Mapping[str, Any] | None:
+        """The cluster that its servers with shared disks and its clients are, in plain values.
+
+        Its role of the playbook makes it. None for a kind without such.
+        """
         return None
 
     def servers_elsewhere(self, filesystem: M) -> Iterator[ServerPorts]:

@@ -37,7 +37,8 @@ class DeadPart:
 class Remains:
     """What is left of a file system.
 
-    `rate_part` is the part of its rates and of its room that is left for what can be reached, from 0 to 1.
+    `rate_part` is the part of its rates that is left for what can be reached, from 0 to 1, and of its room,
+    where `room_part` does not say otherwise.
     `fate` is what becomes of the files that the dead parts hold, and `files_part` how many of all files
     these are, from 0 to 1. `words` say why, in a sentence.
     """
@@ -46,6 +47,12 @@ class Remains:
     fate: Fate
     files_part: float
     words: str
+    room_part: float | None = None
+
+    @property
+    def room(self) -> float:
+        """The part of its room that is left."""
+        return self.rate_part if self.room_part is None else self.room_part
 
 
 def files_touched(targets: int, stripes: int, dead: int) -> float:

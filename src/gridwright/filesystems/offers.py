@@ -73,5 +73,9 @@ class OnSale:
     """Instance types that may serve file systems, with their prices."""
     volumes: VolumeMarket
     """Types of block volumes; some serve large sequential requests alone."""
+    provider: str = ""
+    """Whose region it is."""
+    shares_volumes: bool = False
+    """Whether a volume can be attached to two servers at once."""
     services_of: str = ""
     """The provider whose managed offers may be chosen; empty where none may."""

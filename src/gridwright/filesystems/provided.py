@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from gridwright.services.ports import Ports
 from gridwright.spec.storage import Servers
 
 
@@ -43,6 +45,74 @@ class ManagedLustre(Protocol):
         """For how many days backups are kept; 0 makes none."""
 
 
+class BucketLink(Protocol):
+    """A directory that a service links with a bucket, and copies to and from when it is told to."""
+
+    @property
+    def object_storage_prefix(self) -> str:
+        """Namespace, bucket and prefix, as the service takes them."""
+
+    @property
+    def file_system_path(self) -> str:
+        """The directory, absolute within the file system."""
+
+    @property
+    def overwrite(self) -> bool:
+        """Whether a job replaces what is there already."""
+
+    @property
+    def imports(self) -> int:
+        """How many times objects were to become files: a larger number starts a job."""
+
+    @property
+    def exports(self) -> int:
+        """How many times files were to become objects."""
+
+
+class TieredLustre(Protocol):
+    """A Lustre that a cloud sells as a service, whose throughput goes by its capacity and a tier."""
+
+    @property
+    def name(self) -> str:
+        """What nodes mount it by."""
+
+    @property
+    def capacity_gb(self) -> int:
+        """GB (10^9 bytes)."""
+
+    @property
+    def tier(self) -> str:
+        """As the service names it."""
+
+    @property
+    def root_squash(self) -> str | None:
+        """UID:GID that root of a client becomes."""
+
+    @property
+    def maintenance(self) -> str | None:
+        """Day and time in UTC, such as sun:03:00; None leaves it to the cloud."""
+
+    @property
+    def links(self) -> Sequence[BucketLink]:
+        """Directories that it links with buckets."""
+
+
+class FileStorage(Protocol):
+    """A directory that a service of a cloud exports by NFS."""
+
+    @property
+    def export_path(self) -> str:
+        """What nodes mount, after the address of the mount target."""
+
+    @property
+    def availability_domain(self) -> int | None:
+        """By its number from 1; None is where the nodes are."""
+
+    @property
+    def root_squash(self) -> str | None:
+        """UID:GID that root of a client becomes; None leaves it root."""
+
+
 class LustreServers(Protocol):
     """Servers that a provider makes of its machines; one target on each of their disks."""
 
@@ -61,3 +131,15 @@ class LustreServers(Protocol):
     @property
     def root_squash(self) -> str:
         """UID:GID that root of a node becomes, or none."""
+
+
+class SharedDiskServers(Protocol):
+    """Servers in pairs, each pair with disks that both of it reach; the provider makes and joins them."""
+
+    @property
+    def nsd(self) -> Servers | None:
+        """The servers, whose `disks` are those that each is the first server of; None for clients alone."""
+
+    @property
+    def ports(self) -> Sequence[Ports]:
+        """Those that all nodes of the cluster, clients too, reach each other on."""

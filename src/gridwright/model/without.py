@@ -144,7 +144,8 @@ def _reduced(model: GridModel, remains: Mapping[str, Remains], nodes: Mapping[st
     What its nodes bring stays as it is for each of them; the bill stays, as what is dead is replaced.
     """
     parts = {name: each.rate_part for name, each in remains.items()}
-    contributions = {name: _smaller(model, name, parts.get(name, 1.0), nodes) for name in model.contributions}
+    rooms = {name: each.room for name, each in remains.items()}
+    contributions = {name: _smaller(model, name, rooms.get(name, 1.0), nodes) for name in model.contributions}
     groups = [
         replace(
             group,

@@ -118,7 +118,15 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         and architecture in (None, one.architecture)
     ]
     volumes = volume_market(catalog, needs.spec.provider_kind.planned_volumes, region)
-    on_sale = OnSale(catalog, region, servers, volumes, services_of=provider if described else "")
+    on_sale = OnSale(
+        catalog,
+        region,
+        servers,
+        volumes,
+        provider=provider,
+        shares_volumes=needs.spec.provider_kind.shares_volumes,
+        services_of=provider if described else "",
+    )
     offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]
     if not volumes.volumes and not offers:
         raise _no_storage(catalog, needs)

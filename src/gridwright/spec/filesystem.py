@@ -67,6 +67,8 @@ class FileSystem(KindSection):
 
     is_node_local: ClassVar[bool] = False
     """Whether each node has data of its own there, which no other node sees."""
+    is_for_libraries: ClassVar[bool] = True
+    """Whether it is there for libraries, so that one without any is a mistake; else for homes."""
     takes_layouts: ClassVar[bool] = False
     """Whether libraries on it say over how many targets their files are striped."""
 

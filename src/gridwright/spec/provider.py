@@ -68,6 +68,8 @@ class ProviderKind:
     """Whether its nodes can be spot instances, and run in capacity that was reserved."""
     planned_volumes: ClassVar[tuple[str, ...]] = ()
     """The types of block volumes that plans choose from, as the catalogue names them."""
+    shares_volumes: ClassVar[bool] = False
+    """Whether plans may attach a volume to two servers at once."""
 
     plans_services: ClassVar[bool] = False
     """Whether plans choose managed offers of the catalogue, for nodes that the spec describes."""

@@ -93,8 +93,8 @@ def _no_requirement(spec: GridSpec) -> Iterator[Finding]:
 
 def _unused_filesystem(spec: GridSpec) -> Iterator[Finding]:
     used = {library.filesystem for library in spec.libraries.values()}
-    for name in spec.filesystems if spec.is_placed else ():
-        if name not in used:
+    for name, each in spec.filesystems.items() if spec.is_placed else ():
+        if name not in used and each.is_for_libraries:
             yield Finding(
                 "warning",
                 "unused-filesystem",

@@ -35,6 +35,8 @@ LEAST: dict[str, dict[str, Any]] = {
     "local": {},
     "lustre": {"oss": SERVERS, "mds": SERVERS},
     "fsx-lustre": {"capacity": "1200 GiB"},
+    "oci-lustre": {"capacity": "31.2 TB"},
+    "oci-file-storage": {},
     "scale": {"nsd": SERVERS},
     "nfs": {"server": "nfs1", "export": "/srv/grid"},
     "moosefs": {},
@@ -42,14 +44,19 @@ LEAST: dict[str, dict[str, Any]] = {
 }
 """Fields of each kind beside type and path: those that it cannot do without, and servers where it has any."""
 KINDS = dict(all_kinds())
+ORACLES = {"provider": "oci", "region": "us-ashburn-1", "instance": "VM.Standard.E5.Flex(8)"}
+WHERE = {"oci-lustre": ORACLES, "oci-file-storage": ORACLES}
+"""Where a kind is sold that AWS does not have."""
+AMAZONS = {"provider": "aws", "region": "us-east-1", "instance": "m5n.8xlarge"}
 
 
 def spec_of(name: str) -> GridSpec:
+    where = WHERE.get(name, AMAZONS)
     return GridSpec.model_validate(
         {
-            "provider": "aws",
-            "region": "us-east-1",
-            "nodes": {"compute": {"instance": "m5n.8xlarge", "count": 2}},
+            "provider": where["provider"],
+            "region": where["region"],
+            "nodes": {"compute": {"instance": where["instance"], "count": 2}},
             "filesystems": {"one": {"type": name, "path": "/grid", **LEAST.get(name, {})}},
             "scheduler": {"type": "slurm"},
         }
@@ -96,7 +103,8 @@ def test_the_spec_is_told_of_problems_and_findings(name: str) -> None:
 def test_predictions_and_plans_are_told_what_it_brings(name: str) -> None:
     kind, filesystem, spec = asked(name)
     catalog = load_catalog(None)
-    instance = catalog.instance("m5n.8xlarge", "aws")
+    where = WHERE.get(name, AMAZONS)
+    instance = catalog.instance(where["instance"], where["provider"])
     site = Site(spec, catalog, ComputeNodes(2, instance.cores, instance.memory_bytes, instance))
     found = kind.contribute("one", filesystem, site)
     assert isinstance(found, Contribution)
@@ -112,7 +120,8 @@ def test_what_it_offers_a_planner_is_a_section_of_its_own(name: str) -> None:
     catalog = load_catalog(None)
     servers = [(catalog.instance(each, "aws"), 2.0) for each in ("m5n.8xlarge", "r5n.8xlarge")]
     volumes = volume_market(catalog, AWS.planned_volumes, "us-east-1")
-    on_sale = OnSale(catalog, "us-east-1", servers, volumes)
+    where = WHERE.get(name, AMAZONS)
+    on_sale = OnSale(catalog, where["region"], servers, volumes, provider=where["provider"])
     for offer in KINDS[name].offers(on_sale):
         choice = offer.smallest(1e9, 2**40)
         assert offer.most

@@ -31,10 +31,12 @@ NAMES_OF_OTHERS = {
         "filesystems/lustre_client/client.py": "the kernel's name of it, for mount(8)",
         "filesystems/lustre_client/health.py": "the kernel's name of it, in /proc/mounts",
         "filesystems/lustre_client/mounts.py": "the kernel's name of it, in /proc/mounts",
+        "filesystems/oci_lustre/fields.py": "what Oracle calls a file system that has no other name",
         "providers/aws/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
         "providers/aws/claim/this_machine.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {
+        "filesystems/nfs_client/mount_facts.py": "the kernel's name of it, for mount(8)",
         "doctor/facts/settings.py": "the kernel's name of it, in /proc/self/mountinfo",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",
     },

@@ -14,10 +14,10 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.filesystems.counters import Counts, traffic
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.nfs.health import health
 from gridwright.filesystems.nfs.kind import KIND
 from gridwright.filesystems.nfs.model import NfsFileSystem
-from gridwright.filesystems.nfs.mountstats import MountCounter, MountStats, parse_mountstats, stats_of
+from gridwright.filesystems.nfs_client.health import health
+from gridwright.filesystems.nfs_client.mountstats import MountCounter, MountStats, parse_mountstats, stats_of
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "nfs"
 MIB = 2**20
@@ -67,7 +67,7 @@ def names(found: Health) -> list[str]:
 
 
 def test_a_mount_that_is_well_has_nothing_to_say() -> None:
-    found = health(Client(), "/data/grid/work", filesystem(connections=2))
+    found = health(Client(), "/data/grid/work", filesystem(connections=2).version)
     assert (found.condition, names(found)) == (Condition.HEALTHY, [])
     assert (found.capacity_bytes, found.available_bytes) == (4096 * 1000000, 4096 * 900000)
     assert [(each.name, each.up) for each in found.servers] == [("10.90.0.1", True)]
@@ -124,7 +124,7 @@ def test_every_connection_of_a_mount_is_seen() -> None:
 
 
 def test_a_silent_server_is_a_finding_and_no_hang() -> None:
-    found = health(Client(space=None), "/data", filesystem())
+    found = health(Client(space=None), "/data", filesystem().version)
     assert (found.condition, names(found)) == (Condition.SILENT, ["filesystem-silent"])
     assert "has not answered for 5 s" in found.findings[0].text
     assert [each.up for each in found.servers] == [False]
@@ -151,7 +151,7 @@ def test_options_that_lose_data_or_time_are_told(change: Mapping[str, str], name
     for old, new in change.items():
         assert old in row
         row = row.replace(old, new)
-    found = health(Client(mounts="\n".join([*text[:-1], row])), "/data", filesystem())
+    found = health(Client(mounts="\n".join([*text[:-1], row])), "/data", filesystem().version)
     assert [(each.name, each.level) for each in found.findings] == [(name, level)]
     assert found.condition is Condition.DEGRADED
 

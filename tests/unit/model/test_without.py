@@ -134,15 +134,28 @@ def test_the_last_node_leaves_nothing() -> None:
     assert all(rate.bytes_per_s == 0 for each in left.libraries for rate in each.rates.values())
 
 
-def test_nothing_is_left_of_nfs_and_scale_without_a_server() -> None:
+def test_a_pair_of_scale_goes_on_without_one_server_and_nothing_without_both() -> None:
+    model = grid({"type": "scale", "path": "/s", "nsd": LUSTRE["oss"]})
+    whole = library(without(model, "compute1"), "data").rates["write"].bytes_per_s
+    one = library(without(model, "nsd4"), "data")
+    assert (one.files, one.files_part) == ("kept", 0)
+    assert 0 < one.rates["write"].bytes_per_s <= whole
+    two_of_two_pairs = library(without(model, "nsd1", "nsd4"), "data")
+    assert two_of_two_pairs.files == "kept"
+    both = library(without(model, "nsd3", "nsd4"), "data")
+    assert (both.files, both.files_part) == ("unavailable", 1)
+    assert both.rates["write"].bytes_per_s == 0
+    copies = grid({"type": "scale", "path": "/s", "nsd": LUSTRE["oss"], "replicas": 2})
+    assert library(without(copies, "nsd3", "nsd4"), "data").files == "kept"
+
+
+def test_nothing_is_left_of_nfs_without_its_server() -> None:
     nfs = {"type": "nfs", "path": "/n", "server": "n1", "export": "/e"}
     nfs_left = without(grid({**nfs, "delivers": {"write": "9 GB/s", "read": "9 GB/s"}}), "server1")
-    scale = {"type": "scale", "path": "/s", "nsd": LUSTRE["oss"]}
-    for left in (nfs_left, without(grid(scale), "nsd4")):
-        data = library(left, "data")
-        assert (data.files, data.files_part) == ("unavailable", 1)
-        assert data.rates["write"].bytes_per_s == 0
-        assert left.holds is False
+    data = library(nfs_left, "data")
+    assert (data.files, data.files_part) == ("unavailable", 1)
+    assert data.rates["write"].bytes_per_s == 0
+    assert nfs_left.holds is False
 
 
 def test_a_service_replaces_its_servers_but_a_scratch_does_not_come_back() -> None:

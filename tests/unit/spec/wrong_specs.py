@@ -14,7 +14,37 @@ _VPC = """\
     storage: {subnet: subnet-0123456789abcdef2, addresses: 10.8.8.64/28}
 """
 
+
+def _scale(
+    fields: str = "", *, disks: str = "{type: balanced, count: 11, size: 800 GiB}", count: int = 4
+) -> str:
+    """A Spectrum Scale on a cloud, with other fields, disks or servers than are right."""
+    servers = f"{{instance: BM.Standard2.52, count: {count}, disks: {disks}}}"
+    return (
+        "provider: oci\nnodes:\n  compute: {instance: VM.DenseIO2.24, count: 3}\n"
+        f"filesystems:\n  lake:\n    type: scale\n    path: /gpfs/fs1\n    nsd: {servers}\n{fields}"
+    )
+
+
 WRONG: dict[str, str | bytes] = {
+    "scale_with_a_server_without_its_pair": _scale(count=3),
+    "scale_with_two_copies_on_one_pair": _scale("    replicas: 2\n", count=2),
+    "scale_with_three_copies": _scale("    replicas: 3\n"),
+    "scale_with_more_volumes_than_a_server_attaches": _scale(disks="{type: balanced, count: 17}"),
+    "scale_on_disks_that_go_with_the_machine": _scale(disks="{type: instance-store}"),
+    "scale_with_a_block_size_above_the_largest": _scale("    block_size: 32 MiB\n"),
+    "scale_with_a_block_size_between_two": _scale("    block_size: 3 MiB\n"),
+    "scale_with_a_page_pool_of_all_memory": _scale("    pagepool: {servers: 0.9, clients: 0.75}\n"),
+    "scale_with_servers_and_a_remote_cluster": _scale(
+        "    remote: {cluster: s.example.com, contacts: [nsd1], filesystem: fs1}\n"
+    ),
+    "scale_of_nobody": "provider: oci\nnodes: {compute: {instance: VM.DenseIO2.24, count: 3}}\n"
+    "filesystems:\n  lake: {type: scale, path: /gpfs/fs1}\n",
+    "scale_with_all_of_it": _scale(
+        "    replicas: 2\n    block_size: 20 MiB\n    pagepool: {servers: 0.8}\n",
+        disks="{type: instance-store, count: 40}",
+        count=3,
+    ),
     "empty": "",
     "only_comments": "# nothing\n\n# here\n",
     "only_null": "~\n",

@@ -8,12 +8,11 @@ from fractions import Fraction
 from typing import Annotated
 
 from gridwright.units import SIZE_PATTERN, TEBIBYTE_RATE_PATTERN, Bytes, Rate, UnitError
-from gridwright.yamltext.fields import Written, matching, read_size, read_total_rate
+from gridwright.yamltext.fields import Written, read_size, read_total_rate
 from gridwright.yamltext.source import show
 
 FSX_STEP_GIB = 1200
 """AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
-MAINTENANCE_PATTERN = r"^(mon|tue|wed|thu|fri|sat|sun):([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
 def _tebibyte_rate(value: object) -> int:
@@ -52,8 +51,3 @@ TebibyteRate = Annotated[
 
 FsxCapacity = Annotated[Bytes, Written(_fsx_capacity, SIZE_PATTERN, "2400 GiB", _capacity_text)]
 """Storage capacity of FSx for Lustre: 2400 GiB, or 2.4 TiB as AWS calls it."""
-
-MaintenanceWindow = Annotated[
-    str, matching(MAINTENANCE_PATTERN, "a day and a time", "one in UTC, such as sun:03:00")
-]
-"""A day of the week and a time in UTC: sun:03:00."""

@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gridwright.filesystems.fsx_lustre.fields import FsxCapacity, MaintenanceWindow, TebibyteRate
+from gridwright.filesystems.fsx_lustre.fields import FsxCapacity, TebibyteRate
 from gridwright.filesystems.fsx_lustre.metadata import MetadataOperations
 from gridwright.filesystems.lustre_client.fields import RootSquash, StripeCount, stripe_count
+from gridwright.filesystems.maintenance import MaintenanceWindow
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.repository import Repository

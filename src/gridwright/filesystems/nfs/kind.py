@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
-from gridwright.filesystems.nfs.model import NFS_TRANSFER_BYTES, NfsFileSystem
+from gridwright.filesystems.nfs.model import NfsFileSystem
+from gridwright.filesystems.nfs_client.mount_facts import NFS_TRANSFER_BYTES
 from gridwright.filesystems.ports import ServerPorts
 from gridwright.filesystems.service_problems import service_problems
 from gridwright.services.playbook_role import PlaybookRole
@@ -98,9 +99,9 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
         nic_bytes_per_s: float | None = None,
     ) -> Health:
         """As this client sees it: options, counters and connections of its mount."""
-        from gridwright.filesystems.nfs.health import health
+        from gridwright.filesystems.nfs_client.health import health
 
-        return health(run, mount_point, filesystem, nic_bytes_per_s=nic_bytes_per_s)
+        return health(run, mount_point, filesystem.version, nic_bytes_per_s=nic_bytes_per_s)
 
     def counters(self, filesystem: NfsFileSystem, run: Run, mount_point: str) -> ReadCounts:
         """Of the mount, on the wire."""
@@ -108,7 +109,7 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
 
     def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
         """Of the mount, on the wire."""
-        from gridwright.filesystems.nfs.watcher import WATCHER
+        from gridwright.filesystems.nfs_client.watcher import WATCHER
 
         return WATCHER.mount_counters(run, mount_point, root)
 

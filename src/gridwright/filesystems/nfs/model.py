@@ -12,9 +12,6 @@ from gridwright.spec.filesystem import NEW_KIND
 from gridwright.spec.storage import Delivery
 from gridwright.yamltext.fields import matching
 
-NFS_TRANSFER_BYTES = 1024 * 1024
-"""The largest rsize and wsize that the client takes (nfs(5)); servers offer less where they can do less."""
-
 EXPORT_PATTERN = r"^/[A-Za-z0-9._/@+-]{0,1023}$"
 
 

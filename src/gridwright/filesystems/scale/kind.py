@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
+    from gridwright.filesystems.offers import Offer, OnSale
+    from gridwright.filesystems.provided import SharedDiskServers
     from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
 
@@ -28,6 +32,12 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
     spec_model = ScaleFileSystem
     title = "Scale"
     kernel_types = ("gpfs",)
+
+    def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """The rules of a cluster that can lose a server."""
+        from gridwright.filesystems.scale.rules import scale_problems
+
+        return scale_problems(fields)
 
     def lazy_load(self) -> LazyLoad:
         """By Scale's own relations with buckets."""
@@ -53,7 +63,13 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         """What is left of it until they are back."""
         from gridwright.filesystems.scale.loss import without
 
-        return without(contribution, dead)
+        return without(filesystem, contribution, dead)
+
+    def offers(self, on_sale: OnSale) -> Sequence[Offer]:
+        """Pairs of servers with the volumes that both reach, where volumes can be shared."""
+        from gridwright.filesystems.scale.offers import scale_offers
+
+        return scale_offers(on_sale)
 
     def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
         """Where nodes see it."""
@@ -77,7 +93,32 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
             when="gridwright_scale | length > 0",
             package="gridwright.filesystems.scale",
         )
-        return (role,)
+        cluster = PlaybookRole(
+            name="spectrum_scale_server",
+            task="Make the Spectrum Scale cluster",
+            when="gridwright_clusters | default([]) | selectattr('first', 'equalto', inventory_hostname) "
+            "| length > 0",
+            package="gridwright.filesystems.scale",
+            program="gridwright.filesystems.scale.administration",
+        )
+        return (role, cluster)
+
+    def shared_disk_servers(self, filesystem: ScaleFileSystem) -> SharedDiskServers | None:
+        """Itself, where its servers are machines of the grid."""
+        return filesystem if filesystem.nsd is not None else None
+
+    def cluster_document(
+        self,
+        grid: str,
+        name: str,
+        filesystem: ScaleFileSystem,
+        machines: Sequence[ClusterMachine],
+        disks: Sequence[PairDisk],
+    ) -> Mapping[str, Any] | None:
+        """The cluster, with quorum, NSDs and settings."""
+        from gridwright.filesystems.scale.cluster import scale_cluster
+
+        return scale_cluster(grid, name, filesystem, machines, disks).document()
 
     def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts | None:
         """Of the mount, as `mmpmon` counts it where it runs here; takes root."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
+from gridwright.filesystems.scale.ports import CLUSTER_PORTS
+from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.storage import Servers
+from gridwright.units import Bytes
+from gridwright.yamltext.fields import Size
+
+BLOCK_SIZE = Bytes(2 * 2**20)
+"""Of file systems that say none (facts 003)."""
 
 
 class ScaleFileSystem(FileSystem):
@@ -18,12 +26,42 @@ class ScaleFileSystem(FileSystem):
     type: Annotated[Literal["scale"], NEW_KIND] = Field(
         description="The kind of file system: scale is IBM Spectrum Scale on servers of one's own."
     )
-    nsd: Annotated[Servers, Update(Change.REBUILD, "disks are added or emptied by hand")] = Field(
-        description="The NSD servers: instance or shape, count, and the disks of each. A server with "
-        "two NICs has one for clients and one for block volumes."
+    nsd: Annotated[Servers | None, Update(Change.REBUILD, "disks are added or emptied by hand")] = Field(
+        default=None,
+        description="The NSD servers: instance or shape, count, and the disks that each is the first server "
+        "of. Servers are pairs, and both of a pair reach all its disks. A server with two NICs has one for "
+        "clients and one for block volumes.",
     )
+    remote: Annotated[RemoteCluster | None, Update(Change.REBUILD, "nodes mount another file system")] = (
+        Field(
+            default=None,
+            description="The cluster that owns the file system, where the grid's nodes are clients alone; "
+            "in place of nsd.",
+        )
+    )
+    block_size: Annotated[
+        Size, Update(Change.NEVER, "a file system keeps the block size it was made with")
+    ] = Field(default=BLOCK_SIZE, description="Bytes that a file is cut into, such as 4 MiB; at most 16 MiB.")
+    replicas: Annotated[
+        Literal[1, 2], Update(Change.REBUILD, "every file is copied to the other servers")
+    ] = Field(
+        default=1,
+        description="Copies of data and metadata: with 2, each in a failure group of its own, so that a "
+        "pair of servers may be lost.",
+    )
+    pagepool: Annotated[PagePool, Update(Change.ROLLING, "the daemon of each node starts again")] = Field(
+        default_factory=PagePool, description="Memory of the daemon's own cache."
+    )
+    callhome: Annotated[CallHome | None, Update(Change.LIVE, "the cluster is told anew")] = Field(
+        default=None, description="Whom IBM's support turns to. By default nothing is told to IBM."
+    )
+
+    @property
+    def ports(self) -> Sequence[Ports]:
+        """Those that the nodes of its cluster reach each other on."""
+        return CLUSTER_PORTS
 
     @property
     def server_groups(self) -> Mapping[str, Servers]:
         """The NSD servers."""
-        return {"nsd": self.nsd}
+        return {} if self.nsd is None else {"nsd": self.nsd}

@@ -31,7 +31,7 @@ _BUILT_ON = {"x86_64": "m6i.large", "arm64": "m6g.large"}
 """Types that packages are installed on in some minutes, for less than 0.10 USD/h (catalogue, us-east-1)."""
 _LEAST = {"iops": 3000, "throughput": 125}
 """Of a gp3 volume (EBS User Guide); Packer asks for them."""
-_PROGRAMS = ("begin.sh", "bake.sh", "bake.py", "set_up.py", "system_packages.py", "boto3.lock")
+_PROGRAMS = ("begin.sh", "bake.sh", "bake.py", "system_packages.py", "boto3.lock")
 
 
 def image_build(spec: GridSpec, release: str | None) -> Rendering:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from gridwright.providers.oci.section import Oci
 from gridwright.providers.provider import Provider
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.provider import ProviderSection
+from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.read_me import Notes
+    from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
@@ -19,10 +25,22 @@ class OciProvider(Provider):
     """See Provider."""
 
     name = "oci"
+    section = ProviderSection(
+        Oci,
+        "What only provider oci has. render needs it.",
+        Update(Change.REBUILD, "network and machines are made anew"),
+    )
     is_cloud = True
     reaches_nodes = False
     one_price_everywhere = True
+    shares_volumes = True
     planned_volumes = ("lower-cost", "balanced", "higher-performance")
+
+    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
+        """See ProviderKind."""
+        from gridwright.providers.oci.crosscheck import oci_problems
+
+        return oci_problems(data)
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """Nodes by name, and the node of the scheduler's own service."""
@@ -31,6 +49,15 @@ class OciProvider(Provider):
 
         compute = super().hosts(spec, machine).names()
         return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
+
+    def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
+        """Two Terraform roots, beside the playbook; the playbook alone where the spec has no section oci."""
+        from gridwright.providers.oci.files import oci_files
+        from gridwright.providers.rendering import Rendering
+
+        if spec.section(Oci) is None:
+            return super().render(spec, machine, release)
+        return Rendering(*oci_files(spec, release))
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""

@@ -19,8 +19,11 @@ ELSEWHERE = {
     "gridwright.providers.azure.provider": "of another provider",
     "gridwright.providers.google.provider": "of another provider",
     "gridwright.providers.lab.section": "of another provider",
+    "gridwright.providers.oci.provider": "of another provider",
+    "gridwright.providers.oci.section": "of another provider",
     "gridwright.filesystems.managed.model": "of a service that grids on AWS mount as nfs or lustre",
     "gridwright.filesystems.moosefs.model": "of labs",
+    "gridwright.filesystems.scale.fields": "not made on AWS",
     "gridwright.filesystems.scale.model": "not made on AWS",
     "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.local.kind": "of one machine",
@@ -68,7 +71,7 @@ def fields_on_aws() -> list[FieldPlace]:
         place
         for place in all_fields()
         if place.owner.__module__ not in ELSEWHERE
-        and not place.path.startswith(("filesystems.<name>.nsd.", "lab", "azure", "google", "site."))
+        and not place.path.startswith(("filesystems.<name>.nsd.", "lab", "azure", "google", "oci", "site."))
         and place.name not in OTHER_GRIDS
     ]
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gridwright.providers.aws import boot_reports
 from gridwright.providers.aws.auto_scaling import METRICS
-from gridwright.providers.aws.boot import set_up
 from gridwright.providers.aws.names import claims_table
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
+from tests.support.boot_programs import boot_programs, sources
 from tests.unit.providers.aws.test_grid_template import template
 
 TOPIC = "arn:aws:sns:us-east-1:111122223333:grid-alarms"
@@ -61,16 +62,19 @@ def test_the_topic_is_told_by_every_alarm_of_both_stacks(text: str) -> None:
     assert not [each for each in alarms(text).values() if "AlarmActions" in each or "OKActions" in each]
 
 
-def test_what_a_machine_counts_is_what_the_alarm_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_machine_counts_is_what_the_alarm_looks_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     told: list[dict[str, Any]] = []
 
     class Metrics:
         def put_metric_data(self, **given: Any) -> None:
             told.append(given)
 
-    monkeypatch.setattr(set_up, "client", lambda *_: Metrics())
     spec = parse_spec(FSX)
-    set_up.Teller({"name": "head1", "table": claims_table(spec)}, "bundle", 5).count_failure()
+    with boot_programs(tmp_path, sources("aws"), "cloud") as programs:
+        monkeypatch.setattr(programs["cloud"], "client", lambda *_: Metrics())
+        programs["cloud"].Cloud({"table": claims_table(spec)}).count_failure()
     alarm = alarms(FSX)["SetUpFails"]
     ((datum,),) = [each["MetricData"] for each in told]
     assert told[0]["Namespace"] == alarm["Namespace"] == boot_reports.NAMESPACE

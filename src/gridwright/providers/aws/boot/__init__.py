@@ -1,1 +1,1 @@
-"""What machines on AWS start with: shell and Python that become their user data."""
+"""What machines on AWS start with beside what all clouds have: a Python with boto3, and requests to AWS."""

@@ -1,6 +1,6 @@
 """Prepares a machine that an image is taken of: runs image.yml, and leaves nothing of this machine.
 
-begin.sh runs it, with boot/set_up.py beside it. It needs Python 3.9. Exit status 1 where a step failed.
+begin.sh runs it, with system_packages.py beside it. It needs Python 3.9. Exit status 1 where a step failed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import set_up  # type: ignore[import-not-found]
+import system_packages  # type: ignore[import-not-found]
 
 PLAYBOOK_S = 5400
 OF_THIS_MACHINE = ("etc/ssh/ssh_host_*", "root/.ansible", "var/lib/cloud/instances/*", "var/log/cloud-init*")
@@ -24,12 +24,12 @@ EMPTIED = "etc/machine-id"
 def leave_nothing() -> None:
     """Remove what is of this machine alone."""
     for pattern in OF_THIS_MACHINE:
-        for path in sorted(set_up.ROOT.glob(pattern)):
+        for path in sorted(system_packages.ROOT.glob(pattern)):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink()
-    emptied = set_up.ROOT / EMPTIED
+    emptied = system_packages.ROOT / EMPTIED
     if emptied.exists():
         emptied.write_text("")
 
@@ -37,8 +37,8 @@ def leave_nothing() -> None:
 def main() -> int:
     """All steps in order."""
     try:
-        set_up.install()
-        os.chdir(set_up.BUNDLE)
+        system_packages.install()
+        os.chdir(system_packages.BUNDLE)
         command = [
             "ansible-playbook",
             "-i",
@@ -47,16 +47,16 @@ def main() -> int:
             "gridwright_become=false",
             "image.yml",
         ]
-        status, lines = set_up.run(
+        status, lines = system_packages.run(
             command, PLAYBOOK_S, ANSIBLE_NOCOLOR="1", PYTHONUNBUFFERED="1", HOME="/root"
         )
         if status:
-            raise set_up.Failed("the playbook failed: " + set_up.reason_of(lines))
+            raise system_packages.Failed("the playbook failed: " + system_packages.reason_of(lines))
         leave_nothing()
-    except (set_up.Failed, OSError) as failed:
-        set_up.say(f"FAILURE {failed}")
+    except (system_packages.Failed, OSError) as failed:
+        system_packages.say(f"FAILURE {failed}")
         return 1
-    set_up.say("an image can be taken of this machine")
+    system_packages.say("an image can be taken of this machine")
     return 0
 
 

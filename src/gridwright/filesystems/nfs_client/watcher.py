@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gridwright.filesystems.counters import ReadCounts
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.nfs.mountstats import MountCounter
+from gridwright.filesystems.nfs_client.mountstats import MountCounter
 from gridwright.filesystems.reading import FigureSource
 
 

@@ -9,8 +9,8 @@ from gridwright.errors import Finding
 from gridwright.filesystems.free_space import read_free_space, space_findings
 from gridwright.filesystems.health import Condition, Health, Run, Server
 from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
-from gridwright.filesystems.nfs.model import NFS_TRANSFER_BYTES, NfsFileSystem
-from gridwright.filesystems.nfs.mountstats import MountStats, read_mountstats, stats_of
+from gridwright.filesystems.nfs_client.mount_facts import MOUNT_TYPE, NFS_TRANSFER_BYTES
+from gridwright.filesystems.nfs_client.mountstats import MountStats, read_mountstats, stats_of
 from gridwright.units import format_bytes, format_rate
 
 SENT_AGAIN = 0.001
@@ -26,21 +26,21 @@ _ORDER = ("error", "warning", "info")
 def health(
     run: Run,
     mount_point: str,
-    filesystem: NfsFileSystem | None = None,
+    version: str = "",
     *,
     nic_bytes_per_s: float | None = None,
 ) -> Health:
-    """How the NFS mount that holds `mount_point` is; `filesystem` is what the spec says of it.
+    """How the NFS mount that holds `mount_point` is; `version` is the one that the spec says, if it says any.
 
     Nothing but the free space is asked of the server, in a child that is given up after some seconds. Raises
     GridwrightError (status ENVIRONMENT) where the node itself does not answer.
     """
     mount = mount_of(mount_point, read_mounts(run))
-    if mount is None or mount.type not in ("nfs", "nfs4"):
+    if mount is None or mount.type not in (MOUNT_TYPE, "nfs4"):
         there = f"there is {mount.type} of {mount.source}" if mount else "nothing is mounted there"
         return Health(condition=Condition.BROKEN, findings=[_not_mounted(mount_point, there)])
     stats = stats_of(mount.point, read_mountstats(run))
-    findings = [*option_findings(mount, filesystem)]
+    findings = [*option_findings(mount, version)]
     if stats is not None:
         findings += count_findings(stats)
         findings += connection_findings(stats, nic_bytes_per_s)
@@ -65,7 +65,7 @@ def health(
     )
 
 
-def option_findings(mount: Mount, filesystem: NfsFileSystem | None) -> Iterator[Finding]:
+def option_findings(mount: Mount, version: str) -> Iterator[Finding]:
     """What the options of a mount, as the kernel shows them, put at risk or cost."""
     if mount.option("soft") is not None or mount.option("softerr") is not None:
         yield Finding(
@@ -111,12 +111,11 @@ def option_findings(mount: Mount, filesystem: NfsFileSystem | None) -> Iterator[
             "waits for the server, several times slower",
             "Mount it without; files that several nodes write at once need locks in any case",
         )
-    yield from _version(mount, filesystem)
+    yield from _version(mount, version)
 
 
-def _version(mount: Mount, filesystem: NfsFileSystem | None) -> Iterator[Finding]:
+def _version(mount: Mount, wanted: str) -> Iterator[Finding]:
     spoken = mount.option("vers") or ""
-    wanted = filesystem.version if filesystem else ""
     if wanted and spoken and spoken != wanted:
         yield Finding(
             "warning",

@@ -3,8 +3,8 @@
 The program that looks for bundles (fetch.py, of the machine's user data) runs it with the bundle's key, the
 number of this try, and `first` where the machine was never set up before: such a one alone is restarted, by
 fetch.py, where the exit status says so. Settings are in /etc/gridwright/boot.json. It needs Python 3.9 and
-boto3; Ansible is a package that it installs. A second run changes nothing that is as it should be. Secrets go
-into files of root alone, never into the log.
+what cloud.py needs, which is beside it and asks and tells the cloud; Ansible is a package that it installs.
+A second run changes nothing that is as it should be. Secrets go into files of root alone, never into the log.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ import shutil
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from cloud import Cloud  # type: ignore[import-not-found]
 from system_packages import (  # type: ignore[import-not-found]
     BUNDLE,
     LAST,
-    PAUSE_S,
     QUIET,
     ROOT,
-    TRIES,
     Failed,
     install,
     reason_of,
@@ -37,7 +35,6 @@ from system_packages import (  # type: ignore[import-not-found]
 )
 
 Settings = dict[str, Any]
-_Answer = TypeVar("_Answer")
 ETC: Path = ROOT / "etc/gridwright"
 LOG: Path = ROOT / "var/log/gridwright-boot.log"
 CLAIM_S, PLAYBOOK_S = 7 * 3600, 2 * 3600
@@ -49,7 +46,6 @@ LONGEST_TAIL = 4000
 """Characters of the log's end that are told, and of a reason."""
 GIVE_UP = 5
 """From this try on a machine that was never set up is given back to its group: some 15 minutes of pauses."""
-METADATA = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
 RESTARTING = "restarting for kernel"
 RESTARTS = 75
 """The exit status that fetch.py restarts the machine for; from schema 3 of its settings on."""
@@ -61,27 +57,6 @@ RESTARTED = ROOT / "var/lib/gridwright/restarted.json"
 
 class Restart(Exception):
     """The machine is to start another kernel, which is in the message, and then goes on."""
-
-
-def client(service: str, settings: Settings) -> Any:  # noqa: ANN401 - boto3 has no types of its own
-    """A client that gives up after some minutes at most."""
-    import boto3
-    from botocore.config import Config
-
-    config = Config(connect_timeout=10, read_timeout=60, retries={"max_attempts": 8, "mode": "standard"})
-    return boto3.client(service, region_name=settings["region"], config=config)
-
-
-def asked(what: str, call: Callable[[], _Answer]) -> _Answer:
-    """The answer of AWS; a role that was just made is not known everywhere at once, so it is asked again."""
-    for attempt in range(TRIES):
-        try:
-            return call()
-        except Exception as error:
-            say(f"{what}: {error}")
-            last = str(error)
-        time.sleep(PAUSE_S if attempt < TRIES - 1 else 0)
-    raise Failed(f"{what}: {last}")
 
 
 def claim(settings: Settings) -> str:
@@ -107,7 +82,7 @@ def set_name(name: str) -> None:
         raise Failed("its host name cannot be set: " + reason_of(lines))
 
 
-def variables(settings: Settings, first: bool) -> Path:
+def variables(cloud: Cloud, settings: Settings, first: bool) -> Path:
     """What the playbook needs beside the bundle; the key of the scheduler in a file of its own.
 
     A machine that was set up once has users and jobs on it, and is never restarted from here.
@@ -118,28 +93,19 @@ def variables(settings: Settings, first: bool) -> Path:
     content["gridwright_restart_file"] = str(ASKED)
     if settings["key"]:
         name, secret = settings["key"]["name"], settings["key"]["secret"]
-        secrets = client("secretsmanager", settings)
-        key: str = asked(
-            f"the key of {name}", lambda: secrets.get_secret_value(SecretId=secret)["SecretString"]
-        )
-        write(ETC / f"{name}.key", key)
+        write(ETC / f"{name}.key", cloud.secret(f"the key of {name}", secret))
         content[settings["key"]["variable"]] = str(ETC / f"{name}.key")
-    secrets_of_the_site(settings)
+    secrets_of_the_site(cloud)
     write(ETC / "sources.json", json.dumps(content, indent=2) + "\n")
     return ETC / "sources.json"
 
 
-def secrets_of_the_site(settings: Settings) -> None:
+def secrets_of_the_site(cloud: Cloud) -> None:
     """Secrets that the grid spec names, each into its file of root alone: roles read them there."""
     listed = BUNDLE / "boot/secrets.json"
     wanted: dict[str, str] = json.loads(listed.read_text()) if listed.exists() else {}
-    for path, arn in wanted.items():
-        service = client("secretsmanager", settings)
-        text: str = asked(
-            f"secret {arn}",
-            lambda: service.get_secret_value(SecretId=arn)["SecretString"],  # noqa: B023
-        )
-        write(ROOT / path.lstrip("/"), text)
+    for path, secret in wanted.items():
+        write(ROOT / path.lstrip("/"), cloud.secret(f"secret {secret}", secret))
 
 
 def write(path: Path, text: str) -> None:
@@ -173,51 +139,19 @@ def note_restart(kernel: str) -> None:
     write(RESTARTED, json.dumps([*known, kernel]) + "\n")
 
 
-def instance_arn() -> str:
-    """Of this machine, from its metadata service: arn:aws:ec2:us-east-1:123456789012:instance/i-0123."""
-    headers = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
-    token = {"X-aws-ec2-metadata-token": ask("PUT", METADATA + "/latest/api/token", headers)}
-    known = json.loads(ask("GET", METADATA + "/latest/dynamic/instance-identity/document", token))
-    partition = ask("GET", METADATA + "/latest/meta-data/services/partition", token).strip()
-    return f"arn:{partition}:ec2:{known['region']}:{known['accountId']}:instance/{known['instanceId']}"
-
-
-def ask(method: str, url: str, headers: dict[str, str]) -> str:
-    """One request to the metadata service, which needs no proxy; a few times where nobody answers."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for attempt in range(TRIES):
-        try:
-            request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310
-            with opener.open(request, timeout=20) as answer:
-                return bytes(answer.read(1 << 16)).decode("ascii", "replace")
-        except OSError as error:
-            last = getattr(error, "reason", error)
-            if 400 <= getattr(error, "code", 0) < 500:
-                break
-        time.sleep(PAUSE_S if attempt < TRIES - 1 else 0)
-    raise Failed(f"{url} is not answered: {last}")
-
-
 class Teller:
     """Tells the grid how this machine gets on; what cannot be told is no reason to stop."""
 
     def __init__(self, settings: Settings, bundle: str, tries: int) -> None:
-        self.settings, self.bundle, self.tries = settings, bundle, tries
+        self.cloud = Cloud(settings)
+        self.bundle, self.tries = bundle, tries
         self.name: str = settings["name"] or ""
-        self.arn = ""
         self._began = LOG.stat().st_size if LOG.exists() else 0
 
-    @property
-    def instance(self) -> str:
-        """Its ID."""
-        return self.arn.rpartition("/")[2]
-
     def tell(self, state: str, reason: str = "") -> None:
-        """Put `running`, `done` or `failed` into the table of claims, with the end of the log."""
+        """Tell `running`, `done` or `failed`, with the end of the log."""
         tail = "\n".join(LAST)[-LONGEST_TAIL:] if state == "failed" else ""
         texts = {
-            "slot": f"boot#{self.arn}",
-            "instance": self.instance,
             "name": self.name,
             "state": state,
             "bundle": self.bundle,
@@ -225,9 +159,7 @@ class Teller:
             "log": tail,
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        item = {**{name: {"S": text} for name, text in texts.items()}, "tries": {"N": str(self.tries)}}
-        table = client("dynamodb", self.settings)
-        self._try(lambda: table.put_item(TableName=self.settings["table"], Item=item))
+        self._try(lambda: self.cloud.tell(texts, self.tries))
 
     def go_on(self, ended: threading.Event) -> None:
         """Tell now and then that it still works, with the last line of its log."""
@@ -239,21 +171,16 @@ class Teller:
         with LOG.open("rb") as file:
             file.seek(self._began)
             text = file.read(1 << 24)
-        key = f"boot-logs/{self.instance}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.log"
-        s3 = client("s3", self.settings)
-        self._try(lambda: s3.put_object(Bucket=self.settings["bucket"], Key=key, Body=text))
+        key = f"boot-logs/{self.cloud.instance}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.log"
+        self._try(lambda: self.cloud.keep(key, text))
 
     def count_failure(self) -> None:
         """Count it where the grid's alarm looks."""
-        dimension = {"Name": "Grid", "Value": self.settings["table"][len("gridwright-") : -len("-claims")]}
-        datum = {"MetricName": "SetUpFailures", "Dimensions": [dimension], "Value": 1.0, "Unit": "Count"}
-        metrics = client("cloudwatch", self.settings)
-        self._try(lambda: metrics.put_metric_data(Namespace="Gridwright", MetricData=[datum]))
+        self._try(self.cloud.count_failure)
 
     def give_up(self) -> None:
         """Have the group replace this machine, whose log is in the bucket."""
-        groups = client("autoscaling", self.settings)
-        self._try(lambda: groups.set_instance_health(InstanceId=self.instance, HealthStatus="Unhealthy"))
+        self._try(self.cloud.give_up)
 
     def _try(self, call: Callable[[], object]) -> None:
         try:
@@ -263,7 +190,7 @@ class Teller:
 
 
 def on_console(text: str) -> None:
-    """On the console of the machine, which EC2 shows also where the machine reaches nothing."""
+    """On the console of the machine, which the cloud shows also where the machine reaches nothing."""
     try:
         with (ROOT / "dev/console").open("w") as console:
             console.write(f"gridwright: {text}\n")
@@ -273,14 +200,14 @@ def on_console(text: str) -> None:
 
 def carry_out(settings: Settings, teller: Teller, first: bool, pulse: threading.Thread) -> None:
     """All steps in order; `pulse` is started when it is known who tells. Raises Failed, and Restart."""
-    teller.arn = instance_arn()
+    teller.cloud.find()
     teller.tell("running")
     pulse.start()
     install()
     if settings["claim"]:
         teller.name = claim(settings)
     set_name(teller.name)
-    extra = variables(settings, first)
+    extra = variables(teller.cloud, settings, first)
     try:
         play(teller.name, extra)
     except Restart as restart:

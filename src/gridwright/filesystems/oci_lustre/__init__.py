@@ -1,0 +1,1 @@
+"""Lustre that Oracle sells as a service: File Storage with Lustre."""

@@ -1,0 +1,43 @@
+"""The files that mmcrcluster and mmcrnsd read (IBM Storage Scale, commands of these names)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNode, WantedNsd
+
+
+def node_lines(nodes: Iterable[WantedNode]) -> str:
+    """Node descriptors, `NodeName:NodeDesignations`, one on a line."""
+    return "".join(f"{each.name}:{designations(each)}\n" for each in nodes)
+
+
+def designations(node: WantedNode) -> str:
+    """Whether it has a vote, and is a manager: `quorum-manager`."""
+    quorum = "quorum" if node.is_quorum else "nonquorum"
+    return f"{quorum}-{'manager' if node.is_manager else 'client'}"
+
+
+def nsd_stanzas(nsds: Iterable[WantedNsd]) -> str:
+    """NSD stanzas: device, name, servers with the first one first, usage, failure group and pool."""
+    return "\n".join(_nsd(each) for each in nsds)
+
+
+def _nsd(nsd: WantedNsd) -> str:
+    lines = [
+        f"%nsd: device={nsd.device}",
+        f"  nsd={nsd.name}",
+        f"  servers={','.join(nsd.servers)}",
+        f"  usage={nsd.usage}",
+        f"  failureGroup={nsd.failure_group}",
+    ]
+    # A disk without data is in no pool but the first.
+    lines += [f"  pool={nsd.pool}"] if nsd.usage != "descOnly" else []
+    return "\n".join(lines) + "\n"
+
+
+def disks_of(cluster: ScaleCluster, filesystem: str) -> tuple[WantedNsd, ...]:
+    """The NSDs of a file system, in the order that it has them."""
+    by_name = {each.name: each for each in cluster.nsds}
+    (wanted,) = (each for each in cluster.filesystems if each.name == filesystem)
+    return tuple(by_name[name] for name in wanted.nsds)

@@ -1,0 +1,138 @@
+"""A Spectrum Scale cluster as the grid wants it: plain values, which nodes get as JSON.
+
+Nodes run this with Python 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Usage = Literal["dataAndMetadata", "dataOnly", "metadataOnly", "descOnly"]
+"""What a disk holds (IBM Storage Scale, mmcrnsd command); localCache is not made by Gridwright."""
+
+
+@dataclass(frozen=True)
+class WantedNode:
+    """A node of the cluster."""
+
+    name: str
+    """Its host name, which all nodes resolve."""
+    address: str
+    """What the other daemons reach it at."""
+    is_server: bool
+    is_quorum: bool = False
+    is_manager: bool = False
+    fault_domain: int = 0
+    memory_bytes: int | None = None
+    nic_bytes_per_s: float | None = None
+
+    @property
+    def licence(self) -> str:
+        """A server's for NSD servers, quorum nodes and managers (IBM Storage Scale, mmchlicense command)."""
+        return "server" if self.is_server or self.is_quorum or self.is_manager else "client"
+
+
+@dataclass(frozen=True)
+class WantedNsd:
+    """A disk of the cluster, with the servers that reach it, the first one first."""
+
+    name: str
+    device: str
+    """As its first server sees it, such as /dev/oracleoci/oraclevdb."""
+    servers: tuple[str, ...]
+    usage: Usage
+    failure_group: int
+    pool: str
+    filesystem: str
+    volume: str
+    """The cloud's volume or the site's disk that it is, from which its name is made."""
+
+
+@dataclass(frozen=True)
+class WantedSetting:
+    """An attribute of the cluster's configuration."""
+
+    parameter: str
+    value: str
+    node_class: str | None = None
+    """The nodes that have it; None for all."""
+    needs_down: bool = False
+    """Whether it changes only while the daemon is down on every node."""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class WantedFileSystem:
+    """A file system of the cluster."""
+
+    name: str
+    """Of the device, such as fs1."""
+    mount_point: str
+    block_size: int
+    data_replicas: int
+    metadata_replicas: int
+    nsds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WantedRemote:
+    """A file system of another cluster that this one mounts."""
+
+    cluster: str
+    contacts: tuple[str, ...]
+    filesystem: str
+    mount_point: str
+
+
+@dataclass(frozen=True)
+class ScaleCluster:
+    """A cluster."""
+
+    name: str
+    nodes: tuple[WantedNode, ...]
+    tiebreakers: tuple[str, ...] = ()
+    """NSDs that decide when quorum nodes do not see each other; at most three."""
+    nsds: tuple[WantedNsd, ...] = ()
+    node_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    settings: tuple[WantedSetting, ...] = ()
+    filesystems: tuple[WantedFileSystem, ...] = ()
+    remotes: tuple[WantedRemote, ...] = ()
+    callhome: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def quorum(self) -> tuple[str, ...]:
+        """Names of the quorum nodes."""
+        return tuple(each.name for each in self.nodes if each.is_quorum)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Names of the NSD servers."""
+        return tuple(each.name for each in self.nodes if each.is_server)
+
+    def document(self) -> dict[str, Any]:
+        """In plain values, which JSON takes."""
+        return {
+            **asdict(self),
+            "node_classes": {name: list(each) for name, each in self.node_classes.items()},
+        }
+
+    @classmethod
+    def from_document(cls, given: Mapping[str, Any]) -> ScaleCluster:
+        """The cluster of a document of this class. Raises KeyError or TypeError for any other one."""
+        return cls(
+            name=given["name"],
+            nodes=tuple(WantedNode(**each) for each in given["nodes"]),
+            tiebreakers=tuple(given["tiebreakers"]),
+            nsds=tuple(WantedNsd(**{**each, "servers": tuple(each["servers"])}) for each in given["nsds"]),
+            node_classes={name: tuple(each) for name, each in given["node_classes"].items()},
+            settings=tuple(WantedSetting(**each) for each in given["settings"]),
+            filesystems=tuple(
+                WantedFileSystem(**{**each, "nsds": tuple(each["nsds"])}) for each in given["filesystems"]
+            ),
+            remotes=tuple(
+                WantedRemote(**{**each, "contacts": tuple(each["contacts"])}) for each in given["remotes"]
+            ),
+            callhome=dict(given["callhome"]),
+        )

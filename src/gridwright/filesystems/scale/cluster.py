@@ -1,0 +1,268 @@
+"""From a spec to the cluster that it wants: nodes, quorum, disks with their servers, settings. Pure.
+
+The rules are those of facts oci-scale (2026-11-22), "Rules a generator must hold", by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gridwright.filesystems.scale.administration.wanted import (
+    ScaleCluster,
+    WantedFileSystem,
+    WantedNode,
+    WantedNsd,
+    WantedRemote,
+    WantedSetting,
+)
+from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.ports import FIRST_COMMAND, LAST_COMMAND
+from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+
+MOST_QUORUM = 7
+"""Quorum nodes at most (rule 1): each one more is one more that every lease has to reach."""
+SERVERS_CLASS, CLIENTS_CLASS = "nsdNodes", "clientNodes"
+"""Node classes (facts 003)."""
+POOL = "system"
+"""The pool that every file system has, and metadata are in (IBM Storage Scale, storage pools)."""
+LARGEST_BLOCK = 16 * 2**20
+"""maxblocksize (facts 003), and the largest that Scale knows (mmcrfs command)."""
+MIB, GIB = 2**20, 2**30
+LEAST_POOL, MOST_SERVER_POOL, MOST_CLIENT_POOL = GIB, 128 * GIB, 64 * GIB
+"""The page pool: those of facts 003 are the most."""
+
+
+def scale_cluster(
+    grid: str,
+    name: str,
+    filesystem: ScaleFileSystem,
+    machines: Sequence[ClusterMachine],
+    disks: Sequence[PairDisk],
+) -> ScaleCluster:
+    """The cluster of file system `name` of a grid: the same arguments give the same cluster."""
+    cluster = ScaleCluster(
+        name=f"{grid}-{name}"[:63].rstrip("-"),
+        nodes=_nodes(machines, filesystem.replicas),
+        node_classes=_classes(machines),
+        settings=_settings(filesystem, machines),
+        callhome={} if filesystem.callhome is None else filesystem.callhome.model_dump(),
+    )
+    if filesystem.remote is not None:
+        remote = filesystem.remote
+        mounted = WantedRemote(
+            cluster=remote.cluster,
+            contacts=tuple(remote.contacts),
+            filesystem=remote.filesystem,
+            mount_point=str(filesystem.path),
+        )
+        return replace(cluster, remotes=(mounted,))
+    nsds = _nsds(grid, name, filesystem, machines, disks)
+    holding = tuple(each.name for each in nsds if each.usage != "descOnly")
+    wanted = WantedFileSystem(
+        name=device_name(name),
+        mount_point=str(filesystem.path),
+        block_size=int(filesystem.block_size),
+        data_replicas=filesystem.replicas,
+        metadata_replicas=filesystem.replicas,
+        nsds=tuple(each.name for each in nsds),
+    )
+    # A disk of which both quorum nodes are servers is seen by both (rule 1).
+    ties = holding[: 3 if len(holding) >= 3 else 1] if len(cluster.quorum) == 2 else ()
+    return replace(cluster, nsds=nsds, filesystems=(wanted,), tiebreakers=ties)
+
+
+def device_name(name: str) -> str:
+    """The name of a file system of Scale by that in the spec (mmcrfs command: letters, digits, - and _)."""
+    return name.replace("-", "_")[:31]
+
+
+def nsd_name(grid: str, filesystem: str, pair: int, index: int) -> str:
+    """An NSD's name (rule 7): from grid, file system and volume, never from a name below /dev.
+
+    Names have letters, digits and underscores, and begin with a letter (mmcrnsd command).
+    """
+    return f"{grid}_{filesystem}_p{pair}_v{index + 1:02d}".replace("-", "_")
+
+
+def quorum_names(machines: Sequence[ClusterMachine], replicas: int = 1) -> tuple[str, ...]:
+    """The quorum nodes (rule 1): an odd number of servers up to seven, or two with tiebreaker disks.
+
+    One server of each pair comes first. With two copies a whole pair may die and the cluster goes on, so no
+    pair has two votes: where pairs are even in number, a node without disks has the odd one.
+    """
+    servers = [each for each in machines if each.is_server]
+    clients = [each for each in machines if not each.is_server]
+    first = _first_of_pairs(servers)
+    others = [each for each in servers if each not in first]
+    if not servers:
+        ordered = clients
+    elif replicas > 1 and 1 < len(first) < MOST_QUORUM:
+        ordered = first if len(first) % 2 else [*first, *(clients or others)[:1]]
+    else:
+        ordered = [*first, *others]
+    if len(ordered) == 2:
+        return tuple(each.name for each in ordered)
+    return tuple(each.name for each in ordered[: _odd(min(len(ordered), MOST_QUORUM))])
+
+
+def _first_of_pairs(servers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
+    seen: dict[int, ClusterMachine] = {}
+    for each in servers:
+        seen.setdefault(each.pair, each)
+    return list(seen.values())
+
+
+def _odd(count: int) -> int:
+    return count if count % 2 else max(count - 1, 0)
+
+
+def _nodes(machines: Sequence[ClusterMachine], replicas: int) -> tuple[WantedNode, ...]:
+    quorum = set(quorum_names(machines, replicas))
+    return tuple(
+        WantedNode(
+            name=each.name,
+            address=each.address,
+            is_server=each.is_server,
+            is_quorum=each.name in quorum,
+            # A manager has work of the whole file system: it is a server, as clients have jobs.
+            is_manager=each.is_server or each.name in quorum,
+            fault_domain=each.fault_domain,
+            memory_bytes=each.memory_bytes,
+            nic_bytes_per_s=each.nic_bytes_per_s,
+        )
+        for each in machines
+    )
+
+
+def _classes(machines: Sequence[ClusterMachine]) -> Mapping[str, tuple[str, ...]]:
+    found = {
+        SERVERS_CLASS: tuple(each.name for each in machines if each.is_server),
+        CLIENTS_CLASS: tuple(each.name for each in machines if not each.is_server),
+    }
+    return {name: members for name, members in found.items() if members}
+
+
+def _nsds(
+    grid: str,
+    name: str,
+    filesystem: ScaleFileSystem,
+    machines: Sequence[ClusterMachine],
+    disks: Sequence[PairDisk],
+) -> tuple[WantedNsd, ...]:
+    """Each disk with both servers of its pair, which take turns in being the first (rule 2)."""
+    pairs: dict[int, list[str]] = {}
+    for each in machines:
+        if each.is_server:
+            pairs.setdefault(each.pair, []).append(each.name)
+    groups = failure_groups(filesystem.replicas, machines)
+    made = []
+    for disk in disks:
+        servers = pairs[disk.pair]
+        turn = disk.index % len(servers)
+        made.append(
+            WantedNsd(
+                name=nsd_name(grid, name, disk.pair, disk.index),
+                device=disk.device,
+                servers=(*servers[turn:], *servers[:turn]),
+                usage="descOnly" if disk.is_descriptor_only else "dataAndMetadata",
+                failure_group=groups[disk.pair],
+                pool=POOL,
+                filesystem=device_name(name),
+                volume=disk.volume,
+            )
+        )
+    return tuple(made)
+
+
+def failure_groups(replicas: int, machines: Sequence[ClusterMachine]) -> Mapping[int, int]:
+    """The failure group of each pair's disks (rule 3).
+
+    With one copy it is the pair; with two, what fails together: the site where servers are in two, else the
+    pair, so that copies are never on one pair.
+    """
+    servers = [each for each in machines if each.is_server]
+    sites = {each.site for each in servers}
+    by_site = replicas > 1 and len(sites) > 1
+    return {each.pair: 100 + (each.site if by_site else each.pair) for each in servers}
+
+
+def page_pool(memory_bytes: int, share: float, *, is_server: bool) -> int:
+    """Bytes of the page pool, in whole MiB (rule 5; facts 003 for the most).
+
+    Never above what is left beside the reserve of the kernel and the system, a quarter of memory.
+    """
+    most = MOST_SERVER_POOL if is_server else MOST_CLIENT_POOL
+    wanted = max(min(int(memory_bytes * share), most), min(LEAST_POOL, memory_bytes // 4))
+    return min(wanted, memory_bytes * 3 // 4) // MIB * MIB
+
+
+def max_mbps(nic_bytes_per_s: float) -> int:
+    """maxMBpS: about twice what the network cards of a node pass (rule 6), in MB/s."""
+    return max(round(2 * nic_bytes_per_s / 1e6), 2048)
+
+
+def _settings(filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine]) -> tuple[WantedSetting, ...]:
+    everywhere = [
+        # Before mmcrfs, and while the daemon is down everywhere (rule 4).
+        WantedSetting(parameter="maxblocksize", value="16M", needs_down=True, source="facts 003"),
+        WantedSetting(
+            parameter="tscCmdPortRange",
+            value=f"{FIRST_COMMAND}-{LAST_COMMAND}",
+            source="facts 003, its range moved out of that of outgoing connections",
+        ),
+        WantedSetting(parameter="numaMemoryInterleave", value="yes", source="facts 003"),
+        WantedSetting(parameter="workerThreads", value="1024", source="facts 003"),
+    ]
+    return (
+        *everywhere,
+        *_of_class(filesystem, machines, is_server=True),
+        *_of_class(filesystem, machines, is_server=False),
+    )
+
+
+def _of_class(
+    filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine], *, is_server: bool
+) -> list[WantedSetting]:
+    """What nodes of one class have; the smallest of them decides, as a class has one value."""
+    members = [each for each in machines if each.is_server == is_server]
+    if not members:
+        return []
+    node_class = SERVERS_CLASS if is_server else CLIENTS_CLASS
+    found = []
+    memory = [each.memory_bytes for each in members if each.memory_bytes is not None]
+    if memory:
+        share = filesystem.pagepool.servers if is_server else filesystem.pagepool.clients
+        pool = page_pool(min(memory), share, is_server=is_server)
+        cached = _files_cached(min(memory), is_server=is_server)
+        found += [
+            WantedSetting(
+                parameter="pagepool",
+                value=f"{pool // MIB}M",
+                node_class=node_class,
+                source="facts 003, as a part of memory",
+            ),
+            WantedSetting(
+                parameter="maxFilesToCache",
+                value=str(cached),
+                node_class=node_class,
+                source="facts 003, as a part of memory",
+            ),
+        ]
+    rates = [each.nic_bytes_per_s for each in members if each.nic_bytes_per_s]
+    if rates:
+        found.append(
+            WantedSetting(
+                parameter="maxMBpS",
+                value=str(max_mbps(min(rates))),
+                node_class=node_class,
+                source="twice the network of a node (facts 003: 6250 at 25 Gbit/s)",
+            )
+        )
+    return found
+
+
+def _files_cached(memory_bytes: int, *, is_server: bool) -> int:
+    """maxFilesToCache: some 10 KiB each; a sixteenth or a thirty-second of memory, as tuning.yaml has it."""
+    each, most = (163_840, 5_000_000) if is_server else (327_680, 1_000_000)
+    return min(max(memory_bytes // each, 10_000), most)

@@ -1,0 +1,128 @@
+"""Everything that `render` writes for a grid on OCI: two Terraform roots, and the playbook of machines.
+
+Plain `terraform` or `tofu` deploys the roots; nothing of Gridwright is needed for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
+from gridwright.model.layouts import library_layouts
+from gridwright.providers.machines import machines_of_types
+from gridwright.providers.oci.clusters import cluster_documents
+from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole, built_lustres, oci_layout
+from gridwright.providers.oci.names import GRID, STORAGE
+from gridwright.providers.oci.terraform.grid import grid_root
+from gridwright.providers.oci.terraform.storage import storage_root
+from gridwright.providers.oci.user_data import CLOUD_INIT, FILE
+from gridwright.providers.read_me import markdown
+from gridwright.schedulers import kind_of
+from gridwright.setup.playbook import Hosts, Provided, playbook_files
+from gridwright.spec.locate import problem_at
+from gridwright.spec.model import GridSpec
+from gridwright.units import HOURS_PER_MONTH
+
+ROOT_FILE = "main.tf.json"
+COSTS = "costs.json"
+
+
+def oci_files(
+    spec: GridSpec, release: str | None = None
+) -> tuple[Mapping[str, str | bytes], Sequence[Finding], Hosts]:
+    """All files by their path, what the scheduler's configuration found, and the machines of the inventory.
+
+    The same spec gives the same bytes. Raises GridwrightError (INPUT) with all that cannot be built as it is
+    written.
+    """
+    layout = _checked(spec)
+    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
+    hosts = oci_hosts(spec, layout)
+    clusters = cluster_documents(spec, layout)
+    known = Provided(
+        addresses=layout.addresses,
+        layouts=library_layouts(spec),
+        variables={
+            "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
+            "gridwright_clusters": [
+                {"name": name, "first": layout.servers_of(name)[0].name, "document": each}
+                for name, each in clusters.items()
+                if layout.servers_of(name)
+            ],
+        },
+    )
+    storage = storage_root(spec, layout)
+    grid = grid_root(spec, layout, storage)
+    costs = cost_document(spec, grid_model(spec))
+    files: dict[str, str | bytes] = {
+        **playbook_files(spec, hosts, scheduler, known),
+        **scheduler.files,
+        f"{STORAGE}/{ROOT_FILE}": storage.text(),
+        f"{GRID}/{ROOT_FILE}": grid.text(),
+        f"{GRID}/{FILE}": CLOUD_INIT,
+        **{f"clusters/{name}.json": json.dumps(each, indent=2) + "\n" for name, each in clusters.items()},
+        COSTS: json.dumps(costs, indent=2) + "\n",
+    }
+    files["README.md"] = markdown(
+        "gridwright.providers.oci", "README.md.j2", spec=spec, layout=layout, costs=costs, clusters=clusters
+    )
+    return files, scheduler.findings, hosts
+
+
+def _checked(spec: GridSpec) -> OciLayout:
+    """The layout. Raises what is wrong with machines and with what is bought, all of it at once."""
+    problems: list[Problem] = list(_not_made_yet(spec))
+    layout = None
+    for look in (oci_layout, check_against_catalogue):
+        try:
+            found = look(spec)
+            layout = layout or (found if isinstance(found, OciLayout) else None)
+        except GridwrightError as error:
+            problems += [each for each in error.problems if each not in problems]
+    if problems or layout is None:
+        raise GridwrightError(*problems)
+    return layout
+
+
+def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
+    for name in built_lustres(spec):
+        yield problem_at(
+            spec,
+            ("filesystems", name, "oss"),
+            "this release does not make servers of Lustre on OCI: it plans and predicts them",
+            "write type: scale with nsd servers, or provider: aws",
+        )
+
+
+def oci_hosts(spec: GridSpec, layout: OciLayout) -> Hosts:
+    """All machines, each with the address that it is reached at."""
+
+    def of(*roles: OciRole) -> dict[str, dict[str, str]]:
+        return {each.name: _reach(each) for each in layout.of_role(*roles)}
+
+    servers = (OciRole.NSD, OciRole.MGS, OciRole.MDS, OciRole.OSS)
+    groups = {
+        "compute": of(OciRole.COMPUTE),
+        "storage": of(*servers),
+        "head": of(OciRole.HEAD, OciRole.LOGIN),
+    }
+    return Hosts(groups=groups).with_machines(spec, {each.name: _reach(each) for each in layout.machines})
+
+
+def _reach(machine: OciMachine) -> dict[str, str]:
+    return {"ansible_host": str(machine.serving_address)}
+
+
+def cost_document(spec: GridSpec, model: GridModel) -> dict[str, object]:
+    """The bill by line, as `predict` and `plan` have it; None where a price is not known."""
+    hourly = model.usd_per_hour
+    return {
+        "schema": 1,
+        "region": spec.region,
+        "currency": "USD",
+        "lines": [{"what": each.what, "usd_per_hour": each.usd_per_hour} for each in model.costs],
+        "usd_per_hour": hourly,
+        "usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
+    }

@@ -1,0 +1,385 @@
+"""Every machine of a grid on OCI with its name, subnet, address and volumes: pure, from the spec alone."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from gridwright.catalog import Catalog, InstanceType, load_catalog
+from gridwright.errors import GridwrightError, Problem, input_error
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.provided import LustreServers, SharedDiskServers
+from gridwright.providers.controller import CONTROLLER
+from gridwright.providers.oci.section import Oci
+from gridwright.spec.locate import problem_at
+from gridwright.spec.model import GridSpec
+from gridwright.spec.storage import Servers
+from gridwright.units import Bytes
+
+LOGIN = "login1"
+FIRST_ADDRESS = 10
+"""Offset of the first machine in a subnet: OCI keeps the first two addresses and the last one."""
+FIRST_SERVER, FIRST_COMPUTE = 16, 512
+"""Offsets in subnet fs: servers below, nodes that run jobs above."""
+SMALL_COMPUTE = 64
+"""Offset of nodes where the subnet is small."""
+FAULT_DOMAINS = 3
+"""Of an availability domain (OCI, regions and availability domains)."""
+DEVICE_LETTERS = (*(f"{chr(each)}" for each in range(ord("b"), ord("z") + 1)), *(f"a{c}" for c in "abcdefg"))
+"""Ends of the consistent device paths: 32 of them, from oraclevdb to oraclevdag (facts oci-scale)."""
+DEFAULT_VOLUME = Bytes(100 * 2**30)
+"""Of disks that say no size."""
+GIB = 2**30
+
+
+class OciRole(StrEnum):
+    """What a machine is there for."""
+
+    COMPUTE = "compute"
+    HEAD = "head"
+    LOGIN = "login"
+    NSD = "nsd"
+    MGS = "mgs"
+    MDS = "mds"
+    OSS = "oss"
+    MACHINE = "machine"
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it serves a file system."""
+        return self in (OciRole.NSD, OciRole.MGS, OciRole.MDS, OciRole.OSS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OciVolume:
+    """A block volume, and the servers that it is attached to, the first one first."""
+
+    name: str
+    filesystem: str
+    role: OciRole
+    pair: int
+    """Of servers that share it; 0 where it has one server."""
+    index: int
+    """From 0 on: within the pair, or on its server."""
+    gib: int
+    vpus_per_gib: int
+    servers: tuple[str, ...]
+    device: str
+    """The same path on each of its servers."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether two servers have it."""
+        return len(self.servers) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OciMachine:
+    """One machine. Its name and addresses stay when it is made anew."""
+
+    name: str
+    role: OciRole
+    group: str
+    """The group or the file system in the spec; the role where it belongs to neither."""
+    shape: str
+    """Without the number of OCPUs: VM.Optimized3.Flex."""
+    ocpus: int | None
+    """Of a flexible shape."""
+    memory_gib: int | None
+    """Of a flexible shape."""
+    subnet: str
+    """Of its first network card."""
+    address: ipaddress.IPv4Address
+    fault_domain: int
+    """From 1 to 3."""
+    pair: int = 0
+    second_address: ipaddress.IPv4Address | None = None
+    """Of the second card, in subnet fs, where clients reach a server of two."""
+
+    @property
+    def serving_address(self) -> ipaddress.IPv4Address:
+        """What other machines of the grid reach it at."""
+        return self.second_address or self.address
+
+
+@dataclass(frozen=True)
+class OciLayout:
+    """The machines of a grid, their volumes, and the subnets that they are in."""
+
+    grid: str
+    oci: Oci
+    subnets: dict[str, ipaddress.IPv4Network]
+    machines: tuple[OciMachine, ...]
+    volumes: tuple[OciVolume, ...]
+
+    def of_role(self, *roles: OciRole) -> tuple[OciMachine, ...]:
+        """Machines of these roles, in order."""
+        return tuple(each for each in self.machines if each.role in roles)
+
+    def servers_of(self, filesystem: str) -> tuple[OciMachine, ...]:
+        """The servers of a file system that is built."""
+        return tuple(each for each in self.machines if each.role.is_server and each.group == filesystem)
+
+    def volumes_of(self, server: str) -> tuple[OciVolume, ...]:
+        """Those that a server attaches, in the order of their devices."""
+        return tuple(each for each in self.volumes if server in each.servers)
+
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """What other machines reach each one at, by name."""
+        return {each.name: str(each.serving_address) for each in self.machines}
+
+
+def oci_section(spec: GridSpec) -> Oci:
+    """What the spec says of OCI. Raises GridwrightError (INPUT) where it says nothing."""
+    oci = spec.section(Oci)
+    if oci is None:
+        raise input_error(
+            f"grid {spec.name} says nothing of where on OCI it is to be, and who may log in",
+            where=str(spec.file) if spec.file else None,
+            remedy="add oci: {compartment: ocid1.compartment..., ssh_from: [203.0.113.0/24], "
+            "ssh_key: ssh-ed25519 ...}",
+        )
+    return oci
+
+
+def shared_disk_file_systems(spec: GridSpec) -> dict[str, SharedDiskServers]:
+    """Those whose servers are pairs with shared volumes, by name."""
+    return {
+        name: servers
+        for name, each in spec.filesystems.items()
+        if (servers := kind_of(each).shared_disk_servers(each)) is not None
+    }
+
+
+def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:
+    """Those on servers of Lustre that the grid has itself, by name."""
+    return {
+        name: servers
+        for name, each in spec.filesystems.items()
+        if (servers := kind_of(each).lustre_servers(each)) is not None
+    }
+
+
+def oci_layout(spec: GridSpec) -> OciLayout:
+    """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
+    oci = oci_section(spec)
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    subnets = oci.ranges
+    shapes = _Shapes(spec, catalog)
+    groups = tuple(_server_groups(spec))
+    machines = [
+        *_outside(spec, oci, subnets, shapes),
+        *_servers(groups, subnets, shapes),
+        *_nodes(spec, subnets, shapes),
+        *_beside(spec, subnets, shapes),
+    ]
+    problems = [*shapes.problems, *_room(spec, machines, subnets)]
+    volumes = tuple(_volumes(spec, groups, catalog, problems))
+    if problems:
+        raise GridwrightError(*problems)
+    return OciLayout(spec.name, oci, subnets, tuple(machines), volumes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    filesystem: str
+    role: OciRole
+    servers: Servers
+
+    @property
+    def are_pairs(self) -> bool:
+        return self.role is OciRole.NSD
+
+    def names(self) -> list[str]:
+        return [f"{self.filesystem}-{self.role}{number}" for number in range(1, self.servers.count + 1)]
+
+
+def _server_groups(spec: GridSpec) -> Iterator[_Group]:
+    for name, shared in shared_disk_file_systems(spec).items():
+        if shared.nsd is not None:
+            yield _Group(name, OciRole.NSD, shared.nsd)
+    for name, lustre in built_lustres(spec).items():
+        for role, servers in (
+            (OciRole.MGS, lustre.mgs),
+            (OciRole.MDS, lustre.mds),
+            (OciRole.OSS, lustre.oss),
+        ):
+            if servers is not None:
+                yield _Group(name, role, servers)
+
+
+class _Shapes:
+    """Shapes as the catalogue has them; what it does not know is noted once for each place."""
+
+    def __init__(self, spec: GridSpec, catalog: Catalog) -> None:
+        self._spec, self._catalog = spec, catalog
+        self.problems: list[Problem] = []
+
+    def of(self, name: str, *field: str) -> InstanceType | None:
+        try:
+            return self._catalog.instance(name, self._spec.provider)
+        except GridwrightError as error:
+            found = [problem_at(self._spec, field, each.what, each.remedy or "") for each in error.problems]
+            self.problems += [each for each in found if each not in self.problems]
+            return None
+
+    def words(self, name: str, *field: str) -> tuple[str, int | None, int | None]:
+        """Shape, OCPUs and GiB of memory, as Terraform takes them."""
+        instance = self.of(name, *field)
+        flexible = re.fullmatch(r"(.+\.Flex)(?:\(([0-9]+)\))?", name)
+        if flexible is None:
+            return name, None, None
+        # An OCPU of an Arm processor is two cores from A2 on; the number in brackets is OCPUs.
+        ocpus = int(flexible[2]) if flexible[2] else (instance.cores if instance else 1)
+        memory = instance.memory_bytes // GIB if instance else 16 * ocpus
+        return flexible[1], ocpus, memory
+
+    def has_two_cards(self, name: str) -> bool:
+        instance = next((each for each in [self._known(name)] if each), None)
+        return instance is not None and instance.network.nics > 1
+
+    def _known(self, name: str) -> InstanceType | None:
+        try:
+            return self._catalog.instance(name, self._spec.provider)
+        except GridwrightError:
+            return None
+
+
+_Subnets = dict[str, ipaddress.IPv4Network]
+
+
+def _outside(spec: GridSpec, oci: Oci, subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+    """The bastion host and the grid control server."""
+    if oci.bastion == "host":
+        shape, ocpus, memory = shapes.words(oci.login, "oci", "login")
+        yield OciMachine(
+            name=LOGIN, role=OciRole.LOGIN, group=OciRole.LOGIN, shape=shape, ocpus=ocpus, memory_gib=memory,
+            subnet="public", address=_at(subnets["public"], FIRST_ADDRESS), fault_domain=1,
+        )  # fmt: skip
+    if spec.scheduler.needs_head_node:
+        shape, ocpus, memory = shapes.words(oci.head, "oci", "head")
+        yield OciMachine(
+            name=CONTROLLER, role=OciRole.HEAD, group=OciRole.HEAD, shape=shape, ocpus=ocpus,
+            memory_gib=memory, subnet="fs", address=_at(subnets["fs"], FIRST_ADDRESS), fault_domain=3,
+        )  # fmt: skip
+
+
+def _servers(groups: Sequence[_Group], subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+    offset = FIRST_SERVER
+    for group in groups:
+        given = group.servers.instance
+        shape, ocpus, memory = shapes.words(given, "filesystems", group.filesystem, group.role, "instance")
+        two = shapes.has_two_cards(given)
+        for number, name in enumerate(group.names()):
+            # The servers of a pair follow each other, and so are never in one fault domain.
+            yield OciMachine(
+                name=name, role=group.role, group=group.filesystem, shape=shape, ocpus=ocpus,
+                memory_gib=memory, subnet="storage" if two else "fs",
+                address=_at(subnets["storage" if two else "fs"], offset),
+                second_address=_at(subnets["fs"], offset) if two else None,
+                fault_domain=number % FAULT_DOMAINS + 1,
+                pair=number // 2 + 1 if group.are_pairs else 0,
+            )  # fmt: skip
+            offset += 1
+
+
+def _nodes(spec: GridSpec, subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+    network = subnets["fs"]
+    offset = FIRST_COMPUTE if network.num_addresses > 2 * FIRST_COMPUTE else SMALL_COMPUTE
+    for group, nodes in spec.nodes.items():
+        shape, ocpus, memory = shapes.words(nodes.instance or "", "nodes", group, "instance")
+        for number, name in enumerate(nodes.node_names(group)):
+            yield OciMachine(
+                name=name, role=OciRole.COMPUTE, group=group, shape=shape, ocpus=ocpus, memory_gib=memory,
+                subnet="fs", address=_at(network, offset), fault_domain=number % FAULT_DOMAINS + 1,
+            )  # fmt: skip
+            offset += 1
+
+
+def _beside(spec: GridSpec, subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+    """Machines without the scheduler, from the upper end of the nodes' subnet."""
+    offset = subnets["fs"].num_addresses - 2
+    for group, machines in spec.machines.items():
+        shape, ocpus, memory = shapes.words(machines.instance or "", "machines", group, "instance")
+        for name in machines.machine_names(group):
+            offset -= 1
+            yield OciMachine(
+                name=name, role=OciRole.MACHINE, group=group, shape=shape, ocpus=ocpus, memory_gib=memory,
+                subnet="fs", address=_at(subnets["fs"], offset), fault_domain=1,
+            )  # fmt: skip
+
+
+def _at(network: ipaddress.IPv4Network, offset: int) -> ipaddress.IPv4Address:
+    """An address; beyond the range it is one outside, which `_room` tells of."""
+    return network.network_address + offset
+
+
+def _room(spec: GridSpec, machines: Sequence[OciMachine], subnets: _Subnets) -> Iterator[Problem]:
+    for name, network in subnets.items():
+        last = network.num_addresses - 2
+        taken = [
+            each.second_address if name == "fs" and each.second_address else each.address
+            for each in machines
+            if each.subnet == name or (name == "fs" and each.second_address)
+        ]
+        offsets = [int(each) - int(network.network_address) for each in taken]
+        if any(each > last for each in offsets) or len(set(offsets)) < len(offsets):
+            yield problem_at(
+                spec,
+                ("oci", "subnets", name) if spec.section(Oci) else ("oci",),
+                f"subnet {name}, {network}, has fewer addresses than the {len(taken)} machines in it need",
+                "write a larger oci.network, or a larger part of it",
+            )
+
+
+def _volumes(
+    spec: GridSpec, groups: Sequence[_Group], catalog: Catalog, problems: list[Problem]
+) -> Iterator[OciVolume]:
+    for group in groups:
+        disks = group.servers.disks
+        if disks is None:
+            problems.append(
+                problem_at(
+                    spec,
+                    ("filesystems", group.filesystem, group.role),
+                    f"the {group.role.upper()} servers have no disks, and cannot be built",
+                    "add disks: {type: balanced, count: 10, size: 1 TiB}",
+                )
+            )
+            continue
+        try:
+            volume = catalog.volume(disks.type, spec.provider)
+        except GridwrightError as error:
+            field = ("filesystems", group.filesystem, group.role, "disks", "type")
+            problems += [problem_at(spec, field, each.what, each.remedy or "") for each in error.problems]
+            continue
+        gib = int(disks.size or DEFAULT_VOLUME) // GIB
+        vpus = int(volume.figure("vpus"))
+        names, count = group.names(), disks.count or 1
+        if group.are_pairs:
+            for pair, first in enumerate(range(0, len(names) - 1, 2), start=1):
+                both = (names[first], names[first + 1])
+                for index in range(2 * count):
+                    yield OciVolume(
+                        name=f"{spec.name}-{group.filesystem}-p{pair}-v{index + 1:02d}",
+                        filesystem=group.filesystem, role=group.role, pair=pair, index=index, gib=gib,
+                        vpus_per_gib=vpus, servers=both if index % 2 == 0 else (both[1], both[0]),
+                        device=device(index),
+                    )  # fmt: skip
+            continue
+        for name in names:
+            for index in range(count):
+                yield OciVolume(
+                    name=f"{spec.name}-{name}-v{index + 1:02d}", filesystem=group.filesystem, role=group.role,
+                    pair=0, index=index, gib=gib, vpus_per_gib=vpus, servers=(name,), device=device(index),
+                )  # fmt: skip
+
+
+def device(index: int) -> str:
+    """The path of the volume with this number on each server that attaches it."""
+    return f"/dev/oracleoci/oraclevd{DEVICE_LETTERS[index % len(DEVICE_LETTERS)]}"

@@ -1,0 +1,257 @@
+"""What only provider oci has: compartment, network, access, images, machines beside the nodes, tags."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from gridwright.errors import nearest
+from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.yamltext.fields import FieldError, matching
+from gridwright.yamltext.source import show
+
+NETWORK = "10.30.0.0/16"
+"""Of a grid that names none."""
+SUBNETS = ("public", "fs", "storage")
+"""The bastion's; that of nodes and of what clients reach of servers; that of block volumes by iSCSI."""
+LARGEST_NETWORK, SMALLEST_NETWORK = 16, 24
+"""Prefixes of a VCN that three subnets fit into: OCI has VCNs from /16 to /30 (OCI, VCNs and subnets)."""
+WIDEST_SSH = 8
+"""Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
+Deployment = Literal["resource-manager", "tofu", "terraform"]
+
+
+def default_subnets(network: ipaddress.IPv4Network) -> dict[str, ipaddress.IPv4Network]:
+    """The parts of a network that subnets are by default: two quarters, and the upper half for nodes."""
+    low, high = network.subnets(prefixlen_diff=1)
+    public, storage = low.subnets(prefixlen_diff=1)
+    return {"public": public, "fs": high, "storage": storage}
+
+
+def ocid(kind: str) -> object:
+    """Metadata of a field that holds the OCID of a resource (OCI, resource identifiers)."""
+    pattern, first = kind.replace("|", " or "), kind.partition("|")[0]
+    return matching(
+        rf"^ocid1\.(?:{kind})\.[a-z0-9-]+\.[a-z0-9-]*(?:\.[a-z0-9-]+)?\.[a-z0-9]+$",
+        f"the OCID of a {pattern}",
+        f"its OCID, ocid1.{first}...",
+    )
+
+
+def parsed_range(value: str, example: str) -> ipaddress.IPv4Network:
+    """A range of IPv4 addresses. Raises FieldError with the nearest one, or the example."""
+    try:
+        return ipaddress.IPv4Network(value)
+    except ValueError:
+        pass
+    try:
+        near = ipaddress.IPv4Network(value, strict=False)
+    except ValueError:
+        raise FieldError(f"{show(value)} is no range of IPv4 addresses", example) from None
+    raise FieldError(f"{value} has bits of an address behind its prefix", f"write {near}")
+
+
+def _network(value: str) -> str:
+    example = f"write a private range from /{LARGEST_NETWORK} to /{SMALLEST_NETWORK}, such as {NETWORK}"
+    network = parsed_range(value, example)
+    if not network.is_private or network.is_loopback or network.is_link_local:
+        raise FieldError(f"{value} is not a private range of addresses", example)
+    if not LARGEST_NETWORK <= network.prefixlen <= SMALLEST_NETWORK:
+        near = LARGEST_NETWORK if network.prefixlen < LARGEST_NETWORK else SMALLEST_NETWORK
+        nearby = ipaddress.IPv4Network((network.network_address, near), strict=False)
+        raise FieldError(f"{value} is not of a size that three subnets of a VCN fit into", f"write {nearby}")
+    return str(network)
+
+
+def _subnet(value: str) -> str:
+    return str(parsed_range(value, "write a part of oci.network, such as 10.30.0.0/18"))
+
+
+def _ssh_range(value: str) -> str:
+    example = "write the addresses that your users come from, such as 203.0.113.0/24"
+    network = parsed_range(value, example)
+    if network.prefixlen == 0:
+        raise FieldError(f"{value} lets everybody on the Internet try to log in", example)
+    if network.prefixlen < WIDEST_SSH:
+        near = ipaddress.IPv4Network((network.network_address, WIDEST_SSH))
+        raise FieldError(f"{value} is a large part of the Internet", f"write {near}, or a narrower range")
+    return str(network)
+
+
+def _distribution(value: str) -> str:
+    from gridwright.setup.distributions import distributions
+
+    known = {each.name: each for each in distributions() if each.in_cloud}
+    if value not in known:
+        near = nearest(value, known)
+        raise FieldError(
+            f"{show(value)} is no distribution that grids in a cloud can have",
+            f"did you mean {near}?" if near else f"write one of {', '.join(known)}",
+        )
+    return value
+
+
+_RANGE = WithJsonSchema({"type": "string", "format": "ipv4-network"})
+_MADE_ANEW = Update(Change.NEVER, "everything lies in it; make another grid")
+_LAUNCHED = Update(Change.ROLLING, "machines are made anew, one after the other; volumes stay")
+_FIREWALL = Update(Change.LIVE, "rules of network security groups change while the grid runs")
+_TAG = Update(Change.LIVE, "tags change while the grid runs")
+Range = Annotated[str, AfterValidator(_subnet), _RANGE]
+SshRange = Annotated[str, AfterValidator(_ssh_range), _RANGE]
+Shape = Annotated[
+    str,
+    matching(
+        r"^(?:VM|BM)\.[A-Za-z0-9.]+(?:\([1-9][0-9]{0,2}\))?$",
+        "a shape of OCI",
+        "one of gridwright catalog list --provider oci, such as VM.Standard.E5.Flex(4)",
+    ),
+]
+PublicKey = Annotated[
+    str,
+    matching(
+        r"^(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/=]{16,2000}(?: [ -~]{0,99})?$",
+        "a public key of OpenSSH",
+        "one line of a file such as ~/.ssh/id_ed25519.pub",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI... admin@example.com",
+    ),
+]
+TagKey = Annotated[
+    str, matching(r"^[!-~]{1,100}$", "the name of a tag", "printable characters without spaces")
+]
+TagValue = Annotated[
+    str, matching(r"^[ -~]{0,256}$", "the value of a tag", "printable characters, at most 256")
+]
+DistributionName = Annotated[
+    str,
+    AfterValidator(_distribution),
+    WithJsonSchema({"type": "string", "pattern": "^[a-z]+-[0-9.]+$", "examples": ["rocky-9"]}),
+]
+
+
+class OciSubnets(SpecModel):
+    """Parts of the VCN; those that are not named have quarters of it, nodes its upper half."""
+
+    public: Annotated[Range | None, _MADE_ANEW] = Field(
+        default=None, description="Of the bastion, the only one that the Internet reaches."
+    )
+    fs: Annotated[Range | None, _MADE_ANEW] = Field(
+        default=None, description="Of nodes, head and login node, and of what clients reach of file servers."
+    )
+    storage: Annotated[Range | None, _MADE_ANEW] = Field(
+        default=None, description="Of block volumes: the first network card of servers that have two."
+    )
+
+    def given(self) -> dict[str, str]:
+        """Ranges that the spec names, by subnet."""
+        return {name: value for name in SUBNETS if (value := getattr(self, name)) is not None}
+
+
+class OciSubnetIds(SpecModel):
+    """The site's own subnets, by what the grid uses each for."""
+
+    public: Annotated[Annotated[str, ocid("subnet")], _MADE_ANEW] = Field(
+        description="OCID of the bastion's."
+    )
+    fs: Annotated[Annotated[str, ocid("subnet")], _MADE_ANEW] = Field(
+        description="OCID of the nodes' subnet."
+    )
+    storage: Annotated[Annotated[str, ocid("subnet")], _MADE_ANEW] = Field(
+        description="OCID of the subnet that reaches block volumes."
+    )
+
+
+class OciVcn(SpecModel):
+    """A VCN of the site's that the grid is put into."""
+
+    id: Annotated[Annotated[str, ocid("vcn")], _MADE_ANEW] = Field(description="Its OCID.")
+    network: Annotated[Annotated[str, AfterValidator(_network), _RANGE], _MADE_ANEW] = Field(
+        description="Its range of addresses."
+    )
+    ranges: Annotated[OciSubnets, _MADE_ANEW] = Field(
+        description="The range of each of its subnets, or the part of it that is kept for the grid."
+    )
+    subnets: Annotated[OciSubnetIds, _MADE_ANEW] = Field(description="Its subnets.")
+
+
+class Oci(SpecModel):
+    """What only provider oci has."""
+
+    compartment: Annotated[Annotated[str, ocid("compartment|tenancy")], _MADE_ANEW] = Field(
+        description="OCID of the compartment that everything is made in."
+    )
+    ssh_from: Annotated[list[SshRange], _FIREWALL] = Field(
+        min_length=1,
+        description="Ranges of addresses that ssh to the bastion is let in from. There is no default.",
+    )
+    ssh_key: Annotated[PublicKey, _LAUNCHED] = Field(
+        description="The public key that lets administrators in, as OpenSSH writes it."
+    )
+    network: Annotated[Annotated[str, AfterValidator(_network), _RANGE], _MADE_ANEW] = Field(
+        default=NETWORK, description="The private range of the grid's own VCN."
+    )
+    subnets: Annotated[OciSubnets, _MADE_ANEW] = Field(
+        default_factory=OciSubnets, description="Parts of the network."
+    )
+    vcn: Annotated[OciVcn | None, _MADE_ANEW] = Field(
+        default=None,
+        description="A VCN of the site's that the grid is put into, instead of network and subnets. The grid "
+        "makes no subnet, route or gateway then.",
+    )
+    availability_domain: Annotated[int, _MADE_ANEW] = Field(
+        default=1,
+        ge=1,
+        le=3,
+        description="The availability domain that everything is in, by its number in the region.",
+    )
+    bastion: Annotated[Literal["host", "service"], Update(Change.LIVE, "it is made or removed")] = Field(
+        default="host",
+        description="How administrators come in: host is a login machine in the public subnet, service is "
+        "the bastion service of OCI, whose sessions last three hours at most.",
+    )
+    distribution: Annotated[DistributionName, _LAUNCHED] = Field(
+        default="ubuntu-24.04",
+        description="The Linux of all machines, such as rocky-9; one that OCI has no platform image of needs "
+        "image, too.",
+    )
+    image: Annotated[Annotated[str, ocid("image")] | None, _LAUNCHED] = Field(
+        default=None,
+        description="OCID of the image of all machines. By default the newest platform image of the "
+        "distribution when a machine is first made: it stays until the machine is made anew.",
+    )
+    cluster_placement: Annotated[bool, _LAUNCHED] = Field(
+        default=False, description="Whether nodes are placed close together, in a cluster placement group."
+    )
+    capacity_reservation: Annotated[Annotated[str, ocid("capacityreservation")] | None, _LAUNCHED] = Field(
+        default=None, description="OCID of the reservation whose capacity nodes use."
+    )
+    key: Annotated[
+        Annotated[str, ocid("key")] | None, Update(Change.REBUILD, "a volume keeps its key; data are copied")
+    ] = Field(
+        default=None,
+        description="OCID of the vault's key that volumes, file systems and the bucket are encrypted with. "
+        "By default Oracle's own.",
+    )
+    tags: Annotated[dict[TagKey, TagValue], _TAG] = Field(
+        default_factory=dict, description="Free-form tags of everything, beside those of the grid itself."
+    )
+    head: Annotated[Shape, Update(Change.ROLLING, "it is stopped and started, with its disk")] = Field(
+        default="VM.Standard.E5.Flex(4)", description="The shape of the grid control server."
+    )
+    login: Annotated[Shape, Update(Change.ROLLING, "it is stopped and started, with its disk")] = Field(
+        default="VM.Standard.E5.Flex(1)", description="The shape of the bastion host."
+    )
+    deploy: Annotated[Deployment, Update(Change.NEVER, "each keeps a state of its own")] = Field(
+        default="resource-manager",
+        description="What makes the grid: OCI Resource Manager, which keeps the state, or a local tofu or "
+        "terraform, whose state lies where up is told.",
+    )
+
+    @property
+    def ranges(self) -> dict[str, ipaddress.IPv4Network]:
+        """The range of each subnet that machines have their addresses from."""
+        given = self.subnets if self.vcn is None else self.vcn.ranges
+        network = ipaddress.IPv4Network(self.network if self.vcn is None else self.vcn.network)
+        named = {name: ipaddress.IPv4Network(value) for name, value in given.given().items()}
+        return default_subnets(network) | named

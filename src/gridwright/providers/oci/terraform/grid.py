@@ -1,0 +1,33 @@
+"""The root `grid`: machines and what they are allowed, on the network and volumes of the root `storage`."""
+
+from __future__ import annotations
+
+from gridwright.providers.oci.layout import OciLayout
+from gridwright.providers.oci.names import GRID, tags
+from gridwright.providers.oci.terraform.machines import add_machines
+from gridwright.providers.oci.terraform.root import Root
+from gridwright.spec.model import GridSpec
+
+
+def grid_root(spec: GridSpec, layout: OciLayout, storage: Root) -> Root:
+    """The root; its variables are the outputs of `storage`."""
+    root = Root(str(spec.region), f"Machines of grid {spec.name}: they can be made anew, storage stays.")
+    for name, output in storage.outputs.items():
+        kind = "map(string)" if isinstance(output["value"], dict) else "string"
+        root.variable(name, f"Output of the root storage. {output['description']}", kind)
+    add_machines(root, layout)
+    if layout.oci.bastion == "service":
+        root.resource(
+            "oci_bastion_bastion",
+            "grid",
+            {
+                "compartment_id": layout.oci.compartment,
+                "bastion_type": "STANDARD",
+                "target_subnet_id": "${var.fs_subnet}",
+                "client_cidr_block_allow_list": layout.oci.ssh_from,
+                "max_session_ttl_in_seconds": 10800,
+                "name": f"gridwright{''.join(each for each in layout.grid if each.isalnum())}",
+                "freeform_tags": tags(layout, GRID),
+            },
+        )
+    return root

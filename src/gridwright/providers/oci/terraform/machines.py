@@ -1,0 +1,147 @@
+"""Machines, their second network cards, and the volumes that servers attach."""
+
+from __future__ import annotations
+
+from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.oci.names import GRID, tags
+from gridwright.providers.oci.platform_images import PLATFORM_IMAGES
+from gridwright.providers.oci.terraform.root import Root, block_name, id_of
+from gridwright.providers.oci.terraform.security_groups import group_of
+from gridwright.providers.oci.user_data import expression
+
+_INSTANCE = "oci_core_instance"
+
+
+def add_machines(root: Root, layout: OciLayout) -> None:
+    """Add all machines, with outputs `addresses`, `instances` and `login`."""
+    image = _image(root, layout)
+    placement = _placement(root, layout)
+    for each in layout.machines:
+        root.resource(_INSTANCE, block_name(each.name), _instance(layout, each, image, placement))
+        if each.second_address is not None:
+            _second_card(root, layout, each)
+        _attach(root, layout, each)
+    addresses = {each.name: str(each.serving_address) for each in layout.machines}
+    root.output("addresses", addresses, "What machines reach each other at.")
+    instances = {each.name: id_of(_INSTANCE, block_name(each.name)) for each in layout.machines}
+    root.output("instances", instances, "OCIDs of machines by name.")
+    for login in layout.of_role(OciRole.LOGIN):
+        root.output("login", f"${{{_INSTANCE}.{block_name(login.name)}.public_ip}}", "Where users log in.")
+
+
+def _image(root: Root, layout: OciLayout) -> str:
+    """The image's OCID: the site's, or the newest of the distribution."""
+    if layout.oci.image is not None:
+        return layout.oci.image
+    system, version = PLATFORM_IMAGES[layout.oci.distribution]
+    root.source(
+        "oci_core_images",
+        "newest",
+        {
+            "compartment_id": layout.oci.compartment,
+            "operating_system": system,
+            "operating_system_version": version,
+            "sort_by": "TIMECREATED",
+            "sort_order": "DESC",
+            "state": "AVAILABLE",
+        },
+    )
+    return "${data.oci_core_images.newest.images[0].id}"
+
+
+def _placement(root: Root, layout: OciLayout) -> str | None:
+    if not layout.oci.cluster_placement:
+        return None
+    return root.resource(
+        "oci_cluster_placement_groups_cluster_placement_group",
+        "nodes",
+        {
+            "compartment_id": layout.oci.compartment,
+            "availability_domain": "${var.availability_domain}",
+            "cluster_placement_group_type": "STANDARD",
+            "name": f"{layout.grid}-nodes",
+            "description": f"Nodes of grid {layout.grid}, close together",
+            "freeform_tags": tags(layout, GRID),
+        },
+    )
+
+
+def _instance(layout: OciLayout, machine: OciMachine, image: str, placement: str | None) -> dict[str, object]:
+    is_node = machine.role is OciRole.COMPUTE
+    arguments: dict[str, object] = {
+        "compartment_id": layout.oci.compartment,
+        "availability_domain": "${var.availability_domain}",
+        "fault_domain": f"FAULT-DOMAIN-{machine.fault_domain}",
+        "display_name": machine.name,
+        "shape": machine.shape,
+        "source_details": [{"source_type": "image", "source_id": image, "kms_key_id": layout.oci.key}],
+        "create_vnic_details": [
+            {
+                "subnet_id": f"${{var.{machine.subnet}_subnet}}",
+                "private_ip": str(machine.address),
+                "hostname_label": machine.name,
+                "assign_public_ip": str(machine.role is OciRole.LOGIN).lower(),
+                "nsg_ids": [f"${{var.{group_of(machine.role)}_group}}"],
+                "display_name": machine.name,
+            }
+        ],
+        "metadata": {"ssh_authorized_keys": layout.oci.ssh_key, "user_data": expression(machine.name)},
+        "instance_options": [{"are_legacy_imds_endpoints_disabled": True}],
+        "agent_config": [{"is_monitoring_disabled": False, "is_management_disabled": True}],
+        "is_pv_encryption_in_transit_enabled": None if machine.shape.startswith("BM.") else True,
+        "preserve_boot_volume": False,
+        "freeform_tags": tags(layout, GRID) | {"gridwright-role": str(machine.role)},
+        # A newer image of the same name makes no machine anew by itself.
+        "lifecycle": {"ignore_changes": ["source_details[0].source_id"]}
+        if layout.oci.image is None
+        else None,
+        "capacity_reservation_id": layout.oci.capacity_reservation if is_node else None,
+        "cluster_placement_group_id": placement if is_node else None,
+    }
+    if machine.ocpus is not None:
+        arguments["shape_config"] = [{"ocpus": machine.ocpus, "memory_in_gbs": machine.memory_gib}]
+    source = arguments["source_details"]
+    if layout.oci.key is None and isinstance(source, list):
+        del source[0]["kms_key_id"]
+    return arguments
+
+
+def _second_card(root: Root, layout: OciLayout, machine: OciMachine) -> None:
+    root.resource(
+        "oci_core_vnic_attachment",
+        block_name(machine.name),
+        {
+            "instance_id": id_of(_INSTANCE, block_name(machine.name)),
+            "display_name": f"{machine.name} fs",
+            "nic_index": 1,
+            "create_vnic_details": [
+                {
+                    "subnet_id": "${var.fs_subnet}",
+                    "private_ip": str(machine.second_address),
+                    "hostname_label": machine.name,
+                    "assign_public_ip": "false",
+                    "nsg_ids": [f"${{var.{group_of(machine.role)}_group}}"],
+                    "display_name": f"{machine.name} fs",
+                }
+            ],
+        },
+        why="The second card: what clients reach, apart from the way to block volumes.",
+    )
+
+
+def _attach(root: Root, layout: OciLayout, machine: OciMachine) -> None:
+    for volume in layout.volumes_of(machine.name):
+        root.resource(
+            "oci_core_volume_attachment",
+            block_name(f"{machine.name}-{volume.name.removeprefix(layout.grid + '-')}"),
+            {
+                "attachment_type": "iscsi",
+                "instance_id": id_of(_INSTANCE, block_name(machine.name)),
+                "volume_id": f'${{var.volumes["{volume.name}"]}}',
+                "device": volume.device,
+                "display_name": volume.name,
+                "is_shareable": volume.is_shared,
+                "is_read_only": False,
+                "use_chap": False,
+            },
+        )

@@ -1,0 +1,123 @@
+"""Reads arguments of resources out of the Python package that is bridged from the Terraform provider.
+
+    python -m tests.support.oci_schema.read_bridge DIRECTORY_OF_pulumi_oci VERSION
+
+writes arguments.json anew. The package is parsed, not imported: its wheel is unpacked, nothing is installed.
+What it has otherwise than Terraform stands in EXCEPTIONS.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("arguments.json")
+RESOURCES = {
+    "oci_bastion_bastion": "bastion/bastion.py",
+    "oci_cluster_placement_groups_cluster_placement_group": (
+        "clusterplacementgroups/cluster_placement_group.py"
+    ),
+    "oci_core_default_security_list": "core/default_security_list.py",
+    "oci_core_instance": "core/instance.py",
+    "oci_core_internet_gateway": "core/internet_gateway.py",
+    "oci_core_nat_gateway": "core/nat_gateway.py",
+    "oci_core_network_security_group": "core/network_security_group.py",
+    "oci_core_network_security_group_security_rule": "core/network_security_group_security_rule.py",
+    "oci_core_route_table": "core/route_table.py",
+    "oci_core_service_gateway": "core/service_gateway.py",
+    "oci_core_subnet": "core/subnet.py",
+    "oci_core_vcn": "core/vcn.py",
+    "oci_core_vnic_attachment": "core/vnic_attachment.py",
+    "oci_core_volume": "core/volume.py",
+    "oci_core_volume_attachment": "core/volume_attachment.py",
+}
+SOURCES = {
+    "oci_core_images": "core/get_images.py",
+    "oci_core_services": "core/get_services.py",
+    "oci_identity_availability_domains": "identity/get_availability_domains.py",
+}
+EXCEPTIONS: dict[str, dict[str, Any]] = {
+    # The bridge takes a default list's OCID under the same name, but wants it in each case.
+}
+_SCALARS = {"str": "string", "bool": "bool", "int": "number", "float": "number"}
+
+
+def arguments(package: Path) -> dict[str, Any]:
+    """Arguments of each resource and data source: type, whether it is required, and those of blocks."""
+    found: dict[str, Any] = {}
+    for name, file in RESOURCES.items():
+        found[name] = _of_class(package, file, _class_name(file)) | EXCEPTIONS.get(name, {})
+    for name, file in SOURCES.items():
+        found[f"data.{name}"] = _of_function(package, file)
+    return found
+
+
+def _class_name(file: str) -> str:
+    return "".join(word.capitalize() for word in Path(file).stem.split("_")) + "Args"
+
+
+@cache
+def _classes(file: Path) -> dict[str, ast.ClassDef]:
+    return {each.name: each for each in ast.parse(file.read_text()).body if isinstance(each, ast.ClassDef)}
+
+
+def _of_class(package: Path, file: str, name: str) -> dict[str, Any]:
+    (init,) = (
+        each
+        for each in _classes(package / file)[name].body
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+    )
+    given = zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)
+    inputs = str(Path(file).with_name("_inputs.py"))
+    return {
+        argument.arg: _typed(package, inputs, argument.annotation) | ({} if default else {"required": True})
+        for argument, default in given
+    }
+
+
+def _of_function(package: Path, file: str) -> dict[str, Any]:
+    """Of a data source: the bridge makes every argument optional, so that only their names are known."""
+    functions = [
+        each for each in ast.parse((package / file).read_text()).body if isinstance(each, ast.FunctionDef)
+    ]
+    (asked,) = (each for each in functions if each.name == Path(file).stem)
+    inputs = str(Path(file).with_name("_inputs.py"))
+    names = [each for each in asked.args.args if each.arg != "opts"]
+    return {each.arg: _typed(package, inputs, each.annotation) for each in names}
+
+
+def _typed(package: Path, inputs: str, annotation: ast.expr | None) -> dict[str, Any]:
+    assert annotation is not None
+    words = ast.unparse(annotation)
+    for wrapping in ("pulumi.Input[", "Optional[", "_builtins."):
+        words = words.replace(wrapping, "")
+    words = words.replace("]", "").replace("'", "")
+    is_list = words.startswith("Sequence[")
+    words = words.removeprefix("Sequence[").strip()
+    kind = {"list": True} if is_list else {}
+    if words.startswith("Mapping["):
+        return {"type": "map"}
+    if words in _SCALARS:
+        return {"type": _SCALARS[words], **kind}
+    choices = (each.strip().removeprefix("Union[") for each in words.split(","))
+    name = next(each for each in choices if each.endswith("Args"))
+    return {"type": "block", **kind, "block": _of_class(package, inputs, name)}
+
+
+def main() -> None:
+    """Write the file."""
+    package, version = Path(sys.argv[1]), sys.argv[2]
+    content = {
+        "source": f"PyPI pulumi-oci {version}, bridged from the Terraform provider of OCI",
+        "date": "2026-11-27",
+        "arguments": arguments(package),
+    }
+    FILE.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

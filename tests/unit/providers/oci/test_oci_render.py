@@ -1,0 +1,201 @@
+"""What is rendered for a grid on OCI: the provider takes every argument, and rules of OCI hold."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.oci_schema.check import problems
+
+from gridwright.errors import GridwrightError
+from gridwright.providers.oci.files import oci_files
+from gridwright.providers.oci.layout import OciRole, oci_layout
+from gridwright.spec import parse_spec
+from gridwright.spec.load import load_spec
+from gridwright.spec.model import GridSpec
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+SPECS = ("oci-scale.yaml", "papers/003-spectrum-scale.yaml")
+OCI = """\
+  compartment: ocid1.compartment.oc1..aaaaaaaaexample
+  ssh_from: [203.0.113.0/24]
+  ssh_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleKey admin
+"""
+GRID = f"""\
+provider: oci
+region: us-ashburn-1
+oci:
+{OCI}nodes:
+  compute: {{instance: VM.Standard.E5.Flex(8), count: 3}}
+filesystems:
+  lake:
+    type: scale
+    path: /gpfs/lake
+    nsd: {{instance: BM.Optimized3.36, count: 4, disks: {{type: balanced, count: 16, size: 1 TiB}}}}
+libraries: {{data: {{}}}}
+scheduler: {{type: slurm}}
+"""
+
+
+def spec_of(text: str = GRID) -> GridSpec:
+    return parse_spec(text, base=Path("/base"))
+
+
+def roots(spec: GridSpec) -> dict[str, dict[str, Any]]:
+    files, *_ = oci_files(spec)
+    return {part: json.loads(files[f"{part}/main.tf.json"]) for part in ("storage", "grid")}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_provider_takes_every_argument_of_an_example(name: str) -> None:
+    spec = load_spec(EXAMPLES / name)
+    for root in roots(spec).values():
+        assert list(problems(root)) == []
+    assert oci_files(spec)[0] == oci_files(load_spec(EXAMPLES / name))[0]
+
+
+def test_the_check_of_arguments_finds_what_is_wrong() -> None:
+    grid = roots(spec_of())["grid"]
+    wrong = copy.deepcopy(grid)
+    instance = wrong["resource"]["oci_core_instance"]["compute1"]
+    instance["shap"] = instance.pop("shape")
+    instance["shape_config"][0]["ocpus"] = "eight"
+    attachment = wrong["resource"]["oci_core_volume_attachment"]["lake-nsd1-lake-p1-v01"]
+    attachment["is_shareable"] = "yes"
+    del attachment["volume_id"]
+    wrong["resource"]["oci_core_gateway"] = {"x": {}}
+    assert set(problems(wrong)) == {
+        "oci_core_instance.compute1 has shap, which nobody takes",
+        "oci_core_instance.compute1.shape_config.ocpus is 'eight', and no number",
+        "oci_core_volume_attachment.lake-nsd1-lake-p1-v01 lacks volume_id",
+        "oci_core_volume_attachment.lake-nsd1-lake-p1-v01.is_shareable is 'yes', and no bool",
+        "oci_core_gateway is not known",
+    }
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_both_servers_of_a_pair_reach_all_its_volumes_at_the_same_device(name: str) -> None:
+    layout = oci_layout(load_spec(EXAMPLES / name))
+    grid = roots(load_spec(EXAMPLES / name))["grid"]["resource"]
+    attached = grid["oci_core_volume_attachment"].values()
+    by_volume: dict[str, set[tuple[str, str]]] = {}
+    for each in attached:
+        assert each["is_shareable"] is True
+        by_volume.setdefault(each["volume_id"], set()).add((each["instance_id"], each["device"]))
+    for places in by_volume.values():
+        assert len({instance for instance, _ in places}) == 2
+        assert len({device for _, device in places}) == 1
+    per_instance = Counter(each["instance_id"] for each in attached)
+    assert max(per_instance.values()) <= 32
+    devices = Counter((each["instance_id"], each["device"]) for each in attached)
+    assert set(devices.values()) == {1}, "two volumes at one device"
+    first = Counter(volume.servers[0] for volume in layout.volumes)
+    assert len(set(first.values())) == 1, "servers are the first one of as many volumes each"
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_servers_of_a_pair_do_not_fail_together(name: str) -> None:
+    layout = oci_layout(load_spec(EXAMPLES / name))
+    servers = layout.of_role(OciRole.NSD)
+    for pair in {each.pair for each in servers}:
+        assert len({each.fault_domain for each in servers if each.pair == pair}) == 2
+
+
+def test_what_holds_data_is_never_destroyed_and_all_is_found_by_its_tag() -> None:
+    parts = roots(spec_of())
+    volumes = parts["storage"]["resource"]["oci_core_volume"].values()
+    assert len(volumes) == 64
+    assert all(each["lifecycle"] == {"prevent_destroy": True} for each in volumes)
+    untagged = {
+        "oci_core_default_security_list",
+        "oci_core_network_security_group_security_rule",
+        "oci_core_vnic_attachment",
+        "oci_core_volume_attachment",
+    }
+    for root in parts.values():
+        for kind, named in root["resource"].items():
+            for each in named.values() if kind not in untagged else ():
+                assert each["freeform_tags"]["gridwright-grid"] == "grid"
+
+
+def test_the_grid_takes_the_outputs_of_storage_and_nothing_else() -> None:
+    parts = roots(spec_of())
+    assert parts["grid"]["variable"].keys() == parts["storage"]["output"].keys()
+    used = set(re.findall(r"var\.([a-z_]+)", json.dumps(parts["grid"])))
+    assert used <= parts["grid"]["variable"].keys()
+
+
+def test_only_the_bastion_is_reached_from_outside_and_by_ssh_alone() -> None:
+    rules = roots(spec_of())["storage"]["resource"]["oci_core_network_security_group_security_rule"]
+    inwards = [each for each in rules.values() if each["direction"] == "INGRESS"]
+    outside = [each for each in inwards if each["source_type"] == "CIDR_BLOCK"]
+    assert [(each["source"], each["protocol"]) for each in outside] == [("203.0.113.0/24", "6")]
+    assert outside[0]["tcp_options"] == [{"destination_port_range": [{"min": 22, "max": 22}]}]
+    assert "bastion" in outside[0]["network_security_group_id"]
+    grid = roots(spec_of())["grid"]["resource"]["oci_core_instance"]
+    public = [
+        name for name, each in grid.items() if each["create_vnic_details"][0]["assign_public_ip"] == "true"
+    ]
+    assert public == ["login1"]
+
+
+def test_servers_with_two_cards_have_volumes_on_one_and_clients_on_the_other() -> None:
+    grid = roots(spec_of())["grid"]["resource"]
+    for number in range(1, 5):
+        first = grid["oci_core_instance"][f"lake-nsd{number}"]["create_vnic_details"][0]
+        second = grid["oci_core_vnic_attachment"][f"lake-nsd{number}"]["create_vnic_details"][0]
+        assert (first["subnet_id"], second["subnet_id"]) == ("${var.storage_subnet}", "${var.fs_subnet}")
+    one_card = GRID.replace("BM.Optimized3.36", "VM.Optimized3.Flex(8)")
+    assert "oci_core_vnic_attachment" not in roots(spec_of(one_card))["grid"]["resource"]
+
+
+def test_a_vcn_of_the_site_is_not_changed() -> None:
+    ids = ", ".join(f"{name}: ocid1.subnet.oc1.iad.{name}" for name in ("public", "fs", "storage"))
+    vcn = (
+        "  vcn:\n    id: ocid1.vcn.oc1.iad.aaaa\n    network: 10.8.0.0/16\n    ranges: {}\n"
+        f"    subnets: {{{ids}}}\n"
+    )
+    storage = roots(spec_of(GRID.replace(OCI, OCI + vcn)))["storage"]
+    assert not {"oci_core_vcn", "oci_core_subnet", "oci_core_route_table"} & storage["resource"].keys()
+    assert storage["output"]["fs_subnet"]["value"] == "ocid1.subnet.oc1.iad.fs"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("region: us-ashburn-1\n", "", "not in which region"),
+        ("203.0.113.0/24", "0.0.0.0/0", "everybody on the Internet"),
+        ("ocid1.compartment.oc1..aaaaaaaaexample", "ocid1.vcn.oc1..aaaa", "is not the OCID of a compartment"),
+        (OCI, OCI + "  network: 8.8.0.0/16\n", "not a private range"),
+        (OCI, OCI + "  subnets: {fs: 10.31.0.0/24}\n", "outside the network"),
+        (OCI, OCI + "  subnets: {fs: 10.30.0.0/24, public: 10.30.0.0/25}\n", "has addresses of subnet"),
+        (OCI, OCI + "  distribution: rocky-9\n", "no platform image of rocky-9"),
+        (OCI, OCI + "  head: m6i.large\n", "is not a shape of OCI"),
+        (OCI, OCI + "  availability_domain: 4\n", "4"),
+    ],
+)
+def test_check_refuses_what_oci_would(old: str, new: str, what: str) -> None:
+    with pytest.raises(GridwrightError) as caught:
+        spec_of(GRID.replace(old, new, 1))
+    assert what in str(caught.value)
+    assert all(each.remedy for each in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("VM.Standard.E5.Flex(8)", "VM.Standard.E9.Flex(8)", "VM.Standard.E9.Flex(8)"),
+        ("type: balanced", "type: gp3", "gp3"),
+        (OCI, OCI + "  subnets: {fs: 10.30.128.0/29}\n", "fewer addresses"),
+        (", disks: {type: balanced, count: 16, size: 1 TiB}", "", "have no disks"),
+    ],
+)
+def test_render_refuses_what_cannot_be_built(old: str, new: str, what: str) -> None:
+    with pytest.raises(GridwrightError) as caught:
+        oci_files(spec_of(GRID.replace(old, new, 1)))
+    assert what in str(caught.value)
