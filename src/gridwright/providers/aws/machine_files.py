@@ -16,11 +16,11 @@ from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, bui
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
 from gridwright.providers.boot.bundle import Part
+from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
-from gridwright.setup.distributions import distributions
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.setup.users_spec import SECRET_FILE, secret_arn
 from gridwright.spec.machines import inventory_group
@@ -117,20 +117,6 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
         "boot/distributions.json": known_distributions(),
         **secrets,
     }
-
-
-def known_distributions() -> str:
-    """What machines have to know of distributions at their start, before they can read YAML."""
-    rows = [
-        {
-            "id": each.os.id,
-            "version": each.os.version,
-            "refused": None if each.in_cloud else each.reason,
-            "ansible": each.built.ansible.packages if each.built else [],
-        }
-        for each in distributions()
-    ]
-    return "".join(["[\n", ",\n".join(f" {json.dumps(row)}" for row in rows), "\n]\n"])
 
 
 def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None = None) -> Provided:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.oci_schema.check import problems
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.oci.files import oci_files
@@ -18,6 +17,7 @@ from gridwright.providers.oci.layout import OciRole, oci_layout
 from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
+from tests.support.oci_schema.check import problems
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 SPECS = ("oci-scale.yaml", "papers/003-spectrum-scale.yaml")
@@ -116,6 +116,7 @@ def test_what_holds_data_is_never_destroyed_and_all_is_found_by_its_tag() -> Non
         "oci_core_network_security_group_security_rule",
         "oci_core_vnic_attachment",
         "oci_core_volume_attachment",
+        "oci_objectstorage_object",
     }
     for root in parts.values():
         for kind, named in root["resource"].items():
@@ -125,7 +126,8 @@ def test_what_holds_data_is_never_destroyed_and_all_is_found_by_its_tag() -> Non
 
 def test_the_grid_takes_the_outputs_of_storage_and_nothing_else() -> None:
     parts = roots(spec_of())
-    assert parts["grid"]["variable"].keys() == parts["storage"]["output"].keys()
+    # Dynamic groups are made in the tenancy, which Resource Manager tells.
+    assert parts["grid"]["variable"].keys() == {*parts["storage"]["output"], "tenancy_ocid"}
     used = set(re.findall(r"var\.([a-z_]+)", json.dumps(parts["grid"])))
     assert used <= parts["grid"]["variable"].keys()
 
