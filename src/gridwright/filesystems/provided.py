@@ -141,13 +141,5 @@ class SharedDiskServers(Protocol):
         """The servers, whose `disks` are those that each is the first server of; None for clients alone."""
 
     @property
-    def replicas(self) -> int:
-        """Copies of data and metadata: with two, a pair's copies are at another pair."""
-
-    @property
     def ports(self) -> Sequence[Ports]:
         """Those that all nodes of the cluster, clients too, reach each other on."""
-
-    @property
-    def packages(self) -> str | None:
-        """Where the site keeps its licensed packages: a directory or an address; None: the image has them."""

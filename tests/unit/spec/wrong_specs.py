@@ -41,7 +41,7 @@ WRONG: dict[str, str | bytes] = {
     "scale_of_nobody": "provider: oci\nnodes: {compute: {instance: VM.DenseIO2.24, count: 3}}\n"
     "filesystems:\n  lake: {type: scale, path: /gpfs/fs1}\n",
     "scale_with_all_of_it": _scale(
-        "    replicas: 2\n    block_size: 20 MiB\n    pagepool: {servers: 0.8}\n    packages: ftp://x/y\n",
+        "    replicas: 2\n    block_size: 20 MiB\n    pagepool: {servers: 0.8}\n",
         disks="{type: instance-store, count: 40}",
         count=3,
     ),

@@ -52,18 +52,8 @@ class ScaleFileSystem(FileSystem):
     pagepool: Annotated[PagePool, Update(Change.ROLLING, "the daemon of each node starts again")] = Field(
         default_factory=PagePool, description="Memory of the daemon's own cache."
     )
-    packages: Annotated[str | None, Update(Change.ROLLING, "nodes install them one after the other")] = Field(
-        default=None,
-        pattern=r"^(?:/[!-~]{1,1000}|https://[!-~]{1,1000}|oci://[!-~]{1,1000}|s3://[!-~]{1,1000})$",
-        description="Where the site keeps IBM's licensed packages: a directory that every node sees, or an "
-        "address. By default the image has them.",
-    )
     callhome: Annotated[CallHome | None, Update(Change.LIVE, "the cluster is told anew")] = Field(
         default=None, description="Whom IBM's support turns to. By default nothing is told to IBM."
-    )
-    nfs: Annotated[bool, Update(Change.ROLLING, "protocol nodes are set up, or taken away")] = Field(
-        default=False,
-        description="Whether the head node exports it by NFS, too (CES). By default it does not.",
     )
 
     @property
