@@ -100,4 +100,4 @@ def test_what_cannot_be_asked_is_refused_with_all_that_is_wrong(gridwright: Comm
     record.write_text("{}\n")
     assert gridwright("explain-slow", "--play", record, cwd=tmp_path).status == 2
     nobody = gridwright("explain-slow", "--interval", "1s", "--job", "no-such-job", cwd=tmp_path)
-    assert (nobody.status, "no node has a process of job 'no-such-job'" in nobody.err) == (2, True)
+    assert (nobody.status, 'no node has a process of job "no-such-job"' in nobody.err) == (2, True)

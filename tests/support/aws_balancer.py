@@ -12,7 +12,8 @@ def register(patch: pytest.MonkeyPatch) -> None:
     """Have moto's CloudFormation make them as their template says."""
 
     def create(
-        _: Any,
+        _cls: Any,
+        /,
         resource_name: str,
         cloudformation_json: dict[str, Any],
         account_id: str,

@@ -22,7 +22,7 @@ def write_roles(directory: Path, spec: GridSpec, *roles: str) -> None:
     for name, content in playbook_files(spec, Hosts.named(compute=["localhost"])).items():
         if name.startswith(tuple(f"roles/{role}/" for role in roles)):
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
-            (directory / name).write_text(str(content), "utf-8")
+            (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def play(

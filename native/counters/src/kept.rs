@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Budget(Arc<AtomicUsize>);
 
 impl Budget {
-    /// Half of what this process may open, at most `most`: the other half is for all else that it does.
+    /// One `part`-th of what this process may open, at most `most`: a quarter is left for all else that it does
+    /// where one budget is half, and another one a quarter.
     #[must_use]
-    pub fn of_this_process(most: usize) -> Self {
+    pub fn of_this_process(most: usize, part: u64) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let half = limit.map_or(most, |limit| usize::try_from(limit / 2).unwrap_or(most));
-        Self(Arc::new(AtomicUsize::new(half.min(most))))
+        let share = limit.map_or(most, |limit| usize::try_from(limit / part).unwrap_or(most));
+        Self(Arc::new(AtomicUsize::new(share.min(most))))
     }
 
     fn take(&self) -> bool {

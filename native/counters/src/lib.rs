@@ -7,4 +7,5 @@ pub mod job_stats;
 pub mod kept;
 pub mod processes;
 pub mod stats;
+pub mod table;
 pub mod tally;

@@ -27,7 +27,7 @@ const MOST_OPEN: usize = 8192;
 /// Of /proc/PID/stat behind the name, as far as they are read.
 const FIELDS: usize = 40;
 /// `PF_KTHREAD` of linux/sched.h, in the flags of /proc/PID/stat.
-const KERNEL_THREAD: u64 = 0x0020_0000;
+pub(crate) const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// What a process, and those that it waited for, used; times in ticks of the kernel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl Processes {
             look: 0,
             seen: HashMap::new(),
             sums: HashMap::new(),
-            budget: Budget::of_this_process(MOST_OPEN),
+            budget: Budget::of_this_process(MOST_OPEN, 2),
             buffer: vec![0; 4096],
         }
     }
@@ -389,11 +389,7 @@ fn read_member(seen: &mut Seen, buffer: &mut [u8]) -> bool {
     seen.last.delay_ticks = status.delay_ticks;
     match seen.io.read(buffer) {
         Ok(text) => {
-            let moved = (
-                number_behind(text, b"\nread_bytes: "),
-                number_behind(text, b"\nwrite_bytes: "),
-            );
-            if let (Some(read), Some(written)) = moved {
+            if let Some((read, written)) = moved(text) {
                 (seen.last.read, seen.last.written, seen.told) = (read, written, true);
             }
             true
@@ -407,7 +403,7 @@ fn read_member(seen: &mut Seen, buffer: &mut [u8]) -> bool {
     }
 }
 
-fn pids_in(proc: &Path) -> io::Result<HashSet<u32>> {
+pub(crate) fn pids_in(proc: &Path) -> io::Result<HashSet<u32>> {
     let mut found = HashSet::new();
     for entry in fs::read_dir(proc)? {
         if let Some(pid) = entry?
@@ -421,14 +417,26 @@ fn pids_in(proc: &Path) -> io::Result<HashSet<u32>> {
     Ok(found)
 }
 
-/// The fields of /proc/PID/stat (`proc_pid_stat(5)`); a name may hold anything, also brackets.
-fn parse_status(text: &[u8]) -> Option<Status> {
-    let closed = text.iter().rposition(|byte| *byte == b')')?;
-    let text = std::str::from_utf8(text.get(closed + 2..)?).ok()?;
+/// Bytes that /proc/PID/io tells as read from and written to storage.
+pub(crate) fn moved(text: &[u8]) -> Option<(u64, u64)> {
+    let read = number_behind(text, b"\nread_bytes: ")?;
+    Some((read, number_behind(text, b"\nwrite_bytes: ")?))
+}
+
+/// What stands behind the name in /proc/PID/stat, word by word.
+pub(crate) fn fields_of(text: &[u8]) -> Option<[&str; FIELDS]> {
+    let text = std::str::from_utf8(text).ok()?;
     let mut fields = [""; FIELDS];
     for (field, word) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
         *field = word;
     }
+    Some(fields)
+}
+
+/// The fields of /proc/PID/stat (`proc_pid_stat(5)`); a name may hold anything, also brackets.
+fn parse_status(text: &[u8]) -> Option<Status> {
+    let closed = text.iter().rposition(|byte| *byte == b')')?;
+    let fields = fields_of(text.get(closed + 2..)?)?;
     let number = |at: usize| fields[at].parse::<u64>().ok();
     let mut ticks = 0_u64;
     for at in 11..15 {

@@ -2,6 +2,7 @@
 
 use gridwright_counters::processes::Processes;
 use gridwright_counters::stats::read_stats;
+use gridwright_counters::table::Table;
 use gridwright_counters::tally::{Place, Row, Tally};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -44,6 +45,58 @@ impl JobProcesses {
                     job.pages,
                     job.waiting,
                     job.pids,
+                )
+            })
+            .collect())
+    }
+}
+
+/// Its number, start, parent, name, whether it is of the kernel, ticks of its own and of children, pages, CPU, and
+/// bytes read and written where they are known.
+type ProcessRow = (
+    u32,
+    u64,
+    u32,
+    String,
+    bool,
+    u64,
+    u64,
+    u64,
+    u32,
+    Option<(u64, u64)>,
+);
+
+/// Reads all processes of a node; see `gridwright.disturbance.processes`.
+#[pyclass(module = "gridwright._native", frozen)]
+pub struct ProcessTable(Mutex<Table>);
+
+#[pymethods]
+impl ProcessTable {
+    #[allow(clippy::needless_pass_by_value)] // Python hands over what it extracted
+    #[new]
+    fn new(proc: PathBuf, passing: Vec<String>) -> Self {
+        Self(Mutex::new(Table::new(&proc, passing)))
+    }
+
+    /// All processes that can be seen now; `OSError` where there is no /proc.
+    fn look(&self, py: Python<'_>) -> PyResult<Vec<ProcessRow>> {
+        let rows = py
+            .detach(|| lock(&self.0).look())
+            .map_err(|error| os_error(&error))?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                (
+                    row.pid,
+                    row.started,
+                    row.parent,
+                    row.name,
+                    row.kernel,
+                    row.own_ticks,
+                    row.children_ticks,
+                    row.pages,
+                    row.cpu,
+                    row.moved,
                 )
             })
             .collect())

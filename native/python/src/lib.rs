@@ -145,7 +145,7 @@ mod _native {
     #[pymodule_export]
     use super::changes::{TreeWalk, WalkedFile};
     #[pymodule_export]
-    use super::counters::{JobProcesses, JobTally, file_texts, lustre_stats};
+    use super::counters::{JobProcesses, JobTally, ProcessTable, file_texts, lustre_stats};
     #[pymodule_export]
     use super::flow::solve_flows;
     #[pymodule_export]

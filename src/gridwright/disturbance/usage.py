@@ -121,7 +121,7 @@ class Usage:
         """What a process read and wrote since; the kernel adds that of children that it waited for."""
         if side != "own" and not (self.sees_traffic and process.moves_by_itself):
             return 0, 0
-        counted = moved_bytes(process.pid, self.proc)
+        counted = process.traffic if process.is_read else moved_bytes(process.pid, self.proc)
         if counted is None:
             return 0, 0
         before = self._moved.get(process.identity, (0, 0) if self._begun else counted)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.disturbance.counters import sees_all_processes
-from gridwright.disturbance.processes import Ownership, SeenProcess, processes
+from gridwright.disturbance.processes import Ownership, ProcessFiles, SeenProcess
 from gridwright.disturbance.serving import serves_fuse
 from gridwright.disturbance.usage import Usage, UsedSoFar
 from gridwright.filesystems.reading import Reading
 
-MOST_PART = 0.003
+MOST_PART = 0.001
 """Of one core: all processes of a node are looked at, in milliseconds, so busy nodes are read less often."""
 _MOST_TOLD, _MOST_KEPT = 10, 500
 """Names of processes that are told at a time, by bytes and by CPU time, and that are remembered."""
@@ -58,6 +58,7 @@ class OtherSources:
     """Processes of jobs, by their numbers, as they are now."""
     proc: Path = Path("/proc")
     _usage: Usage = field(init=False)
+    _files: ProcessFiles = field(init=False)
     _owned: _OfJobs = field(default_factory=lambda: _OfJobs(()))
     _began: float = field(default_factory=time.monotonic)
     _others: dict[tuple[str, str], _Other] = field(default_factory=dict)
@@ -66,12 +67,13 @@ class OtherSources:
 
     def __post_init__(self) -> None:
         """Begin to count."""
+        self._files = ProcessFiles(self.proc)
         self._usage = Usage(self._owned, serves=serves_fuse, proc=self.proc)
 
     def readings(self) -> list[Reading]:
         """The sums of all, and of those that used most, now."""
         self._owned.members = self.members()
-        found = {each.pid: each for each in processes(self.proc)}
+        found = self._files.look()
         at = time.monotonic()
         used = self._usage.look(at, found)
         told = [Reading("gridwright_sees_all_processes", (), float(sees_all_processes()), at)]

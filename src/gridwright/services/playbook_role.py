@@ -19,6 +19,8 @@ class PlaybookRole:
     """The condition of Ansible under which a node has it."""
     package: str
     """The package that has it, such as `gridwright.filesystems.nfs`."""
+    program: str = ""
+    """A package that nodes run as one file, NAME.pyz, by Python alone; empty for none."""
     comment: str = ""
     """What a reader of the playbook should know of the condition; empty for nothing."""
 

@@ -32,6 +32,8 @@ KillMode=mixed
 Nice=5
 CPUWeight=20
 MemoryMax=256M
+# Counters of processes stay open: two files of each.
+LimitNOFILE=65536
 TasksMax=1024
 
 # It reads, and writes nothing. Its mounts are those of the node: a /tmp of its own would hide what is there.

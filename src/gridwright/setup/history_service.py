@@ -26,6 +26,8 @@ TimeoutStopSec=2
 # Jobs come first: for the CPUs, and when memory runs out.
 Nice=5
 MemoryMax=256M
+# Counters of processes stay open: two files of each.
+LimitNOFILE=65536
 OOMScoreAdjust=500
 StateDirectory=gridwright/history
 StateDirectoryMode=0755

@@ -130,6 +130,7 @@ def playbook_files(
         "inventory.yml": inventory(hosts),
         "group_vars/all.yml": variables(spec, scheduler, provided, groups),
         **_without_mounts(spec),
+        **_programs_of_kinds(spec),
         "tuning.yaml": tuning_text(),
         DISTRIBUTIONS: distributions_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
@@ -249,6 +250,19 @@ def _of_kinds(spec: GridSpec, *, present: bool = True) -> dict[str, object]:
         own = [each for each in spec.filesystems.values() if present and each.type == name]
         found |= kind.playbook_variables(own)
     return found
+
+
+def _programs_of_kinds(spec: GridSpec) -> dict[str, bytes]:
+    """Programs that roles of kinds bring, of file systems that the spec has."""
+    from gridwright.node_programs.one_file import one_file
+
+    there = {each.type for each in spec.filesystems.values()}
+    roles = {role.name: role for name, kind in all_kinds() if name in there for role in kind.playbook_roles()}
+    return {
+        f"roles/{role.name}/files/{role.program.rpartition('.')[2]}.pyz": one_file(role.program, role.task)
+        for role in roles.values()
+        if role.program
+    }
 
 
 def _of_schedulers(spec: GridSpec, setup: SchedulerSetup | None) -> dict[str, object]:

@@ -7,6 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.filesystems.scale.administration.order import commands
+from gridwright.filesystems.scale.administration.stanzas import nsd_stanzas
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 from gridwright.filesystems.scale.cluster import (
     CLIENTS_CLASS,
     MIB,
@@ -15,9 +18,6 @@ from gridwright.filesystems.scale.cluster import (
     scale_cluster,
 )
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.scale.order import commands
-from gridwright.filesystems.scale.stanzas import nsd_stanzas
-from gridwright.filesystems.scale.wanted import ScaleCluster
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
 GIB = 2**30

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.watch.slow_question import SlowQuestion, explained_recording
+from gridwright.cli.watch.slow_question import SlowQuestion, explained_history, explained_recording
 from gridwright.errors import GridwrightError
 from gridwright.monitor.causes.changes import MarkedEvent, changes_before
 from gridwright.monitor.causes.since import Beginning, since_when
@@ -21,6 +21,7 @@ from gridwright.monitor.history.recorded import RecordedHistories
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
 from gridwright.monitor.recording import Recorder, Recording
+from gridwright.watch.change_log import LoggedChange, append
 
 MB = 1e6
 START, STEP = 1_000_000.0, 10
@@ -190,6 +191,25 @@ def question(play: Path, at_s: float | None = None, job: str | None = None) -> S
     return SlowQuestion(None, job, None, at_s, 10.0, play, play.parent / "runs")
 
 
+def test_what_a_watch_found_before_is_told_and_what_it_found_at_other_times_is_not(tmp_path: Path) -> None:
+    story = Story().goes(1800, **FINE)
+    true = story.now
+    story.has(*LIMIT, value=4 * MB).goes(300, **SLOW)
+    recording = Recording(story.recorded(tmp_path))
+    at = {"disk-failing": true - 120, "clock-off": true - 1500, "swap-used": true + 200}
+    found = [
+        LoggedChange(number, at_s, "opened", name, ["n1"], "", "error", at_s, f"what {name} is")
+        for number, (name, at_s) in enumerate(sorted(at.items(), key=lambda each: each[1]), 1)
+    ]
+    append(tmp_path, found)
+    asked = SlowQuestion(None, None, None, story.now, 10.0, None, tmp_path / "runs", watch=tmp_path)
+    told = explained_history(asked, RecordedHistories(recording), story.now, recording.libraries)
+    assert [each.text for each in told.changes if each.sort == "finding"] == [
+        "disk-failing opened: what disk-failing is (n1)"
+    ]
+    assert "[gridwright watch]" in explanation_text(told)
+
+
 def test_a_recording_is_asked_for_its_end_or_for_a_time(tmp_path: Path) -> None:
     story = Story().goes(600, **FINE)
     true = story.now
@@ -211,7 +231,7 @@ def test_a_recording_is_asked_for_its_end_or_for_a_time(tmp_path: Path) -> None:
     assert (before.slow, before.filesystems[0].slow, before.changes) == (False, False, ())
     with pytest.raises(GridwrightError, match="has nothing of that time"):
         explained_recording(question(play, at_s=true - 99_999))
-    with pytest.raises(GridwrightError, match="no node has a process of job '5'"):
+    with pytest.raises(GridwrightError, match='no node has a process of job "5"'):
         explained_recording(question(play, job="5"))
 
 

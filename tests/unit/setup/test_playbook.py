@@ -113,6 +113,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
             "lustre_client",
             "lustre_changelog",
             "spectrum_scale_client",
+            "spectrum_scale_server",
             "slurm",
             "users",
             "watch",

@@ -77,7 +77,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             marks=marks,
             absences=absences,
             findings=findings.get,
-            explain=explaining(histories, libraries, runs),
+            explain=explaining(histories, libraries, runs, grid.spec),
             jobs=jobs.get,
             cost=_cost(grid.spec),
             repositories=_repositories(grid.spec),
@@ -147,17 +147,19 @@ def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[T
 
 
 def explaining(
-    histories: Histories, libraries: Sequence[WatchedLibrary], runs: Path
+    histories: Histories, libraries: Sequence[WatchedLibrary], runs: Path, spec: GridSpec | None = None
 ) -> Callable[[float, float], str]:
     """What says in words why something is slow."""
 
     def explain(at_s: float, seconds: float) -> str:
         from rich.text import Text
 
+        from gridwright.cli.watch.slow_findings import watch_of
         from gridwright.cli.watch.slow_question import SlowQuestion, explained_history
         from gridwright.monitor.causes.words import explanation_text
 
-        asked = SlowQuestion(None, None, None, at_s, max(10.0, seconds), None, runs)
+        watch = watch_of(spec)
+        asked = SlowQuestion(None, None, None, at_s, max(10.0, seconds), None, runs, watch=watch)
         # The colours of a terminal that the console was started in are none of the page's.
         told = explanation_text(explained_history(asked, histories, at_s, libraries))
         return "\n".join(line.rstrip() for line in Text.from_ansi(told).plain.splitlines())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -39,6 +39,8 @@ class SlowQuestion:
     play: Path | None
     runs: Path
     servers: tuple[str, ...] = ()
+    watch: Path | None = None
+    """Where a watch of the grid keeps what it found; None where that is to be found out."""
 
 
 def explained_live(question: SlowQuestion) -> SlowExplanation:
@@ -187,7 +189,20 @@ def _changes_then(
 
     others = [each for each in more if begin - BEFORE_S <= each.at_s <= begin + question.seconds]
     marks = [*changes_before(histories, begin), *_run_marks(question.runs, begin), *others]
+    marks += _finding_marks(question, begin - BEFORE_S, begin + question.seconds)
     return nearest_marks(marks, begin)
+
+
+def _finding_marks(question: SlowQuestion, start_s: float, end_s: float) -> Iterator[MarkedEvent]:
+    """What a watch found; of a recording, which may be of elsewhere, nothing."""
+    from gridwright.cli.watch.slow_findings import finding_marks, watch_of
+
+    if question.play is None:
+        watch = question.watch
+        if watch is None:
+            grid = _grid(question)
+            watch = watch_of(None if grid is None else grid.spec)
+        yield from finding_marks(watch, start_s, end_s)
 
 
 def _grid(question: SlowQuestion) -> Grid | None:
@@ -218,10 +233,12 @@ def _filesystems(question: SlowQuestion, libraries: Sequence[WatchedLibrary]) ->
         return None
     found = [each.filesystem for each in libraries if question.library in {each.name, each.filesystem}]
     if not found:
+        from gridwright.yamltext.source import show
+
         known = [each.name for each in libraries]
         close = nearest(question.library, known)
         raise input_error(
-            f"there is no library {question.library!r}",
+            f"there is no library {show(question.library)}",
             where="--library",
             remedy=f"{f'did you mean {close}? ' if close else ''}there are: {', '.join(known) or 'none'}",
         )
@@ -270,6 +287,7 @@ def _no_job(
 ) -> GridwrightError:
     """`known` are jobs that there are; `kept` says that these are those of a history."""
     from gridwright.monitor.job_rows import MOST_JOBS
+    from gridwright.yamltext.source import show
 
     if asked is not None and asked[1] == "waiting":
         return input_error(
@@ -280,7 +298,7 @@ def _no_job(
     state = f": its scheduler has it as {asked[1]}" if asked else ""
     of = f" then, or {MOST_JOBS} others moved more" if kept and len(known) > MOST_JOBS else ""
     return input_error(
-        f"no node has a process of job {job!r}{of}{state}",
+        f"no node has a process of job {show(job)}{of}{state}",
         where="--job",
         remedy=f"these run: {', '.join(known[:10])}"
         if known
@@ -297,6 +315,7 @@ def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> li
     marks += [each for each in _run_marks(question.runs, frame.time) if each.at_s >= since]
     marks += [each for each in _spec_marks(question.file) if each.at_s >= since]
     marks += [each for each in _job_marks(frame, grid) if each.at_s >= since]
+    marks += _finding_marks(question, since, frame.time)
     return nearest_marks(marks, frame.time)
 
 

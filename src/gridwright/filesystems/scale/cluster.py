@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.scale.ports import FIRST_COMMAND, LAST_COMMAND
-from gridwright.filesystems.scale.wanted import (
+from gridwright.filesystems.scale.administration.wanted import (
     ScaleCluster,
     WantedFileSystem,
     WantedNode,
@@ -18,6 +16,8 @@ from gridwright.filesystems.scale.wanted import (
     WantedRemote,
     WantedSetting,
 )
+from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.ports import FIRST_COMMAND, LAST_COMMAND
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
 MOST_QUORUM = 7

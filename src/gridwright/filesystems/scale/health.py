@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from urllib.parse import unquote
 
 from gridwright.errors import Finding, GridwrightError, Level
 from gridwright.filesystems.free_space import read_free_space, space_findings
 from gridwright.filesystems.health import Condition, Health, Run
 from gridwright.filesystems.mount_table import mount_of, read_mounts
+from gridwright.filesystems.scale.administration.y_format import records
 
 MMHEALTH = "/usr/lpp/mmfs/bin/mmhealth"
 LIMIT_S = 20.0
@@ -23,7 +23,6 @@ _LEVELS: dict[str, Level] = {"FAILED": "error", "DEGRADED": "warning", "DEPEND":
 _NAMES: dict[Level, str] = {"error": "scale-failed", "warning": "scale-degraded", "info": "scale-tips"}
 _ORDER: tuple[Level, ...] = ("error", "warning", "info")
 _MOST_EVENTS = 5
-Rows = list[dict[str, str]]
 
 
 def health(run: Run, mount_point: str) -> Health:
@@ -77,13 +76,13 @@ def _monitored(run: Run) -> list[Finding]:
 
 def monitor_findings(printed: str) -> Iterator[Finding]:
     """One finding for each component that is not well, with the events that made it so."""
-    rows = parse_rows(printed)
+    rows = records(printed)
     events: dict[str, list[str]] = defaultdict(list)
-    for row in rows["Event"]:
+    for row in rows.get("Event", []):
         if row.get("event"):
             events[row.get("component", "")].append(row["event"])
     worst: dict[str, str] = {}
-    for row in rows["State"]:
+    for row in rows.get("State", []):
         component, status = row.get("component", ""), row.get("status", "")
         # NODE is the worst of all others.
         if component not in ("", "NODE") and status in _LEVELS:
@@ -99,21 +98,6 @@ def monitor_findings(printed: str) -> Iterator[Finding]:
             f"Spectrum Scale: {component} is {status}{f' ({why})' if why else ''}",
             "mmhealth node show; mmhealth event show EVENT says what to do",
         )
-
-
-def parse_rows(printed: str) -> dict[str, Rows]:
-    """The rows of `-Y` by their kind (State, Event), each as column to value; others are passed over."""
-    columns: dict[str, list[str]] = {}
-    found: dict[str, Rows] = {"State": [], "Event": []}
-    for line in printed.splitlines():
-        fields = line.split(":")
-        if len(fields) < 3 or fields[0] != "mmhealth" or fields[1] not in found:
-            continue
-        if fields[2] == "HEADER":
-            columns[fields[1]] = fields[3:]
-        elif names := columns.get(fields[1]):
-            found[fields[1]].append(dict(zip(names, map(unquote, fields[3:]), strict=False)))
-    return found
 
 
 def _rank(status: str) -> int:

@@ -93,7 +93,15 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
             when="gridwright_scale | length > 0",
             package="gridwright.filesystems.scale",
         )
-        return (role,)
+        cluster = PlaybookRole(
+            name="spectrum_scale_server",
+            task="Make the Spectrum Scale cluster",
+            when="gridwright_clusters | default([]) | selectattr('first', 'equalto', inventory_hostname) "
+            "| length > 0",
+            package="gridwright.filesystems.scale",
+            program="gridwright.filesystems.scale.administration",
+        )
+        return (role, cluster)
 
     def shared_disk_servers(self, filesystem: ScaleFileSystem) -> SharedDiskServers | None:
         """Itself, where its servers are machines of the grid."""

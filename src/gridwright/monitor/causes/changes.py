@@ -36,7 +36,7 @@ class MarkedEvent:
 
     at_s: float
     sort: str
-    """job, mount, boot, limit, network, node, run or configuration."""
+    """job, mount, boot, limit, network, node, run, finding or configuration."""
     text: str
     source: str
     nodes: tuple[str, ...] = ()

@@ -10,11 +10,10 @@ from typing import Any
 from gridwright.model.grid import check_against_catalogue
 from gridwright.providers.aws import kept_spec
 from gridwright.providers.aws.bill import bill
-from gridwright.providers.aws.bundle import Bundle
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
-from gridwright.providers.aws.user_data import Part
+from gridwright.providers.boot.bundle import Bundle, Part
 from gridwright.spec.model import GridSpec
 
 

@@ -11,7 +11,6 @@ from troposphere import Template
 from gridwright.catalog import load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
-from gridwright.providers.aws.bundle import bundle
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.machine_files import machine_files
@@ -20,6 +19,7 @@ from gridwright.providers.aws.operator.policy import Operator
 from gridwright.providers.aws.read_me import aws_read_me
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
+from gridwright.providers.boot.bundle import bundle
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH

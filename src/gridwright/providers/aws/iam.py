@@ -16,7 +16,8 @@ from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_T
 from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.roll_program import roller
 from gridwright.providers.aws.section import depot_place
-from gridwright.providers.aws.user_data import LOGS, PREFIX, exported, key_id, shared_key
+from gridwright.providers.aws.user_data import exported, key_id, shared_key
+from gridwright.providers.boot.bundle import LOGS, PREFIX
 from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
 

@@ -14,7 +14,8 @@ from gridwright.providers.aws.console_role import ROLE as CONSOLE
 from gridwright.providers.aws.console_role import console_role_files, console_variables
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
-from gridwright.providers.aws.user_data import Part, boot_file, claim_name, role_variables
+from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
+from gridwright.providers.boot.bundle import Part
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup

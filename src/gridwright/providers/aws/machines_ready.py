@@ -16,7 +16,8 @@ from gridwright.providers.aws.roll_program import roller
 from gridwright.providers.aws.rolling import outdated_instances
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.tagged import tags_of
-from gridwright.providers.aws.user_data import LOGS, Part, part_of
+from gridwright.providers.aws.user_data import part_of
+from gridwright.providers.boot.bundle import LOGS, Part
 from gridwright.providers.caller import Caller
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec

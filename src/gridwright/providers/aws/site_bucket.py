@@ -13,7 +13,7 @@ from troposphere import AWSObject, GetAtt, Ref, Sub, Tags, s3
 
 from gridwright.providers.aws.names import tags
 from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.user_data import LOGS
+from gridwright.providers.boot.bundle import LOGS
 from gridwright.spec.model import GridSpec
 
 SITE_BUCKET = "SiteBucket"

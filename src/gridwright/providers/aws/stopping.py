@@ -25,7 +25,8 @@ from gridwright.providers.aws.stack_failures import failure_of
 from gridwright.providers.aws.stacks import Stack, Stacks
 from gridwright.providers.aws.stopping_result import AwsStarted, AwsStopped
 from gridwright.providers.aws.tagged import tags_of
-from gridwright.providers.aws.user_data import Part, part_of, pointer
+from gridwright.providers.aws.user_data import part_of
+from gridwright.providers.boot.bundle import Part, pointer
 from gridwright.providers.caller import Caller
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec

@@ -50,7 +50,7 @@ from gridwright.providers.aws.stacks import (
 from gridwright.providers.aws.stopping import is_stopped, start_fixed
 from gridwright.providers.aws.storage_update import propose_storage, update_storage
 from gridwright.providers.aws.up_result import AwsUp
-from gridwright.providers.aws.user_data import Part, pointer
+from gridwright.providers.boot.bundle import Part, pointer
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
 

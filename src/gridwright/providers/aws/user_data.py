@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 
@@ -24,20 +24,14 @@ from gridwright.providers.aws.layout import (
     fsx_file_systems,
 )
 from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
+from gridwright.providers.boot.bundle import Part, pointer
+from gridwright.providers.boot.user_data_text import here, multipart
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.network import SharedKey
 from gridwright.spec.model import GridSpec
 
-Part = Literal["nodes", "servers"]
-"""Login, head and compute nodes set themselves up from one bundle, servers of Lustre from another one: what
-only jobs need changes nothing on servers."""
-PREFIX = "bundles/"
-"""Of keys in the site bucket that machines may read."""
-LOGS = "boot-logs/"
-"""Of keys that machines put the logs of tries under that failed; their instance's ID follows."""
 LARGEST = 16 * 1024
 """Bytes of user data that EC2 takes (EC2 User Guide, user data)."""
-_BOUNDARY = "gridwright"
 
 
 @dataclass(frozen=True)
@@ -80,25 +74,20 @@ def user_data(
     if aws.proxy is not None:
         parts.append(_proxy(aws.proxy, ",".join(map(str, layout.networks)), spec.region or ""))
     parts += [
-        _here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
+        here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
         *(
-            _here(f"var/lib/gridwright/{name}", _literal(boot_file(name)))
+            here(f"var/lib/gridwright/{name}", _literal(boot_file(name)))
             for name in ("fetch.py", "begin.sh", "boto3.lock")
         ),
         boot_file("start.sh"),
     ]
     literal = [_literal(parts[0]), *parts[1:-1], _literal(parts[-1])]
-    return UserData(_multipart("\n".join(literal)), values)
+    return UserData(multipart("\n".join(literal)), values)
 
 
 def part_of(role: Role) -> Part:
     """What machines of a role set themselves up from."""
     return "servers" if role.serves_lustre else "nodes"
-
-
-def pointer(part: Part) -> str:
-    """Key of the object, in the site bucket, that names the bundle of a part."""
-    return f"{PREFIX}current/{part}"
 
 
 def role_variables(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, Any]:
@@ -164,11 +153,6 @@ def _literal(text: str) -> str:
     return text.replace("${", "${!")
 
 
-def _here(path: str, content: str) -> str:
-    """Shell that writes a file of root alone."""
-    return f"(umask 077; cat > \"$root/{path}\") << 'END-OF-FILE'\n{content.rstrip()}\nEND-OF-FILE"
-
-
 def _proxy(proxy: str, networks: str, region: str) -> str:
     """What the environment says to most programs; S3 and DynamoDB have gateways in the network itself."""
     local = f"localhost,127.0.0.1,169.254.169.254,{networks}"
@@ -176,25 +160,3 @@ def _proxy(proxy: str, networks: str, region: str) -> str:
     direct = ",".join([local, *gateways, *(f".{each}" for each in gateways[:2])])
     lines = [f"export {name}={proxy}" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")]
     return "\n".join([*lines, f"export no_proxy={direct}", 'export NO_PROXY="$no_proxy"'])
-
-
-def _multipart(script: str) -> str:
-    """The script as a part that cloud-init runs at every start, not only at the first one.
-
-    So that a machine which is stopped for an update sets itself up again with what is new (AWS, re:Post: run
-    user data with every restart).
-    """
-    return (
-        f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"\n'
-        "MIME-Version: 1.0\n\n"
-        f"--{_BOUNDARY}\n"
-        'Content-Type: text/cloud-config; charset="us-ascii"\n\n'
-        "#cloud-config\n"
-        "preserve_hostname: true\n"
-        "cloud_final_modules: [[scripts-user, always]]\n\n"
-        f"--{_BOUNDARY}\n"
-        'Content-Type: text/x-shellscript; charset="us-ascii"\n'
-        'Content-Disposition: attachment; filename="gridwright.sh"\n\n'
-        f"{script.rstrip()}\n\n"
-        f"--{_BOUNDARY}--\n"
-    )

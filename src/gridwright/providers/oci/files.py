@@ -44,7 +44,14 @@ def oci_files(
     known = Provided(
         addresses=layout.addresses,
         layouts=library_layouts(spec),
-        variables={"gridwright_trusted_networks": [str(each) for each in layout.subnets.values()]},
+        variables={
+            "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
+            "gridwright_clusters": [
+                {"name": name, "first": layout.servers_of(name)[0].name, "document": each}
+                for name, each in clusters.items()
+                if layout.servers_of(name)
+            ],
+        },
     )
     storage = storage_root(spec, layout)
     grid = grid_root(spec, layout, storage)

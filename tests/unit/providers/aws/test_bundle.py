@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from gridwright.providers.aws.bundle import bundle, grid_bundles
+from gridwright.providers.aws.bundle import grid_bundles
 from gridwright.providers.aws.claim.configuration import read_configuration
 from gridwright.providers.aws.claim_program import build_zipapp
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
+from gridwright.providers.boot.bundle import bundle
 from gridwright.spec import load_spec, parse_spec
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

@@ -1,23 +1,30 @@
 """The commands that make a cluster out of nothing, in the order that Scale takes them. Pure.
 
-Each names a file of stanzas by what it has; who carries it out writes the file first.
+Each names a file of stanzas by what it has; who carries it out writes the file first. Nodes run this with
+Python 3.9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from gridwright.filesystems.scale.stanzas import disks_of, node_lines, nsd_stanzas
-from gridwright.filesystems.scale.wanted import ScaleCluster, WantedFileSystem, WantedSetting
+from gridwright.filesystems.scale.administration.stanzas import disks_of, node_lines, nsd_stanzas
+from gridwright.filesystems.scale.administration.wanted import (
+    ScaleCluster,
+    WantedFileSystem,
+    WantedNode,
+    WantedNsd,
+    WantedSetting,
+)
 
 BIN = "/usr/lpp/mmfs/bin"
 STANZAS = "{stanzas}"
 """Stands in a command for the path of its file of stanzas."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ScaleCommand:
     """One command of the administration."""
 
@@ -39,28 +46,28 @@ def commands(cluster: ScaleCluster) -> tuple[ScaleCommand, ...]:
     return (*_cluster(cluster), *_licences(cluster), *_nsds(cluster), *_configured(cluster), *_files(cluster))
 
 
-def _mm(name: str, *words: str, why: str, stanzas: str = "", limit_s: float = 600.0) -> ScaleCommand:
+def mm(name: str, *words: str, why: str, stanzas: str = "", limit_s: float = 600.0) -> ScaleCommand:
+    """A command by its name and words."""
     return ScaleCommand(argv=(f"{BIN}/{name}", *words), why=why, stanzas=stanzas, limit_s=limit_s)
 
 
 def _cluster(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
-    yield _mm(
+    yield mm(
         "mmcrcluster",
         *("-N", STANZAS, "-r", "/usr/bin/ssh", "-R", "/usr/bin/scp", "-C", cluster.name, "-A"),
         why=f"make the cluster of {len(cluster.nodes)} nodes, {len(cluster.quorum)} of them with a vote",
         stanzas=node_lines(cluster.nodes),
     )
     for name, members in cluster.node_classes.items():
-        yield _mm("mmcrnodeclass", name, "-N", ",".join(members), why=f"name the class {name}")
+        yield mm("mmcrnodeclass", name, "-N", ",".join(members), why=f"name the class {name}")
 
 
 def _licences(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
-    """Before NSDs and the daemon, which want them. Quorum nodes and servers need a server's licence."""
-    served = [each.name for each in cluster.nodes if each.is_server or each.is_quorum or each.is_manager]
-    clients = [each.name for each in cluster.nodes if each.name not in served]
-    for kind, names in (("server", served), ("client", clients)):
+    """Before NSDs and the daemon, which want them."""
+    for kind in ("server", "client"):
+        names = [each.name for each in cluster.nodes if each.licence == kind]
         if names:
-            yield _mm(
+            yield mm(
                 "mmchlicense",
                 *(kind, "--accept", "-N", ",".join(names)),
                 why=f"give {len(names)} nodes the licence of a {kind}",
@@ -69,46 +76,58 @@ def _licences(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
 
 def _nsds(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
     if cluster.nsds:
-        # -v yes is the default and is written: a disk that has an NSD's ID is refused, and never overwritten.
-        yield _mm(
-            "mmcrnsd",
-            *("-F", STANZAS, "-v", "yes"),
-            why=f"write the IDs of {len(cluster.nsds)} disks",
-            stanzas=nsd_stanzas(cluster.nsds),
-            limit_s=1800.0,
-        )
+        yield nsds_command(cluster.nsds)
+
+
+def nsds_command(nsds: Sequence[WantedNsd]) -> ScaleCommand:
+    """Make NSDs. A disk that has an NSD's ID is refused (-v yes, the default), and never written over."""
+    return mm(
+        *("mmcrnsd", "-F", STANZAS, "-v", "yes"),
+        why=f"write the IDs of {len(nsds)} disks",
+        stanzas=nsd_stanzas(nsds),
+        limit_s=1800.0,
+    )
+
+
+def add_nodes(nodes: Sequence[WantedNode]) -> ScaleCommand:
+    """Take nodes into a cluster that is there."""
+    return mm(
+        *("mmaddnode", "-N", STANZAS),
+        why=f"add {len(nodes)} nodes to the cluster",
+        stanzas=node_lines(nodes),
+    )
 
 
 def _configured(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
     for node_class, settings in groupby(cluster.settings, key=lambda each: each.node_class):
         yield change_settings(tuple(settings), node_class)
     if cluster.tiebreakers:
-        yield _mm(
+        yield mm(
             "mmchconfig",
             f"tiebreakerDisks={';'.join(cluster.tiebreakers)}",
             why="two nodes have a vote: with disks that both see, one of them may die",
         )
     if cluster.servers:
-        yield _mm("mmstartup", "-N", ",".join(cluster.servers), why="start the servers")
+        yield mm("mmstartup", "-N", ",".join(cluster.servers), why="start the servers")
     clients = [each.name for each in cluster.nodes if not each.is_server]
     if clients:
-        yield _mm("mmstartup", "-N", ",".join(clients), why="start the clients")
+        yield mm("mmstartup", "-N", ",".join(clients), why="start the clients")
 
 
 def change_settings(settings: tuple[WantedSetting, ...], node_class: str | None) -> ScaleCommand:
     """Set attributes of one class, or of all nodes."""
     assigned = ",".join(f"{each.parameter}={each.value}" for each in settings)
     where = ("-N", node_class) if node_class else ()
-    return _mm("mmchconfig", assigned, *where, why=f"configure {node_class or 'all nodes'}")
+    return mm("mmchconfig", assigned, *where, why=f"configure {node_class or 'all nodes'}")
 
 
 def _files(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
     for each in cluster.filesystems:
         yield make_filesystem(cluster, each)
     if cluster.filesystems:
-        yield _mm("mmmount", "all", "-a", why="mount everywhere", limit_s=900.0)
+        yield mm("mmmount", "all", "-a", why="mount everywhere", limit_s=900.0)
     if cluster.callhome:
-        yield _mm(
+        yield mm(
             "mmcallhome",
             *("info", "change", "--customer-name", cluster.callhome["company"]),
             *("--customer-id", cluster.callhome["id"], "--country-code", cluster.callhome["country"]),
@@ -119,7 +138,7 @@ def _files(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
 
 def make_filesystem(cluster: ScaleCluster, wanted: WantedFileSystem) -> ScaleCommand:
     """Make one file system on its NSDs; the most copies are two, so that copies can be added later."""
-    return _mm(
+    return mm(
         "mmcrfs",
         *(wanted.name, "-F", STANZAS, "-B", str(wanted.block_size)),
         *("-m", str(wanted.metadata_replicas), "-M", "2", "-r", str(wanted.data_replicas), "-R", "2"),

@@ -1,4 +1,7 @@
-"""A Spectrum Scale cluster as the grid wants it: plain values, which nodes get as JSON."""
+"""A Spectrum Scale cluster as the grid wants it: plain values, which nodes get as JSON.
+
+Nodes run this with Python 3.9.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ Usage = Literal["dataAndMetadata", "dataOnly", "metadataOnly", "descOnly"]
 """What a disk holds (IBM Storage Scale, mmcrnsd command); localCache is not made by Gridwright."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class WantedNode:
     """A node of the cluster."""
 
@@ -25,8 +28,13 @@ class WantedNode:
     memory_bytes: int | None = None
     nic_bytes_per_s: float | None = None
 
+    @property
+    def licence(self) -> str:
+        """A server's for NSD servers, quorum nodes and managers (IBM Storage Scale, mmchlicense command)."""
+        return "server" if self.is_server or self.is_quorum or self.is_manager else "client"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True)
 class WantedNsd:
     """A disk of the cluster, with the servers that reach it, the first one first."""
 
@@ -42,7 +50,7 @@ class WantedNsd:
     """The cloud's volume or the site's disk that it is, from which its name is made."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class WantedSetting:
     """An attribute of the cluster's configuration."""
 
@@ -55,7 +63,7 @@ class WantedSetting:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class WantedFileSystem:
     """A file system of the cluster."""
 
@@ -68,7 +76,7 @@ class WantedFileSystem:
     nsds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class WantedRemote:
     """A file system of another cluster that this one mounts."""
 
@@ -78,7 +86,7 @@ class WantedRemote:
     mount_point: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ScaleCluster:
     """A cluster."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridwright.filesystems.scale.wanted import ScaleCluster, WantedNode, WantedNsd
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNode, WantedNsd
 
 
 def node_lines(nodes: Iterable[WantedNode]) -> str:

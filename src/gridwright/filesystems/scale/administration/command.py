@@ -1,0 +1,97 @@
+"""The command itself: `administration.pyz`, which the playbook runs on the first server."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gridwright.filesystems.scale.administration.applying import Administration, ScaleError
+from gridwright.filesystems.scale.administration.difference import Difference, difference
+from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster
+
+WRONG, FAILED = 2, 3
+LOCK = Path("/run/gridwright-scale.lock")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 2 where it refuses, 3 for what failed."""
+    parser = argparse.ArgumentParser(
+        prog="administration", description="Make a Spectrum Scale cluster as a grid wants it."
+    )
+    parser.add_argument("cluster", type=Path, help="the cluster that is wanted, as JSON")
+    parser.add_argument("--check", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--may-stop", action="store_true", help="the daemon may be stopped on every node")
+    parser.add_argument("--bin", type=Path, default=Path(BIN), help="where the commands are")
+    parser.add_argument("--lock", type=Path, default=LOCK, help="what keeps two of them apart")
+    given = parser.parse_args(arguments)
+    done: list[ScaleCommand] = []
+    found = Difference(())
+    try:
+        wanted = read_cluster(given.cluster)
+        with given.lock.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = run(wanted, Administration(given.bin), done, may_stop=given.may_stop, check=given.check)
+        error, status = "; ".join(found.refusals), WRONG if found.refusals else 0
+    except BlockingIOError:
+        error, status = "another one is at work on this cluster", FAILED
+    except (ScaleError, OSError) as failed:
+        error, status = str(failed), FAILED
+    sys.stdout.write(json.dumps(_document(found, done, error), indent=2) + "\n")
+    if error:
+        sys.stderr.write(f"{error}\n")
+    return status
+
+
+def run(
+    wanted: ScaleCluster,
+    administration: Administration,
+    done: list[ScaleCommand],
+    *,
+    may_stop: bool = False,
+    check: bool = False,
+) -> Difference:
+    """Bring the cluster to what is wanted; `done` gets each command that was carried out.
+
+    Raises ScaleError, also where something differs when all is done.
+    """
+    found = difference(wanted, administration.observe(), may_stop=may_stop)
+    if check or found.refusals:
+        return found
+    for command in found.commands:
+        administration.carry_out(command)
+        done.append(command)
+        if command.name == "mmstartup":
+            administration.wait_until_active(command.argv[-1].split(","))
+    if done:
+        left = difference(wanted, administration.observe(), may_stop=False)
+        if left.commands:
+            words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
+            raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
+    return found
+
+
+def read_cluster(path: Path) -> ScaleCluster:
+    """The cluster of a file. Raises ScaleError where it is none."""
+    try:
+        return ScaleCluster.from_document(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ScaleError(f"{path} does not describe a cluster: {error}") from None
+
+
+def _document(found: Difference, done: Sequence[ScaleCommand], error: str) -> dict[str, object]:
+    return {
+        "changed": bool(done),
+        "planned": [{"command": list(each.argv), "why": each.why} for each in found.commands],
+        "done": len(done),
+        "notes": list(found.notes),
+        "error": error,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

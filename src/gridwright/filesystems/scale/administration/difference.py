@@ -1,0 +1,201 @@
+"""The commands that bring a cluster from what it is to what is wanted: only what differs, in Scale's order.
+
+Nothing here removes a node, a disk or a file system: what is there and not wanted is told, and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gridwright.filesystems.scale.administration.observed import ObservedCluster
+from gridwright.filesystems.scale.administration.order import (
+    STANZAS,
+    ScaleCommand,
+    add_nodes,
+    change_settings,
+    commands,
+    mm,
+    nsds_command,
+)
+from gridwright.filesystems.scale.administration.order import make_filesystem as made
+from gridwright.filesystems.scale.administration.stanzas import designations, disks_of, nsd_stanzas
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNode, WantedSetting
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What would be done, what is told, and what stands in the way."""
+
+    commands: tuple[ScaleCommand, ...]
+    notes: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    """Reasons to do nothing at all."""
+
+
+def difference(wanted: ScaleCluster, observed: ObservedCluster, *, may_stop: bool = False) -> Difference:
+    """The difference. `may_stop`: whether the daemon may be stopped everywhere for settings that need it."""
+    if not observed.name:
+        return Difference(commands(wanted))
+    refusals = tuple(_refusals(wanted, observed))
+    if refusals:
+        return Difference((), refusals=refusals)
+    waiting = [each for each in _settings(wanted, observed) if each.needs_down and observed.active]
+    blocked = bool(waiting) and not may_stop
+    stops = bool(waiting) and may_stop
+    steps = (
+        *_new_nodes(wanted, observed),
+        *_licences(wanted, observed),
+        *_classes(wanted, observed),
+        *_nsds(wanted, observed),
+        *_configuration(wanted, observed, without=waiting if blocked else []),
+        *_started(wanted, observed, stops=stops),
+        *_designated(wanted, observed),
+        *_tiebreakers(wanted, observed),
+        *_filesystems(wanted, observed, stops=stops),
+    )
+    notes = list(_notes(wanted, observed))
+    if blocked:
+        names = ", ".join(each.parameter for each in waiting)
+        notes.append(
+            f"{names} changes only while the daemon is down on every node: run it again with --may-stop"
+        )
+    return Difference(steps, tuple(notes))
+
+
+def _refusals(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[str]:
+    if observed.name.partition(".")[0] != wanted.name.partition(".")[0]:
+        yield f"this node is in cluster {observed.name}, and not in {wanted.name}: it is left alone"
+    for each in wanted.filesystems:
+        for name in each.nsds:
+            there = observed.nsds.get(name)
+            if there is not None and there.filesystem not in ("", each.name):
+                yield f"NSD {name} is a disk of file system {there.filesystem}, and not of {each.name}"
+
+
+def _notes(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[str]:
+    names = {each.name for each in wanted.nodes}
+    for name in sorted(observed.nodes.keys() - names):
+        yield f"node {name} is in the cluster and not in the grid spec: mmdelnode -N {name} removes it"
+    for name in sorted(observed.nsds.keys() - {each.name for each in wanted.nsds}):
+        yield f"NSD {name} is not in the grid spec: its data stay until it is removed by hand"
+
+
+def _new_nodes(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    """Without a vote at first: votes of nodes that do not run yet would take quorum from those that do."""
+    new = [replace(each, is_quorum=False) for each in wanted.nodes if each.name not in observed.nodes]
+    if new:
+        yield add_nodes(new)
+
+
+def _designated(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    """What nodes are for: who gets a vote comes before who loses one."""
+    differing = []
+    for each in wanted.nodes:
+        there = observed.nodes.get(each.name)
+        known = (False, each.is_manager) if there is None else (there.is_quorum, there.is_manager)
+        if known != (each.is_quorum, each.is_manager):
+            differing.append(each)
+    for each in sorted(differing, key=lambda node: not node.is_quorum):
+        yield _designate(each)
+
+
+def _designate(node: WantedNode) -> ScaleCommand:
+    flags = ["--quorum" if node.is_quorum else "--nonquorum", "--manager" if node.is_manager else "--client"]
+    return mm("mmchnode", *flags, "-N", node.name, why=f"make {node.name} {designations(node)}")
+
+
+def _licences(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    for kind in ("server", "client"):
+        lacking = [
+            each.name
+            for each in wanted.nodes
+            if each.licence == kind and not _has_licence(observed, each.name, kind)
+        ]
+        if lacking:
+            words = ("--accept", "-N", ",".join(lacking))
+            yield mm("mmchlicense", kind, *words, why=f"give {len(lacking)} nodes the licence of a {kind}")
+
+
+def _has_licence(observed: ObservedCluster, name: str, kind: str) -> bool:
+    there = observed.nodes.get(name)
+    return there is not None and there.licence in (kind, "server")
+
+
+def _classes(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    for name, members in wanted.node_classes.items():
+        there = observed.node_classes.get(name)
+        if there is None:
+            yield mm("mmcrnodeclass", name, "-N", ",".join(members), why=f"name the class {name}")
+        elif set(there) != set(members):
+            yield mm("mmchnodeclass", name, "replace", "-N", ",".join(members), why=f"members of {name}")
+
+
+def _nsds(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    new = [each for each in wanted.nsds if each.name not in observed.nsds]
+    if new:
+        yield nsds_command(new)
+    moved = [
+        each
+        for each in wanted.nsds
+        if each.name in observed.nsds and observed.nsds[each.name].servers != each.servers
+    ]
+    if moved:
+        servers = ";".join(f"{each.name}:{','.join(each.servers)}" for each in moved)
+        yield mm("mmchnsd", servers, why=f"change the servers of {len(moved)} disks")
+
+
+def _settings(wanted: ScaleCluster, observed: ObservedCluster) -> list[WantedSetting]:
+    return [
+        each
+        for each in wanted.settings
+        if observed.settings.get((each.parameter, each.node_class or "")) != each.value
+    ]
+
+
+def _configuration(
+    wanted: ScaleCluster, observed: ObservedCluster, without: list[WantedSetting]
+) -> Iterator[ScaleCommand]:
+    changed = [each for each in _settings(wanted, observed) if each not in without]
+    if any(each.needs_down for each in changed) and observed.active:
+        yield mm("mmumount", "all", "-a", why="unmount everywhere, as the daemon has to stop", limit_s=900.0)
+        yield mm("mmshutdown", "-a", why="stop the daemon everywhere", limit_s=900.0)
+    for node_class in dict.fromkeys(each.node_class for each in changed):
+        yield change_settings(tuple(each for each in changed if each.node_class == node_class), node_class)
+
+
+def _tiebreakers(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    if set(wanted.tiebreakers) != set(observed.tiebreakers):
+        value = ";".join(wanted.tiebreakers) or "no"
+        yield mm("mmchconfig", f"tiebreakerDisks={value}", why="disks that decide between two quorum nodes")
+
+
+def _started(wanted: ScaleCluster, observed: ObservedCluster, *, stops: bool) -> Iterator[ScaleCommand]:
+    servers = {each.name for each in wanted.nodes if each.is_server}
+    down = [each.name for each in wanted.nodes if stops or each.name not in observed.active]
+    for what, names in (
+        ("servers", [name for name in down if name in servers]),
+        ("clients", [name for name in down if name not in servers]),
+    ):
+        if names:
+            yield mm("mmstartup", "-N", ",".join(names), why=f"start {len(names)} {what}")
+
+
+def _filesystems(wanted: ScaleCluster, observed: ObservedCluster, *, stops: bool) -> Iterator[ScaleCommand]:
+    everywhere = {each.name for each in wanted.nodes}
+    for each in wanted.filesystems:
+        there = observed.filesystems.get(each.name)
+        if there is None:
+            yield made(wanted, each)
+        elif new := [disk for disk in disks_of(wanted, each.name) if disk.name not in there]:
+            yield mm(
+                *("mmadddisk", each.name, "-F", STANZAS, "-v", "yes"),
+                why=f"add {len(new)} disks to {each.name}",
+                stanzas=nsd_stanzas(new),
+                limit_s=3600.0,
+            )
+        mounted = frozenset() if stops else observed.mounted.get(each.name, frozenset())
+        lacking = everywhere - mounted
+        if lacking:
+            names = ",".join(name.name for name in wanted.nodes if name.name in lacking)
+            yield mm("mmmount", each.name, "-N", names, why=f"mount {each.name} on {len(lacking)} nodes")

@@ -1,0 +1,1 @@
+"""What machines on Oracle Cloud start with beside what all clouds have: requests that they sign."""

@@ -1,0 +1,281 @@
+"""The state of a cluster and the rules by which commands change it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class Refused(Exception):
+    """What a command says on stderr."""
+
+
+@dataclass
+class Node:
+    quorum: bool
+    manager: bool
+    licence: str = "none"
+    daemon: bool = False
+    alive: bool = True
+
+
+@dataclass
+class Nsd:
+    device: str
+    servers: list[str]
+    failure_group: int
+    filesystem: str = ""
+
+
+@dataclass
+class FileSystem:
+    mount_point: str
+    block_size: int
+    mounted: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Cluster:
+    """All of it; the devices of NSDs are files, on which their IDs are written."""
+
+    name: str = ""
+    nodes: dict[str, Node] = field(default_factory=dict)
+    classes: dict[str, list[str]] = field(default_factory=dict)
+    nsds: dict[str, Nsd] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """By `attribute@class`, without a class for all nodes."""
+    filesystems: dict[str, FileSystem] = field(default_factory=dict)
+    calls: list[list[str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> Cluster:
+        """Out of JSON."""
+        found = cls(**{key: state[key] for key in ("name", "classes", "settings", "calls")})
+        found.nodes = {name: Node(**each) for name, each in state["nodes"].items()}
+        found.nsds = {name: Nsd(**each) for name, each in state["nsds"].items()}
+        found.filesystems = {name: FileSystem(**each) for name, each in state["filesystems"].items()}
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+    # What is so at any time
+
+    def has_quorum(self) -> bool:
+        """More than half of the quorum nodes, or one of two that sees a tiebreaker disk."""
+        voters = [name for name, each in self.nodes.items() if each.quorum]
+        up = [name for name in voters if self.nodes[name].daemon and self.nodes[name].alive]
+        if len(up) * 2 > len(voters):
+            return True
+        ties = [name for name in self.settings.get("tiebreakerDisks@", "no").split(";") if name in self.nsds]
+        return bool(up) and bool(ties) and any(set(up) & set(self.nsds[name].servers) for name in ties)
+
+    def state_of(self, name: str) -> str:
+        """As mmgetstate tells it."""
+        node = self.nodes[name]
+        if not node.alive:
+            return "unknown"
+        if not node.daemon:
+            return "down"
+        return "active" if self.has_quorum() else "arbitrating"
+
+    def settle(self) -> None:
+        """What is lost with nodes and quorum: mounts."""
+        for each in self.filesystems.values():
+            each.mounted = [name for name in each.mounted if self.state_of(name) == "active"]
+
+    def served(self, filesystem: str) -> bool:
+        """Whether each disk has a server that works."""
+        disks = [each for each in self.nsds.values() if each.filesystem == filesystem]
+        return all(any(self.state_of(name) == "active" for name in each.servers) for each in disks)
+
+    # Commands
+
+    def run(self, command: str, words: Sequence[str], stanzas: str) -> None:
+        """Carry one out. Raises Refused."""
+        self.calls.append([command, *words])
+        if command != "mmcrcluster" and not self.name:
+            raise Refused("This node does not belong to a GPFS cluster.")
+        known = getattr(self, f"_{command}", None)
+        if known is None:
+            raise Refused(f"{command}: command not found")
+        known(list(words), stanzas)
+        self.settle()
+
+    def _mmcrcluster(self, words: list[str], stanzas: str) -> None:
+        options = _options(words, {"-N", "-r", "-R", "-C"}, {"-A"})
+        if self.name:
+            raise Refused("mmcrcluster: This node already belongs to a GPFS cluster.")
+        self._add(stanzas)
+        if not any(each.quorum for each in self.nodes.values()):
+            raise Refused("mmcrcluster: At least one node must be a quorum node.")
+        self.name = options["-C"]
+
+    def _mmaddnode(self, words: list[str], stanzas: str) -> None:
+        _options(words, {"-N"}, set())
+        self._add(stanzas)
+
+    def _add(self, stanzas: str) -> None:
+        for line in stanzas.split():
+            name, _, designation = line.partition(":")
+            if name in self.nodes:
+                raise Refused(f"Node {name} already belongs to the cluster.")
+            self.nodes[name] = Node("nonquorum" not in designation, "manager" in designation)
+
+    def _mmchnode(self, words: list[str], _: str) -> None:
+        options = _options(words, {"-N"}, {"--quorum", "--nonquorum", "--manager", "--client"})
+        for name in self._named(options["-N"]):
+            node = self.nodes[name]
+            if "--quorum" in options:
+                if node.licence != "server":
+                    raise Refused(f"Node {name} has no server license.")
+                node.quorum = True
+            node.quorum = node.quorum and "--nonquorum" not in options
+            node.manager = "--manager" in options or (node.manager and "--client" not in options)
+
+    def _mmchlicense(self, words: list[str], _: str) -> None:
+        kind, options = words[0], _options(words[1:], {"-N"}, {"--accept"})
+        if kind not in ("server", "client") or "--accept" not in options:
+            raise Refused("mmchlicense: the license was not accepted.")
+        for name in self._named(options["-N"]):
+            self.nodes[name].licence = kind
+
+    def _mmcrnodeclass(self, words: list[str], _: str) -> None:
+        if words[0] in self.classes:
+            raise Refused(f"Node class {words[0]} already exists.")
+        self.classes[words[0]] = self._named(_options(words[1:], {"-N"}, set())["-N"])
+
+    def _mmchnodeclass(self, words: list[str], _: str) -> None:
+        if words[0] not in self.classes or words[1] != "replace":
+            raise Refused("mmchnodeclass: Incorrect operand.")
+        self.classes[words[0]] = self._named(_options(words[2:], {"-N"}, set())["-N"])
+
+    def _mmcrnsd(self, words: list[str], stanzas: str) -> None:
+        if _options(words, {"-F", "-v"}, set()).get("-v", "yes") != "yes":
+            raise Refused("the double writes over nothing")
+        for each in _stanzas(stanzas):
+            self._refuse_nsd(each)
+            Path(each["device"]).write_text(f"NSD {each['nsd']} of {self.name}\n")
+            self.nsds[each["nsd"]] = Nsd(
+                each["device"], each["servers"].split(","), int(each["failureGroup"])
+            )
+
+    def _refuse_nsd(self, each: dict[str, str]) -> None:
+        if each["nsd"] in self.nsds:
+            raise Refused(f"mmcrnsd: NSD {each['nsd']} already exists.")
+        for name in each["servers"].split(","):
+            if name not in self.nodes or self.nodes[name].licence != "server":
+                raise Refused(f"mmcrnsd: Node {name} does not have a server license.")
+        device = Path(each["device"])
+        if not device.exists():
+            raise Refused(f"mmcrnsd: {device} is not a block device.")
+        if device.read_text().startswith("NSD "):
+            raise Refused(f"mmcrnsd: Disk device {device} refers to an existing NSD.")
+
+    def _mmchnsd(self, words: list[str], _: str) -> None:
+        for each in words[0].split(";"):
+            name, _, servers = each.partition(":")
+            self.nsds[name].servers = servers.split(",")
+
+    def _mmchconfig(self, words: list[str], _: str) -> None:
+        options = _options(words[1:], {"-N"}, set())
+        where = options.get("-N", "")
+        if where and where not in self.classes:
+            raise Refused(f"mmchconfig: Incorrect node or class {where}.")
+        for assigned in words[0].split(","):
+            name, _, value = assigned.partition("=")
+            if name == "maxblocksize" and any(each.daemon for each in self.nodes.values()):
+                raise Refused("mmchconfig: GPFS is active on nodes: maxblocksize cannot be changed.")
+            self.settings[f"{name}@{where}"] = value
+
+    def _mmstartup(self, words: list[str], _: str) -> None:
+        for name in self._named(_options(words, {"-N"}, set())["-N"]):
+            if self.nodes[name].licence == "none":
+                raise Refused(f"mmstartup: Node {name} has no license designation.")
+            self.nodes[name].daemon = self.nodes[name].alive
+
+    def _mmshutdown(self, words: list[str], _: str) -> None:
+        if words != ["-a"]:
+            raise Refused("the double knows mmshutdown -a alone")
+        for each in self.nodes.values():
+            each.daemon = False
+
+    def _mmcrfs(self, words: list[str], stanzas: str) -> None:
+        options = _options(words[1:], {"-F", "-B", "-m", "-M", "-r", "-R", "-T", "-A", "-v"}, set())
+        if not any(self.state_of(name) == "active" for name in self.nodes):
+            raise Refused("mmcrfs: GPFS is down.")
+        if words[0] in self.filesystems:
+            raise Refused(f"mmcrfs: {words[0]} already exists.")
+        most = {"16M": 16 << 20}.get(self.settings.get("maxblocksize@", "4M"), 4 << 20)
+        if int(options["-B"]) > most:
+            raise Refused("mmcrfs: Block size is larger than maxblocksize.")
+        disks = [each["nsd"] for each in _stanzas(stanzas)]
+        self._take(words[0], disks)
+        groups = {self.nsds[each].failure_group for each in disks}
+        if len(groups) < int(options["-r"]):
+            raise Refused("mmcrfs: not enough failure groups for the replicas.")
+        self.filesystems[words[0]] = FileSystem(options["-T"], int(options["-B"]))
+
+    def _mmadddisk(self, words: list[str], stanzas: str) -> None:
+        _options(words[1:], {"-F", "-v"}, set())
+        if words[0] not in self.filesystems:
+            raise Refused(f"mmadddisk: File system {words[0]} is not known.")
+        self._take(words[0], [each["nsd"] for each in _stanzas(stanzas)])
+
+    def _take(self, filesystem: str, disks: list[str]) -> None:
+        for name in disks:
+            if name not in self.nsds:
+                raise Refused(f"NSD {name} does not exist.")
+            if self.nsds[name].filesystem:
+                raise Refused(f"Disk {name} is in use by {self.nsds[name].filesystem}.")
+        for name in disks:
+            self.nsds[name].filesystem = filesystem
+
+    def _mmmount(self, words: list[str], _: str) -> None:
+        where = _options(words[1:], {"-N"}, {"-a"})
+        nodes = list(self.nodes) if "-a" in where else self._named(where["-N"])
+        for name in list(self.filesystems) if words[0] == "all" else words[:1]:
+            if not self.served(name):
+                raise Refused(f"mmmount: disks of {name} are not available.")
+            there = self.filesystems[name].mounted
+            there += [node for node in nodes if node not in there and self.state_of(node) == "active"]
+
+    def _mmumount(self, words: list[str], _: str) -> None:
+        if words != ["all", "-a"]:
+            raise Refused("the double knows mmumount all -a alone")
+        for each in self.filesystems.values():
+            each.mounted = []
+
+    def _mmcallhome(self, words: list[str], _: str) -> None:
+        if words[:2] != ["info", "change"]:
+            raise Refused("mmcallhome: Incorrect option.")
+
+    def _named(self, names: str) -> list[str]:
+        found = names.split(",")
+        for name in found:
+            if name not in self.nodes:
+                raise Refused(f"Node {name} is not in the cluster.")
+        return found
+
+
+def _options(words: Sequence[str], valued: set[str], flags: set[str]) -> dict[str, str]:
+    """Options by their name. Raises Refused for one that the command does not know."""
+    found: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        if word in valued:
+            found[word] = next(rest)
+        elif word in flags:
+            found[word] = ""
+        else:
+            raise Refused(f"Incorrect option: {word}")
+    return found
+
+
+def _stanzas(text: str) -> Iterator[dict[str, str]]:
+    for stanza in text.split("%nsd:")[1:]:
+        yield dict(re.findall(r"(\w+)=(\S+)", stanza))
