@@ -245,3 +245,17 @@ def test_render_refuses_what_cannot_be_built(old: str, new: str, what: str) -> N
     with pytest.raises(GridwrightError) as caught:
         oci_files(spec_of(GRID.replace(old, new, 1)))
     assert what in str(caught.value)
+
+
+def test_the_bill_has_all_machines_and_their_boot_volumes() -> None:
+    files, *_ = oci_files(spec_of())
+    lines = {each["what"]: each["usd_per_hour"] for each in json.loads(files["costs.json"])["lines"]}
+    assert {
+        "bastion host VM.Standard.E5.Flex(1)",
+        "grid control server VM.Standard.E5.Flex(4)",
+    } <= lines.keys()
+    assert "boot volumes of 9 machines, balanced of 50 GiB" in lines
+    assert all(each is not None and each > 0 for each in lines.values())
+    instances = roots(spec_of())["grid"]["resource"]["oci_core_instance"].values()
+    assert len(instances) == 9
+    assert {each["source_details"][0]["boot_volume_size_in_gbs"] for each in instances} == {"50"}
