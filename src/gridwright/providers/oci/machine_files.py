@@ -66,7 +66,7 @@ def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) ->
     known = _provided(spec, layout)
     playbook = playbook_files(spec, hosts, scheduler, known)
     # What only servers run is not in the bundle of nodes.
-    less = {"gridwright_volumes": {}, "gridwright_second_cards": {}}
+    less: dict[str, object] = {"gridwright_volumes": {}, "gridwright_second_cards": {}}
     without = replace(known, roles=(_FIREWALL,), files={}, variables={**known.variables, **less})
     apart = playbook_files(spec, hosts, scheduler, without, NODES)
     parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**apart, **scheduler.files, **_boot()}}
