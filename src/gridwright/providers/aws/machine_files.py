@@ -148,7 +148,7 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
             "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
             **({"gridwright_roller": roller.name} if roller else {}),
-            **(console_variables(layout) if scheduler is not None else {}),
+            **(console_variables(spec, layout) if scheduler is not None else {}),
             "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,

@@ -13,6 +13,7 @@ from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci import cards_program, volumes_program
 from gridwright.providers.oci.clusters import cluster_documents
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.oci.services import mount_sources
 from gridwright.providers.oci.user_data import boot_file
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -97,6 +98,7 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
         files["roles/second_card/files/cards.pyz"] = cards_program.build_zipapp()
         files[f"roles/second_card/files/{cards_program.UNIT}"] = cards_program.unit_file()
     return Provided(
+        sources=mount_sources(spec, layout),
         addresses=layout.addresses,
         layouts=library_layouts(spec),
         roles=[_FIREWALL, *([_CARD] if cards else []), *([_VOLUMES] if volumes else [])],

@@ -156,6 +156,50 @@ def test_servers_with_two_cards_have_volumes_on_one_and_clients_on_the_other() -
     assert "oci_core_vnic_attachment" not in roots(spec_of(one_card))["grid"]["resource"]
 
 
+SERVICES = GRID.replace(
+    "libraries: {data: {}}",
+    """\
+  pool:
+    type: oci-lustre
+    path: /pool
+    name: poolfs
+    capacity: 31.2 TB
+    throughput: 250 MB/s/TB
+    maintenance: sun:03:00
+    root_squash: 65534:65534
+  homes: {type: oci-file-storage, path: /home/grid, root_squash: "65534:65534"}
+libraries: {data: {filesystem: lake}}""",
+)
+
+
+def test_services_of_oci_are_kept_and_mounted_by_what_they_are_given() -> None:
+    spec = spec_of(SERVICES)
+    parts = roots(spec)
+    for root in parts.values():
+        assert list(problems(root)) == []
+    made = parts["storage"]["resource"]
+    (lustre,) = made["oci_lustre_file_storage_lustre_file_system"].values()
+    assert (lustre["file_system_name"], lustre["performance_tier"]) == ("poolfs", "MBPS_PER_TB_250")
+    assert lustre["lifecycle"] == {"prevent_destroy": True}
+    assert made["oci_file_storage_file_system"]["homes"]["lifecycle"] == {"prevent_destroy": True}
+    (export,) = made["oci_file_storage_export"].values()
+    assert (export["path"], export["export_options"][0]["source"]) == ("/home/grid", "10.30.128.0/17")
+    assert parts["storage"]["output"]["sources"]["value"]["pool"].endswith(":/poolfs")
+    told = parts["grid"]["resource"]["oci_core_instance"]["compute1"]["metadata"]["gridwright"]
+    assert "sources = var.sources" in told
+    variables = str(oci_files(spec)[0]["group_vars/all.yml"])
+    assert "{{ gridwright_sources['pool'] }}" in variables
+    assert f"{made['oci_file_storage_mount_target']['grid']['ip_address']}:/home/grid" in variables
+    rules = made["oci_core_network_security_group_security_rule"].values()
+    ports = {
+        options[0]["destination_port_range"][0]["min"]
+        for each in rules
+        if "services" in each["network_security_group_id"] and each["direction"] == "INGRESS"
+        for options in [each.get("tcp_options") or each["udp_options"]]
+    }
+    assert ports == {111, 988, 1018, 2048}
+
+
 def test_a_vcn_of_the_site_is_not_changed() -> None:
     ids = ", ".join(f"{name}: ocid1.subnet.oc1.iad.{name}" for name in ("public", "fs", "storage"))
     vcn = (

@@ -92,7 +92,7 @@ def _instance(
         "metadata": {
             "ssh_authorized_keys": layout.oci.ssh_key,
             "user_data": expression(spec, machine),
-            "gridwright": instance_metadata(layout),
+            "gridwright": instance_metadata(spec),
         },
         "instance_options": [{"are_legacy_imds_endpoints_disabled": True}],
         "agent_config": [{"is_monitoring_disabled": False, "is_management_disabled": True}],

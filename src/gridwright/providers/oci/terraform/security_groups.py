@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gridwright.filesystems.ports import LNET
 from gridwright.providers.oci.layout import OciLayout, OciRole, built_lustres, shared_disk_file_systems
 from gridwright.providers.oci.names import STORAGE, tags
+from gridwright.providers.oci.services import file_storages, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, id_of
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
@@ -26,8 +27,15 @@ ISCSI_TARGETS = "169.254.0.0/16"
 """Addresses of attached volumes (OCI, iSCSI commands and information)."""
 PROTOCOLS = {"tcp": "6", "udp": "17"}
 """By their numbers (IANA), as OCI names them."""
-BASTION, HEAD, NODES, SERVERS = "bastion", "head", "nodes", "servers"
-GROUPS = (BASTION, HEAD, NODES, SERVERS)
+BASTION, HEAD, NODES, SERVERS, SERVICES = "bastion", "head", "nodes", "servers", "services"
+GROUPS = (BASTION, HEAD, NODES, SERVERS, SERVICES)
+NFS = (
+    Ports("NfsPortmap", 111, 111),
+    Ports("Nfs", 2048, 2050),
+    Ports("NfsPortmapUdp", 111, 111, "udp"),
+    Ports("NfsMountUdp", 2048, 2048, "udp"),
+)
+"""Of a mount target (OCI, File Storage, security rules)."""
 _EVERYWHERE = "0.0.0.0/0"
 
 
@@ -57,7 +65,8 @@ def group_of(role: OciRole) -> str:
 
 def add_security_groups(root: Root, spec: GridSpec, layout: OciLayout, vcn: str) -> None:
     """Add groups and rules, and outputs `…_group` with the groups' IDs."""
-    for name in GROUPS:
+    has_services = bool(tiered_lustres(spec) or file_storages(spec))
+    for name in GROUPS if has_services else GROUPS[:-1]:
         root.resource(
             "oci_core_network_security_group",
             name,
@@ -115,6 +124,7 @@ def rules(spec: GridSpec, layout: OciLayout) -> Iterator[NetworkRuleIn]:
     for rule in kind_of_scheduler(spec.scheduler).network_rules(spec):
         yield NetworkRuleIn(parts[rule.target], parts[rule.source], rule.ports, rule.why)
     yield from _shared_disks(spec)
+    yield from _services(spec)
     if built_lustres(spec):
         for ports in LNET:
             yield NetworkRuleIn(SERVERS, SERVERS, ports, "Lustre servers among themselves")
@@ -133,6 +143,21 @@ def _shared_disks(spec: GridSpec) -> Iterator[NetworkRuleIn]:
         for group in members:
             for source in members:
                 yield NetworkRuleIn(group, source, each, "nodes of a cluster among themselves")
+
+
+def _services(spec: GridSpec) -> Iterator[NetworkRuleIn]:
+    """What OCI runs itself: its managed Lustre, and File Storage."""
+    clients = (NODES, HEAD)
+    if tiered_lustres(spec):
+        for ports in LNET:
+            yield NetworkRuleIn(SERVICES, SERVICES, ports, "servers of the managed Lustre among themselves")
+            for client in clients:
+                yield NetworkRuleIn(SERVICES, client, ports, "clients to the managed Lustre")
+                yield NetworkRuleIn(client, SERVICES, ports, "the managed Lustre calls locks back")
+    if file_storages(spec):
+        for ports in NFS:
+            for client in clients:
+                yield NetworkRuleIn(SERVICES, client, ports, "clients to exports of File Storage")
 
 
 def _outwards(spec: GridSpec, layout: OciLayout, group: str) -> Iterator[tuple[str, Ports | None, str]]:

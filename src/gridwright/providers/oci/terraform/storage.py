@@ -7,6 +7,7 @@ from gridwright.providers.oci.terraform.boot import add_bucket
 from gridwright.providers.oci.terraform.network import add_network
 from gridwright.providers.oci.terraform.root import Root
 from gridwright.providers.oci.terraform.security_groups import add_security_groups
+from gridwright.providers.oci.terraform.services import add_services
 from gridwright.providers.oci.terraform.volumes import add_volumes
 from gridwright.spec.model import GridSpec
 
@@ -22,6 +23,7 @@ def storage_root(spec: GridSpec, layout: OciLayout) -> Root:
     vcn = add_network(root, layout)
     add_security_groups(root, spec, layout, vcn)
     add_volumes(root, layout, domain)
+    add_services(root, spec, layout, domain, str(root.outputs["fs_subnet"]["value"]))
     add_bucket(root, layout)
     root.output("availability_domain", domain, "Where volumes and machines are.")
     return root
