@@ -13,9 +13,17 @@ from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.model.layouts import library_layouts
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci.clusters import cluster_documents
-from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole, built_lustres, oci_layout
+from gridwright.providers.oci.layout import (
+    OciLayout,
+    OciMachine,
+    OciRole,
+    built_lustres,
+    oci_layout,
+)
 from gridwright.providers.oci.names import GRID, STORAGE
+from gridwright.providers.oci.services import services, tiered_lustres
 from gridwright.providers.oci.terraform.grid import grid_root
+from gridwright.providers.oci.terraform.services import SOURCES
 from gridwright.providers.oci.terraform.storage import storage_root
 from gridwright.providers.oci.user_data import CLOUD_INIT, FILE
 from gridwright.providers.read_me import markdown
@@ -43,6 +51,7 @@ def oci_files(
     clusters = cluster_documents(spec, layout)
     known = Provided(
         addresses=layout.addresses,
+        sources=_sources(spec),
         layouts=library_layouts(spec),
         variables={
             "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
@@ -66,9 +75,21 @@ def oci_files(
         COSTS: json.dumps(costs, indent=2) + "\n",
     }
     files["README.md"] = markdown(
-        "gridwright.providers.oci", "README.md.j2", spec=spec, layout=layout, costs=costs, clusters=clusters
+        "gridwright.providers.oci",
+        "README.md.j2",
+        spec=spec,
+        layout=layout,
+        costs=costs,
+        clusters=clusters,
+        sources=SOURCES if known.sources else "",
+        has_lustre_service=bool(tiered_lustres(spec)),
     )
     return files, scheduler.findings, hosts
+
+
+def _sources(spec: GridSpec) -> dict[str, str]:
+    """What nodes mount of file systems that Oracle runs: known when they are made, so a variable's."""
+    return {name: f"{{{{ {SOURCES}['{name}'] }}}}" for name in services(spec)}
 
 
 def _checked(spec: GridSpec) -> OciLayout:

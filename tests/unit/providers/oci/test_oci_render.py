@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.oci_schema.check import problems
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.oci.files import oci_files
@@ -18,6 +17,7 @@ from gridwright.providers.oci.layout import OciRole, oci_layout
 from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
+from tests.support.oci_schema.check import problems
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 SPECS = ("oci-scale.yaml", "papers/003-spectrum-scale.yaml")

@@ -11,8 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gridwright.filesystems.ports import LNET
-from gridwright.providers.oci.layout import OciLayout, OciRole, built_lustres, shared_disk_file_systems
+from gridwright.providers.oci.layout import (
+    OciLayout,
+    OciRole,
+    built_lustres,
+    shared_disk_file_systems,
+)
 from gridwright.providers.oci.names import STORAGE, tags
+from gridwright.providers.oci.section import SERVICES
+from gridwright.providers.oci.services import file_storages, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, id_of
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
@@ -27,7 +34,14 @@ ISCSI_TARGETS = "169.254.0.0/16"
 PROTOCOLS = {"tcp": "6", "udp": "17"}
 """By their numbers (IANA), as OCI names them."""
 BASTION, HEAD, NODES, SERVERS = "bastion", "head", "nodes", "servers"
-GROUPS = (BASTION, HEAD, NODES, SERVERS)
+GROUPS = (BASTION, HEAD, NODES, SERVERS, SERVICES)
+FILE_STORAGE = (
+    Ports("Portmapper", 111, 111),
+    Ports("FileStorage", 2048, 2050),
+    Ports("PortmapperUdp", 111, 111, "udp"),
+    Ports("FileStorageUdp", 2048, 2048, "udp"),
+)
+"""What a mount target listens on (OCI File Storage, configuring VCN security rules)."""
 _EVERYWHERE = "0.0.0.0/0"
 
 
@@ -58,6 +72,8 @@ def group_of(role: OciRole) -> str:
 def add_security_groups(root: Root, spec: GridSpec, layout: OciLayout, vcn: str) -> None:
     """Add groups and rules, and outputs `…_group` with the groups' IDs."""
     for name in GROUPS:
+        if name == SERVICES and SERVICES not in layout.subnets:
+            continue
         root.resource(
             "oci_core_network_security_group",
             name,
@@ -73,7 +89,8 @@ def add_security_groups(root: Root, spec: GridSpec, layout: OciLayout, vcn: str)
             _rule(root, f"{name}-out-{number}", name, "EGRESS", destination, ports, why)
     # The same ports may be asked for twice, as ssh by administrators and by commands of a file system.
     once = {
-        (each.group, each.source, each.ports.first, each.ports.last): each for each in rules(spec, layout)
+        (each.group, each.source, each.ports.protocol, each.ports.first, each.ports.last): each
+        for each in rules(spec, layout)
     }
     for rule in once.values():
         _rule(root, rule.name, rule.group, "INGRESS", rule.source, rule.ports, rule.why)
@@ -115,6 +132,7 @@ def rules(spec: GridSpec, layout: OciLayout) -> Iterator[NetworkRuleIn]:
     for rule in kind_of_scheduler(spec.scheduler).network_rules(spec):
         yield NetworkRuleIn(parts[rule.target], parts[rule.source], rule.ports, rule.why)
     yield from _shared_disks(spec)
+    yield from _services(spec, layout)
     if built_lustres(spec):
         for ports in LNET:
             yield NetworkRuleIn(SERVERS, SERVERS, ports, "Lustre servers among themselves")
@@ -135,8 +153,23 @@ def _shared_disks(spec: GridSpec) -> Iterator[NetworkRuleIn]:
                 yield NetworkRuleIn(group, source, each, "nodes of a cluster among themselves")
 
 
+def _services(spec: GridSpec, layout: OciLayout) -> Iterator[NetworkRuleIn]:
+    """Clients reach file systems that Oracle runs; Lustre calls its clients back."""
+    bastion = (BASTION,) if layout.oci.bastion == "host" else ()
+    for client in (NODES, HEAD, *bastion):
+        for ports in LNET if tiered_lustres(spec) else ():
+            yield NetworkRuleIn(SERVICES, client, ports, "Lustre clients to Oracle's servers")
+            yield NetworkRuleIn(client, SERVICES, ports, "Lustre servers to clients: locks are called back")
+        for ports in FILE_STORAGE if file_storages(spec) else ():
+            yield NetworkRuleIn(SERVICES, client, ports, "NFS clients to the mount target")
+    for ports in LNET if tiered_lustres(spec) else ():
+        yield NetworkRuleIn(SERVICES, SERVICES, ports, "Lustre servers among themselves")
+
+
 def _outwards(spec: GridSpec, layout: OciLayout, group: str) -> Iterator[tuple[str, Ports | None, str]]:
     yield str(_network(layout)), None, "within the network, as others let in"
+    if group == SERVICES:
+        return
     yield _EVERYWHERE, Ports("Https", 443, 443), "interfaces of OCI and package repositories"
     yield _EVERYWHERE, Ports("Http", 80, 80), "package repositories"
     if group == SERVERS:

@@ -6,6 +6,7 @@ from gridwright.providers.oci.layout import OciLayout
 from gridwright.providers.oci.terraform.network import add_network
 from gridwright.providers.oci.terraform.root import Root
 from gridwright.providers.oci.terraform.security_groups import add_security_groups
+from gridwright.providers.oci.terraform.services import add_services
 from gridwright.providers.oci.terraform.volumes import add_volumes
 from gridwright.spec.model import GridSpec
 
@@ -21,5 +22,6 @@ def storage_root(spec: GridSpec, layout: OciLayout) -> Root:
     vcn = add_network(root, layout)
     add_security_groups(root, spec, layout, vcn)
     add_volumes(root, layout, domain)
+    add_services(root, spec, layout, f"{domains}.availability_domains")
     root.output("availability_domain", domain, "Where volumes and machines are.")
     return root
