@@ -288,6 +288,7 @@ def main() -> None:
     if args.as_sampler:
         sys.exit(be_sampler(args.as_sampler, lustre=args.lustre))
     found: Mapping[str, list[tuple[float, float]]] = {case.name: [] for case in CASES} | {"exporter": []}
+    loads = []
     for _ in range(args.rounds):
         for case in (each for each in CASES if args.case in each.name):
             root = Path(tempfile.mkdtemp(dir=args.directory))
@@ -295,6 +296,7 @@ def main() -> None:
                 tree(root, case)
                 with working(case.jobs), going_on(root, case):
                     found[case.name].append(sampled(root, case, args.seconds))
+                    loads.append(os.getloadavg()[0])
                     if args.exporter and case.jobs and not case.connections:
                         found["exporter"].append(exported(args.exporter, args.seconds))
             finally:
@@ -308,7 +310,7 @@ def main() -> None:
     text = "\n".join(
         [
             f"{datetime.now(UTC):%Y-%m-%d}, {machine()}; {args.rounds} rounds of {args.seconds:.0f} s, "
-            "alternating; median (minimum to maximum).",
+            f"alternating; median (minimum to maximum). Load average of the machine {spread(loads, 1)}.",
             "",
             markdown(["sampled each second", "% of a core", "MB"], rows),
         ]

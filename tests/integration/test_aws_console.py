@@ -32,11 +32,19 @@ from tests.support.skips import needs
 
 CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/00000000-0000-0000-0000-000000000000"
 WITH = FSX.replace("aws: {", f"aws: {{certificate: '{CERTIFICATE}', ")
-PROGRAM = Path(__file__).parents[2] / "src/gridwright/providers/aws/roles/console/files/console_token.py"
+PROGRAMS = Path(__file__).parents[2] / "src/gridwright/providers/aws/roles/console/files"
 WORLD = """\
 cp -a /etc "$0"; mount --bind "$0" /etc; rm -rf /etc/systemd/system/*
 mount -t tmpfs state /var/lib; mount -t tmpfs programs /usr/local/lib
 exec "$@"
+"""
+READS_KEYS = """\
+#!/bin/sh
+# In the place of Python with console_key.py: the public key, or a private one where none is.
+case $# in
+    3) echo ssh-ed25519 AAAA ;;
+    *) [ -e "$4" ] || { ssh-keygen -q -t ed25519 -N "" -f "$4" && echo changed; } ;;
+esac
 """
 
 
@@ -67,6 +75,7 @@ def test_it_comes_and_goes_with_the_certificate_and_leaves_nothing(
         secrets = cloud.client("secretsmanager").list_secrets()["SecretList"]
         assert "gridwright-demo-console" in {each["Name"] for each in secrets}
         machines = cloud.running("demo")
+        _key_is_the_one_that_nodes_know(cloud, tmp_path)
 
         grid.edit(named, "")
         (field,) = grid.done("up", "--json").json["fields"]
@@ -81,12 +90,34 @@ def test_it_comes_and_goes_with_the_certificate_and_leaves_nothing(
         assert gone["left"] == []
     assert balancers(cloud) == []
     assert cloud.client("secretsmanager").list_secrets()["SecretList"] == []
+    assert cloud.client("ec2").describe_key_pairs()["KeyPairs"] == []
 
 
-def read_token(cloud: AwsCloud, secret: str, place: Path) -> subprocess.CompletedProcess[str]:
+def _key_is_the_one_that_nodes_know(cloud: AwsCloud, place: Path) -> None:
+    """What a node is told of the key pair is the other half of what the head node has."""
+    key = place / "watch-key"
+    for said in ("changed\n", ""):
+        done = run_program("console_key.py", cloud, "gridwright-demo-console", "us-east-1", key)
+        assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+    assert key.stat().st_mode & 0o777 == 0o600
+    told = run_program("console_key.py", cloud, "gridwright-demo-console", "us-east-1").stdout
+    half = subprocess.run(
+        ["ssh-keygen", "-y", "-f", key], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (
+        told.split() == half.stdout.split()[:2] == key.with_name("watch-key.pub").read_text("ascii").split()
+    )
+    lacking = run_program("console_key.py", cloud, "gridwright-other-console", "us-east-1", key)
+    assert lacking.returncode == 1
+    assert "key pair gridwright-other-console in us-east-1 cannot be had" in lacking.stderr
+    assert "Traceback" not in lacking.stderr
+
+
+def run_program(name: str, cloud: AwsCloud, *words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", PROGRAM, secret, "us-east-1", place],
-        env={**os.environ, **cloud.environment},
+        [sys.executable, "-I", PROGRAMS / name, *words],
+        # Machines have permissions of their own, and not those of who runs Gridwright.
+        env={**os.environ, **cloud.environment, "AWS_ENDPOINT_URL": cloud.direct},
         capture_output=True,
         text=True,
         timeout=120,
@@ -101,13 +132,13 @@ def test_its_token_is_read_into_a_file_of_its_own_and_never_said(cloud: AwsCloud
     place.mkdir()
     (place / ".token").symlink_to(tmp_path / "elsewhere")
     for _ in range(2):
-        done = read_token(cloud, "gridwright-demo-console", place / "token")
+        done = run_program("console_token.py", cloud, "gridwright-demo-console", "us-east-1", place / "token")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (place / "token").read_text("ascii") == f"{secret}\n"
     assert (place / "token").stat().st_mode & 0o777 == 0o400
     assert not (tmp_path / "elsewhere").exists(), "a link was followed"
 
-    lacking = read_token(cloud, "gridwright-other-console", place / "token")
+    lacking = run_program("console_token.py", cloud, "gridwright-other-console", "us-east-1", place / "token")
     assert lacking.returncode == 1
     assert "secret gridwright-other-console in us-east-1, cannot be had" in lacking.stderr
     assert "Traceback" not in lacking.stderr
@@ -131,16 +162,20 @@ def test_the_role_makes_a_certificate_and_a_unit_once_and_removes_them(tmp_path:
     program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
     program.chmod(0o755)
     made = tmp_path / "made"
+    keys = tmp_path / "python"
+    keys.write_text(READS_KEYS, "utf-8")
+    keys.chmod(0o755)
 
     def included(called: str, there: str, program: str) -> dict[str, Any]:
         chosen = {"gridwright_console": there, "console_program": program, "console_packages": []}
         return {
             "name": called,
             "ansible.builtin.include_role": {"name": "console"},
-            "vars": {**chosen, "watch_here": True},
+            "vars": {**chosen, "watch_here": True, "console_python": str(keys)},
         }
 
-    copies = f"cp -a /etc/gridwright/console/. {made} && cp -a /etc/systemd/system/. {made}"
+    places = ("/etc/gridwright/console/.", "/etc/systemd/system/.", "/var/lib/gridwright-watch/.ssh/.")
+    copies = " && ".join(f"cp -a {place} {made}" for place in places)
     tasks: list[dict[str, Any]] = [
         {
             "block": [included("absent", "localhost", "/no/such/gridwright")],
@@ -160,7 +195,10 @@ def test_the_role_makes_a_certificate_and_a_unit_once_and_removes_them(tmp_path:
         {"ansible.builtin.assert": {"that": "'console' not in rest.stdout"}},
     ]
     world = ["unshare", "--mount", "sh", "-ec", WORLD, str(tmp_path / "etc")]
-    more = {"ansible_facts": {"service_mgr": "none", "os_family": "Debian"}}
+    more = {
+        "gridwright_console_key": {"name": "demo", "region": "us-east-1"},
+        "ansible_facts": {"service_mgr": "none", "os_family": "Debian"},
+    }
     said = play(tmp_path, tasks, more, world=world)
     assert "take aws.certificate out of the grid spec" in " ".join(said.split())
     assert "failed=0" in said, said
@@ -172,6 +210,8 @@ def test_the_role_makes_a_certificate_and_a_unit_once_and_removes_them(tmp_path:
     assert f"ExecStart={program} console /etc/gridwright/console/grid.yaml" in unit
     assert "--listen 10.20.128.10" in unit and "--proxy 10.20.0.12" in unit
     assert "\nUser=gridwright-watch\n" in unit
+    assert (made / "authorized_keys").read_text("ascii").splitlines()[-1] == "restrict ssh-ed25519 AAAA"
+    assert "PRIVATE KEY" in (made / "id_ed25519").read_text("ascii")
     assert (made / "key.pem").stat().st_mode & 0o777 == 0o640
     assert parse_spec((made / "grid.yaml").read_text("utf-8")).name == "demo"
 

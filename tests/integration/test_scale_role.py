@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -36,7 +37,9 @@ def played(place: Path, pairs: int) -> str:
         f"{ROLE}_lock": str(place / "lock"),
     }
     tasks = [{"name": "Serve", "ansible.builtin.include_role": {"name": ROLE}}]
-    return play(place, tasks, variables, world=())
+    return play(
+        place, tasks, variables, world=(), environment={"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
+    )
 
 
 def changed(printed: str) -> int:

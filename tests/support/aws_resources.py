@@ -23,6 +23,7 @@ from moto.ec2.models.route_tables import Route, RouteTable
 from moto.fsx.models import fsx_backends
 from moto.route53.models import RecordSetGroup, route53_backends
 from moto.secretsmanager.models import secretsmanager_backends
+from moto.ssm.models import ssm_backends
 
 UPDATED_BY_REPLACEMENT = frozenset({"AWS::S3::Bucket", "AWS::EC2::SecurityGroup"})
 """Kinds that moto updates by deleting and making anew, which AWS does not: they stay as they are."""
@@ -161,6 +162,51 @@ class Secret(StandIn):
     def delete(self, account_id: str, region: str) -> None:
         backend = secretsmanager_backends[account_id][region]
         backend.delete_secret(self.physical_resource_id, None, force_delete_without_recovery=True)
+
+
+class KeyPair(StandIn):
+    """AWS::EC2::KeyPair, through moto's EC2, with its private half in moto's Systems Manager."""
+
+    kind = "AWS::EC2::KeyPair"
+    name_property = "KeyName"
+    attributes = frozenset({"KeyPairId"})
+
+    def __init__(self, made: Any) -> None:
+        self.made, self.physical_resource_id = made, made.key_name
+
+    def get_cfn_attribute(self, name: str) -> str:
+        return str(self.made.id)
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls,
+        resource_name: str,
+        cloudformation_json: dict[str, Any],
+        account_id: str,
+        region_name: str,
+        **kwargs: Any,
+    ) -> KeyPair:
+        given = cloudformation_json["Properties"]
+        tags = {each["Key"]: each["Value"] for each in given.get("Tags", ())}
+        made = ec2_backends[account_id][region_name].create_key_pair(given["KeyName"], given["KeyType"], tags)
+        ssm_backends[account_id][region_name].put_parameter(
+            name=f"/ec2/keypair/{made.id}",
+            description="",
+            value=made.key_material,
+            parameter_type="SecureString",
+            allowed_pattern="",
+            keyid="alias/aws/ssm",
+            overwrite=False,
+            tags=[],
+            data_type="text",
+            tier=None,
+            policies=None,
+        )
+        return cls(made)
+
+    def delete(self, account_id: str, region: str) -> None:
+        ec2_backends[account_id][region].delete_key_pair(self.physical_resource_id)
+        ssm_backends[account_id][region].delete_parameter(f"/ec2/keypair/{self.made.id}")
 
 
 class MetricAlarm(StandIn):
@@ -394,7 +440,7 @@ def register(patch: pytest.MonkeyPatch) -> None:
     """Have moto's CloudFormation know them."""
     added: dict[str, Any] = {
         kind.cloudformation_type(): kind
-        for kind in (FileSystem, Secret, MetricAlarm, Machine, AddressOfInterface, Reservation)
+        for kind in (FileSystem, Secret, KeyPair, MetricAlarm, Machine, AddressOfInterface, Reservation)
     }
     for name in RECORDS:
         added[name] = type(

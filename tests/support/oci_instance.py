@@ -125,13 +125,15 @@ class OciInstance:
             return self._key.public_key()
         return self.tokens.get(key_id.removeprefix("ST$")) if key_id.startswith("ST$") else None
 
-    def answer(self, method: str, url: str, body: bytes) -> tuple[int, Any, dict[str, str]]:
+    def answer(
+        self, method: str, url: str, body: bytes, *, only_new: bool = False
+    ) -> tuple[int, Any, dict[str, str]]:
         """Status, content and headers of a service's answer."""
         parts = urlsplit(url)
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
         words = [unquote(each) for each in parts.path.strip("/").split("/")]
         if words[:4] == ["n", self.namespace, "b", self.bucket] and words[4] == "o":
-            return self._object(method, "/".join(words[5:]), body)
+            return self._object(method, "/".join(words[5:]), body, only_new)
         if words[:2] == ["20190301", "secretbundles"] and words[2] in self.secrets:
             text = base64.b64encode(self.secrets[words[2]].encode()).decode()
             content = {"contentType": "BASE64", "content": text}
@@ -147,8 +149,10 @@ class OciInstance:
             return 200, listed, more
         return _NOT_FOUND
 
-    def _object(self, method: str, key: str, body: bytes) -> tuple[int, Any, dict[str, str]]:
+    def _object(self, method: str, key: str, body: bytes, only_new: bool) -> tuple[int, Any, dict[str, str]]:
         if method == "PUT":
+            if only_new and key in self.objects:
+                return 412, {"code": "IfNoneMatchFailed", "message": "the object is there already"}, {}
             self.objects[key] = body
             return 200, b"", {}
         return (200, self.objects[key], {}) if key in self.objects else _NOT_FOUND
@@ -179,7 +183,8 @@ def _handler(cloud: OciInstance) -> type[BaseHTTPRequestHandler]:
             elif cloud.faults:
                 self._send(cloud.faults.pop(0), {"code": "Fault", "message": "as ordered"}, {})
             else:
-                self._send(*cloud.answer(self.command, self.path, body))
+                only_new = self.headers["If-None-Match"] == "*"
+                self._send(*cloud.answer(self.command, self.path, body, only_new=only_new))
 
         def _is_signed(self, body: bytes) -> bool:
             said = dict(re.findall(r'(\w+)="([^"]*)"', self.headers.get("Authorization", "")))

@@ -95,6 +95,7 @@ LEFT_OUT: tuple[tuple[str, str, str], ...] = (
         r"SetIpAddressType|(Der|R)egisterTargets)",
         "properties that the load balancer of the console does not have",
     ),
+    ("EC2::KeyPair", r"ec2:ImportKeyPair", "the key is one that AWS makes"),
     ("IAM::Role", r"iam:(At|De)tachRolePolicy", "no role has a managed policy"),
     ("IAM::Role", r"iam:DeleteRolePermissionsBoundary", "who runs Gridwright takes no boundary away"),
     (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -21,6 +19,7 @@ from gridwright.setup.exporter_service import exporter_files, exporter_variables
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.history_service import history_files, history_variables
 from gridwright.setup.layout_spec import layout_rows
+from gridwright.setup.playbook_yaml import playbook_yaml
 from gridwright.setup.repository_changelogs import changelog_variables
 from gridwright.setup.repository_services import service_files, service_variables
 from gridwright.setup.repository_timers import role_files, timers
@@ -192,7 +191,7 @@ def inventory(hosts: Hosts) -> str:
         group: {"hosts": {name: dict(reach) or None for name, reach in hosts.groups.get(group, {}).items()}}
         for group in dict.fromkeys((*GROUPS, *hosts.groups))
     }
-    return _INVENTORY + _yaml(groups)
+    return _INVENTORY + playbook_yaml(groups)
 
 
 def variables(
@@ -226,14 +225,14 @@ def variables(
         "gridwright_layouts": layout_rows(spec, provided.layouts) if own_kernel else [],
         **provided.variables,
     }
-    return _VARIABLES + _yaml(
+    return _VARIABLES + playbook_yaml(
         {**spec.setup.variables} | content | {name: value for name, value in given.items() if value}
     )
 
 
 def _without_mounts(spec: GridSpec) -> dict[str, str]:
     """group_vars of machines that mount nothing: for roles of file systems there is none then."""
-    nothing = _SOME_VARIABLES + _yaml(
+    nothing = _SOME_VARIABLES + playbook_yaml(
         {"gridwright_mounts": [], **without_libraries(spec), **_of_kinds(spec, present=False)}
     )
     return {
@@ -313,19 +312,6 @@ def tree(directory: Traversable, below: str = "") -> dict[str, str]:
         else:
             files[below + each.name] = each.read_text("utf-8")
     return files
-
-
-def _yaml(content: object) -> str:
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    yaml.default_flow_style = False
-    yaml.indent(mapping=2, sequence=4, offset=2)  # as ansible-lint asks for
-    yaml.width = 110
-    text = io.StringIO()
-    # Plain data: what the spec has are classes of its own, which YAML would write as such.
-    yaml.dump(json.loads(json.dumps(content)), text)
-    return text.getvalue()
 
 
 _INVENTORY = """\

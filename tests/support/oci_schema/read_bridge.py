@@ -39,11 +39,16 @@ RESOURCES = {
     "oci_core_vnic_attachment": "core/vnic_attachment.py",
     "oci_core_volume": "core/volume.py",
     "oci_core_volume_attachment": "core/volume_attachment.py",
+    "oci_identity_dynamic_group": "identity/dynamic_group.py",
+    "oci_identity_policy": "identity/policy.py",
+    "oci_objectstorage_bucket": "objectstorage/bucket.py",
+    "oci_objectstorage_object": "objectstorage/storage_object.py",
 }
 SOURCES = {
     "oci_core_images": "core/get_images.py",
     "oci_core_services": "core/get_services.py",
     "oci_identity_availability_domains": "identity/get_availability_domains.py",
+    "oci_objectstorage_namespace": "objectstorage/get_namespace.py",
 }
 EXCEPTIONS: dict[str, dict[str, Any]] = {
     # The bridge takes a default list's OCID under the same name, but wants it in each case.

@@ -20,6 +20,10 @@ class Node:
     licence: str = "none"
     daemon: bool = False
     alive: bool = True
+    configured: bool = True
+    """Whether it has the cluster's configuration; a machine that took a dead one's place has none."""
+    foreign: str = ""
+    """The other cluster that the machine is in."""
 
 
 @dataclass
@@ -48,12 +52,17 @@ class Cluster:
     settings: dict[str, str] = field(default_factory=dict)
     """By `attribute@class`, without a class for all nodes."""
     filesystems: dict[str, FileSystem] = field(default_factory=dict)
+    here: str = ""
+    """The node that commands are run on; the first one of the cluster where it is empty."""
+    machines: dict[str, Node] = field(default_factory=dict)
+    """Machines outside of it that are not as a new one is."""
     calls: list[list[str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> Cluster:
         """Out of JSON."""
-        found = cls(**{key: state[key] for key in ("name", "classes", "settings", "calls")})
+        found = cls(**{key: state[key] for key in ("name", "classes", "settings", "here", "calls")})
+        found.machines = {name: Node(**each) for name, each in state["machines"].items()}
         found.nodes = {name: Node(**each) for name, each in state["nodes"].items()}
         found.nsds = {name: Nsd(**each) for name, each in state["nsds"].items()}
         found.filesystems = {name: FileSystem(**each) for name, each in state["filesystems"].items()}
@@ -68,20 +77,53 @@ class Cluster:
     def has_quorum(self) -> bool:
         """More than half of the quorum nodes, or one of two that sees a tiebreaker disk."""
         voters = [name for name, each in self.nodes.items() if each.quorum]
-        up = [name for name in voters if self.nodes[name].daemon and self.nodes[name].alive]
+        up = [name for name in voters if self._runs(name)]
         if len(up) * 2 > len(voters):
             return True
-        ties = [name for name in self.settings.get("tiebreakerDisks@", "no").split(";") if name in self.nsds]
-        return bool(up) and bool(ties) and any(set(up) & set(self.nsds[name].servers) for name in ties)
+        return bool(up) and any(set(up) & set(self.nsds[name].servers) for name in self._ties())
 
     def state_of(self, name: str) -> str:
         """As mmgetstate tells it."""
         node = self.nodes[name]
-        if not node.alive:
+        if not node.alive or not node.configured:
             return "unknown"
         if not node.daemon:
             return "down"
         return "active" if self.has_quorum() else "arbitrating"
+
+    @property
+    def node_here(self) -> str:
+        """The node that commands are run on."""
+        return self.here or next(iter(self.nodes), "")
+
+    def refuse_without_configuration(self, command: str) -> None:
+        """It is kept by a majority of the quorum nodes, or with the tiebreaker disks."""
+        if not self._is_kept():
+            raise Refused(f"{command}: get file failed: Not enough CCR quorum nodes available (err 809)")
+
+    def _is_kept(self) -> bool:
+        voters = [name for name, each in self.nodes.items() if each.quorum]
+        there = [name for name in voters if self.nodes[name].alive and self.nodes[name].configured]
+        return len(there) * 2 > len(voters) or bool(there and self._ties())
+
+    def _ties(self) -> list[str]:
+        return [name for name in self.settings.get("tiebreakerDisks@", "no").split(";") if name in self.nsds]
+
+    def _runs(self, name: str) -> bool:
+        node = self.nodes[name]
+        return node.alive and node.configured and node.daemon
+
+    def cluster_at(self, name: str) -> str | None:
+        """The cluster that a machine says it is in; empty for none, None where it is silent."""
+        node = self.nodes.get(name) or self.machines.get(name) or Node(False, False)
+        if not node.alive:
+            return None
+        return node.foreign or (self.full_name if name in self.nodes and node.configured else "")
+
+    @property
+    def full_name(self) -> str:
+        """With the domain that mmcrcluster adds."""
+        return f"{self.name}.example.com" if self.name else ""
 
     def settle(self) -> None:
         """What is lost with nodes and quorum: mounts."""
@@ -99,7 +141,12 @@ class Cluster:
         """Carry one out. Raises Refused."""
         self.calls.append([command, *words])
         if command != "mmcrcluster" and not self.name:
-            raise Refused("This node does not belong to a GPFS cluster.")
+            raise Refused(f"{command}: This node does not belong to a GPFS cluster.")
+        # A node that is without configuration itself can do nothing but get it.
+        if command not in ("mmcrcluster", "mmsdrrestore") and not self.cluster_at(self.node_here):
+            raise Refused(f"{command}: This node does not belong to a GPFS cluster.")
+        if command not in ("mmcrcluster", "mmsdrrestore"):
+            self.refuse_without_configuration(command)
         known = getattr(self, f"_{command}", None)
         if known is None:
             raise Refused(f"{command}: command not found")
@@ -122,8 +169,10 @@ class Cluster:
     def _add(self, stanzas: str) -> None:
         for line in stanzas.split():
             name, _, designation = line.partition(":")
-            if name in self.nodes:
-                raise Refused(f"Node {name} already belongs to the cluster.")
+            if name in self.nodes or self.cluster_at(name):
+                raise Refused(f"Node {name} already belongs to a GPFS cluster.")
+            if (self.machines.get(name) or Node(False, False)).alive is False:
+                raise Refused(f"mmdsh: {name} remote shell process had return code 255.")
             self.nodes[name] = Node("nonquorum" not in designation, "manager" in designation)
 
     def _mmchnode(self, words: list[str], _: str) -> None:
@@ -137,6 +186,13 @@ class Cluster:
             node.quorum = node.quorum and "--nonquorum" not in options
             node.manager = "--manager" in options or (node.manager and "--client" not in options)
 
+    def _mmsdrrestore(self, words: list[str], _: str) -> None:
+        options = _options(words, {"-N", "-p", "-R"}, set())
+        for name in self._named(options.get("-N", self.node_here)):
+            if not self.nodes[name].alive:
+                raise Refused(f"mmsdrrestore: {name} is not reachable.")
+            self.nodes[name].configured = True
+
     def _mmchlicense(self, words: list[str], _: str) -> None:
         kind, options = words[0], _options(words[1:], {"-N"}, {"--accept"})
         if kind not in ("server", "client") or "--accept" not in options:
@@ -147,6 +203,8 @@ class Cluster:
     def _mmcrnodeclass(self, words: list[str], _: str) -> None:
         if words[0] in self.classes:
             raise Refused(f"Node class {words[0]} already exists.")
+        if words[0].lower().endswith("nodes"):
+            raise Refused("mmcrnodeclass: Class names that end with nodes are reserved.")
         self.classes[words[0]] = self._named(_options(words[1:], {"-N"}, set())["-N"])
 
     def _mmchnodeclass(self, words: list[str], _: str) -> None:
@@ -170,6 +228,8 @@ class Cluster:
         for name in each["servers"].split(","):
             if name not in self.nodes or self.nodes[name].licence != "server":
                 raise Refused(f"mmcrnsd: Node {name} does not have a server license.")
+        if self.state_of(each["servers"].split(",")[0]) == "unknown":
+            raise Refused(f"mmcrnsd: {each['servers'].split(',')[0]} is not reachable.")
         device = Path(each["device"])
         if not device.exists():
             raise Refused(f"mmcrnsd: {device} is not a block device.")
@@ -196,7 +256,9 @@ class Cluster:
         for name in self._named(_options(words, {"-N"}, set())["-N"]):
             if self.nodes[name].licence == "none":
                 raise Refused(f"mmstartup: Node {name} has no license designation.")
-            self.nodes[name].daemon = self.nodes[name].alive
+            if self.state_of(name) == "unknown":
+                raise Refused(f"mmstartup: {name} is not reachable.")
+            self.nodes[name].daemon = True
 
     def _mmshutdown(self, words: list[str], _: str) -> None:
         if words != ["-a"]:
@@ -241,6 +303,8 @@ class Cluster:
         for name in list(self.filesystems) if words[0] == "all" else words[:1]:
             if not self.served(name):
                 raise Refused(f"mmmount: disks of {name} are not available.")
+            if not all(self.state_of(each) == "active" for each in nodes):
+                raise Refused("mmmount: GPFS is not active on all of these nodes.")
             there = self.filesystems[name].mounted
             there += [node for node in nodes if node not in there and self.state_of(node) == "active"]
 
@@ -257,6 +321,8 @@ class Cluster:
     def _named(self, names: str) -> list[str]:
         found = names.split(",")
         for name in found:
+            if name in self.classes:
+                return list(self.classes[name])
             if name not in self.nodes:
                 raise Refused(f"Node {name} is not in the cluster.")
         return found

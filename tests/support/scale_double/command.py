@@ -1,4 +1,4 @@
-"""Runs one command of the double: its name is that of the link which started it."""
+"""Runs one command of the double on this machine, which plays all nodes of the cluster."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.scale_double.cluster import Cluster, Refused
-from tests.support.scale_double.rows import listed
+from tests.support.scale_double.rows import LISTING, listed
 
 _ROOT = Path(__file__).resolve().parents[3]
-_LISTING = ("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount")
-_CHANGING = (
+CHANGING = (
     *("mmcrcluster", "mmaddnode", "mmchnode", "mmchlicense", "mmcrnodeclass", "mmchnodeclass", "mmcrnsd"),
     *("mmchnsd", "mmchconfig", "mmstartup", "mmshutdown", "mmcrfs", "mmadddisk", "mmmount", "mmumount"),
-    "mmcallhome",
+    *("mmcallhome", "mmsdrrestore"),
 )
+_SSH_FAILED = 255
 
 
 def install(directory: Path, state: Path) -> None:
-    """Make the commands; their state is in the file `state`."""
+    """Make the commands, and an ssh to the nodes; their state is in the file `state`."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name in (*_LISTING, *_CHANGING):
+    for name in (*LISTING, *CHANGING, "ssh"):
         program = directory / name
         program.write_text(
             f"#!{sys.executable}\nimport sys\nsys.path[:0] = [{str(_ROOT)!r}, {str(_ROOT / 'src')!r}]\n"
@@ -43,21 +43,45 @@ def write(state: Path, cluster: Cluster) -> None:
     state.write_text(json.dumps(cluster.state()))
 
 
+def stanzas_of(command: str, words: Sequence[str]) -> str:
+    """The content of the file that a command is given."""
+    files = [words[at + 1] for at, word in enumerate(words) if word == "-F"]
+    if command in ("mmcrcluster", "mmaddnode"):
+        files = [words[words.index("-N") + 1]]
+    return Path(files[0]).read_text() if files else ""
+
+
 def main(command: str, state: str, words: Sequence[str]) -> int:
     """Run a command; its exit status."""
     with Path(f"{state}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         cluster = read(Path(state))
-        try:
-            if command in _LISTING:
-                sys.stdout.write(listed(cluster, command, words))
-                return 0
-            files = [words[at + 1] for at, word in enumerate(words) if word == "-F"]
-            if command in ("mmcrcluster", "mmaddnode"):
-                files = [words[words.index("-N") + 1]]
-            cluster.run(command, words, Path(files[0]).read_text() if files else "")
-        except Refused as error:
-            sys.stderr.write(f"{error}\n")
-            return 1
+        status, printed, error = answer(cluster, command, words)
         write(Path(state), cluster)
-    return 0
+    sys.stdout.write(printed)
+    sys.stderr.write(error)
+    return status
+
+
+def answer(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, str, str]:
+    """The exit status, and what a command prints on stdout and stderr."""
+    try:
+        if command == "ssh":
+            return _elsewhere(cluster, words)
+        if command in LISTING:
+            return (*listed(cluster, command, words), "")
+        cluster.run(command, words, stanzas_of(command, words))
+    except Refused as error:
+        return 1, "", f"{error}\n"
+    return 0, "", ""
+
+
+def _elsewhere(cluster: Cluster, words: Sequence[str]) -> tuple[int, str, str]:
+    """`ssh … NODE mmlscluster -Y`."""
+    there = cluster.cluster_at(words[-2])
+    if there is None:
+        return _SSH_FAILED, "", ""
+    if not there:
+        raise Refused("mmlscluster: This node does not belong to a GPFS cluster.")
+    head = "mmlscluster:clusterSummary:HEADER:version:reserved:reserved:clusterName:\n"
+    return 0, f"{head}mmlscluster:clusterSummary:0:1:::{there}:\n", ""

@@ -1,4 +1,4 @@
-"""What commands that list print with -Y."""
+"""What commands that list print with -Y; columns are those of real output (looked up 2026-11-27)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from gridwright.filesystems.scale.administration.y_format import encoded
 from tests.support.scale_double.cluster import Cluster, Refused
 
 _Row = Mapping[str, str]
+LISTING = ("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount")
 
 
-def listed(cluster: Cluster, command: str, words: Sequence[str]) -> str:
-    """What a command prints. Raises Refused."""
-    if "-Y" not in words:
+def listed(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, str]:
+    """The exit status, and what a command prints. Raises Refused."""
+    if words[-1] != "-Y":
         raise Refused(f"the double knows {command} with -Y alone")
-    if not cluster.name:
+    if not cluster.name or not cluster.cluster_at(cluster.node_here):
         raise Refused(f"{command}: This node does not belong to a GPFS cluster.")
+    cluster.refuse_without_configuration(command)
     made = {
         "mmlscluster": _cluster,
         "mmgetstate": _states,
@@ -25,7 +27,10 @@ def listed(cluster: Cluster, command: str, words: Sequence[str]) -> str:
         "mmlsconfig": _settings,
         "mmlsmount": _mounts,
     }[command]
-    return "".join(_rows(command, kind, rows) for kind, rows in made(cluster, words))
+    text = "".join(_rows(command, kind, rows) for kind, rows in made(cluster, words))
+    # As mmdsh has it: a silent node is a failure, and the others are told all the same.
+    silent = command == "mmgetstate" and any(not each.alive for each in cluster.nodes.values())
+    return (1 if silent else 0), text
 
 
 def _rows(command: str, kind: str, rows: Iterable[_Row]) -> str:
@@ -41,42 +46,74 @@ def _rows(command: str, kind: str, rows: Iterable[_Row]) -> str:
 _Tables = Iterable[tuple[str, Iterable[_Row]]]
 
 
+def _full(name: str) -> str:
+    """Some commands print names with their domain."""
+    return f"{name}.example.com"
+
+
 def _cluster(cluster: Cluster, _: Sequence[str]) -> _Tables:
-    yield "clusterSummary", [{"clusterName": f"{cluster.name}.example.com", "clusterId": "1"}]
+    yield "clusterSummary", [{"clusterName": cluster.full_name, "clusterId": "1", "repositoryType": "CCR"}]
     rows = []
     for number, (name, node) in enumerate(cluster.nodes.items(), start=1):
         roles = ["quorum"] if node.quorum else []
         roles += ["manager"] if node.manager else []
         designation = {"quorummanager": "quorumManager"}.get("".join(roles), "".join(roles))
-        row = {"nodeNumber": str(number), "daemonNodeName": name, "adminNodeName": name}
-        rows.append({**row, "designation": designation})
+        row = {"nodeNumber": str(number), "daemonNodeName": _full(name), "ipAddress": ""}
+        rows.append({**row, "adminNodeName": _full(name), "designation": designation, "otherNodeRoles": "Z"})
     yield "clusterNode", rows
 
 
 def _states(cluster: Cluster, _: Sequence[str]) -> _Tables:
-    yield "", [{"nodeName": name, "state": cluster.state_of(name)} for name in cluster.nodes]
+    yield (
+        "",
+        [
+            {"nodeName": name, "nodeNumber": str(number), "state": cluster.state_of(name), "quorum": "1"}
+            for number, name in enumerate(cluster.nodes, start=1)
+        ],
+    )
 
 
 def _licences(cluster: Cluster, _: Sequence[str]) -> _Tables:
-    yield "", [{"nodeName": name, "designatedLicense": each.licence} for name, each in cluster.nodes.items()]
+    yield (
+        "",
+        [
+            {"nodeName": _full(name), "requiredLicense": "client", "designatedLicense": each.licence}
+            for name, each in cluster.nodes.items()
+        ],
+    )
 
 
 def _classes(cluster: Cluster, _: Sequence[str]) -> _Tables:
-    yield "", [{"nodeClass": name, "memberNodes": ",".join(each)} for name, each in cluster.classes.items()]
+    if not cluster.classes:
+        raise Refused("mmlsnodeclass: No user-defined node classes were found.")
+    yield (
+        "nodeClasses",
+        [
+            {"nodeClass": name, "memberClasses": "", "memberNodes": ",".join(map(_full, each))}
+            for name, each in cluster.classes.items()
+        ],
+    )
 
 
 def _nsds(cluster: Cluster, _: Sequence[str]) -> _Tables:
+    if not cluster.nsds:
+        raise Refused("mmlsnsd: No disks were found.")
     yield (
         "nsd",
         [
-            {"fileSystem": each.filesystem, "diskName": name, "serverList": ",".join(each.servers)}
-            for name, each in cluster.nsds.items()
+            {
+                "fileSystem": each.filesystem or "(free disk)",
+                "diskName": name,
+                "volumeId": f"0A0A{number:012X}",
+                "serverList": ",".join(map(_full, each.servers)),
+            }
+            for number, (name, each) in enumerate(cluster.nsds.items(), start=1)
         ],
     )
 
 
 def _settings(cluster: Cluster, _: Sequence[str]) -> _Tables:
-    rows = []
+    rows = [{"configParameter": "clusterName", "value": cluster.full_name, "nodeList": ""}]
     for key, value in cluster.settings.items():
         name, _, where = key.partition("@")
         rows.append({"configParameter": name, "value": value, "nodeList": where})
@@ -87,4 +124,10 @@ def _mounts(cluster: Cluster, words: Sequence[str]) -> _Tables:
     there = cluster.filesystems.get(words[0])
     if there is None:
         raise Refused(f"mmlsmount: File system {words[0]} is not known.")
-    yield "", [{"localDevName": words[0], "nodeName": name} for name in there.mounted]
+    yield (
+        "",
+        [
+            {"localDevName": words[0], "totalNodes": str(len(there.mounted)), "nodeName": name, "mode": "RW"}
+            for name in there.mounted or [""]
+        ],
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,18 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.filesystems.scale.administration.applying import Administration, ScaleError
+from gridwright.filesystems.scale.administration.applying import Administration
 from gridwright.filesystems.scale.administration.command import main, run
 from gridwright.filesystems.scale.administration.difference import difference
-from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
+from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.naming import same_value
+from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import ScaleCommand
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedSetting
 from gridwright.filesystems.scale.administration.y_format import encoded, records
 from gridwright.node_programs.one_file import one_file
 from tests.support.oldest_python import beyond_python_3_9
-from tests.support.scale_double.cluster import Cluster, Refused
-from tests.support.scale_double.command import install, read, write
-from tests.support.scale_double.rows import listed
+from tests.support.scale_double.cluster import Cluster, Node
+from tests.support.scale_double.command import answer, install, read, write
 from tests.support.scale_double.wanted import wanted_of
 
 
@@ -30,23 +32,11 @@ class InProcess(Administration):
     """Commands of a cluster that is a value of this process; waiting is no waiting."""
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__(pause=lambda _: None)
+        super().__init__(pause=lambda _: None, active_s=0)
         self.cluster = cluster
 
-    def observe(self) -> ObservedCluster:
-        def ask(name: str, *words: str) -> str | None:
-            try:
-                return listed(self.cluster, name, words)
-            except Refused:
-                return None
-
-        return observe(ask)
-
-    def carry_out(self, command: ScaleCommand) -> None:
-        try:
-            self.cluster.run(command.name, command.argv[1:], command.stanzas)
-        except Refused as error:
-            raise ScaleError(str(error)) from None
+    def _run(self, argv: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+        return answer(self.cluster, Path(argv[0]).name, argv[1:])
 
 
 def bring(wanted: ScaleCluster, cluster: Cluster, **options: bool) -> list[str]:
@@ -54,6 +44,14 @@ def bring(wanted: ScaleCluster, cluster: Cluster, **options: bool) -> list[str]:
     done: list[ScaleCommand] = []
     run(wanted, InProcess(cluster), done, **options)
     return [each.name for each in done]
+
+
+def names(wanted: ScaleCluster) -> list[str]:
+    return [each.name for each in wanted.nodes]
+
+
+def observed(wanted: ScaleCluster, cluster: Cluster) -> ObservedCluster:
+    return InProcess(cluster).observe(names(wanted))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +81,7 @@ def test_a_cluster_becomes_what_is_wanted_however_far_it_had_come(
     cluster = Cluster()
     # A first run that was cut off after some commands goes on where it was.
     started = InProcess(cluster)
-    for command in difference(first, started.observe()).commands[:interrupted]:
+    for command in difference(first, started.observe(names(first))).commands[:interrupted]:
         started.carry_out(command)
     bring(first, cluster)
     assert bring(first, cluster) == []
@@ -129,7 +127,7 @@ def test_another_cluster_on_the_node_is_left_alone(tmp_path: Path) -> None:
     cluster = Cluster()
     bring(wanted_of(tmp_path, 1, 1, 1), cluster)
     other = replace(wanted_of(tmp_path, 1, 1, 1), name="other")
-    found = difference(other, InProcess(cluster).observe())
+    found = difference(other, observed(other, cluster))
     assert found.commands == ()
     assert "left alone" in found.refusals[0]
 
@@ -145,7 +143,7 @@ def test_a_setting_that_needs_the_daemon_down_waits_for_consent(tmp_path: Path) 
             *(each for each in wanted.settings if each.parameter != "maxblocksize"),
         ),
     )
-    found = difference(larger, InProcess(cluster).observe())
+    found = difference(larger, observed(larger, cluster))
     assert found.commands == ()
     assert "maxblocksize changes only while the daemon is down" in found.notes[0]
     names = bring(larger, cluster, may_stop=True)
@@ -181,7 +179,7 @@ def test_nodes_and_disks_that_are_not_wanted_are_told_and_left(tmp_path: Path) -
     cluster = Cluster()
     bring(wanted_of(tmp_path, 2, 3, 2), cluster)
     fewer = wanted_of(tmp_path, 2, 1, 1)
-    found = difference(fewer, InProcess(cluster).observe())
+    found = difference(fewer, observed(fewer, cluster))
     assert {each.name for each in found.commands} <= {"mmchnodeclass"}
     assert any("mmdelnode -N node3" in each for each in found.notes)
     assert any("NSD grid_lake_p2_v04" in each for each in found.notes)
@@ -195,9 +193,13 @@ def double(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def test_the_program_of_nodes_makes_a_cluster_by_real_commands(
-    double: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    double: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     directory, state = double
+    monkeypatch.setenv("PATH", str(directory), prepend=os.pathsep)
     described = tmp_path / "cluster.json"
     described.write_text(json.dumps(wanted_of(tmp_path, 1, 1, 1).document()))
     words = [str(described), "--bin", str(directory), "--lock", str(tmp_path / "lock")]
@@ -214,12 +216,116 @@ def test_the_program_of_nodes_makes_a_cluster_by_real_commands(
     cluster = read(state)
     cluster.nodes["nsd2"].alive = cluster.nodes["nsd2"].daemon = False
     write(state, cluster)
-    monkey = pytest.MonkeyPatch()
-    with monkey.context() as patch:
-        patch.setattr("gridwright.filesystems.scale.administration.applying.ACTIVE_S", 0.0)
-        patch.setattr(Administration.wait_until_active, "__defaults__", (0.0,))
-        assert main(words) == 3
-    assert "nsd2 is unknown" in json.loads(capsys.readouterr().out)["error"]
+    assert main(words) == 0
+    third = json.loads(capsys.readouterr().out)
+    assert (third["changed"], third["planned"]) == (False, [])
+    assert third["notes"] == ["node nsd2 does not answer: all that is its own waits until it is back"]
+
+
+def test_a_dead_server_does_not_hold_a_new_pair_up(tmp_path: Path) -> None:
+    cluster = Cluster()
+    bring(wanted_of(tmp_path, 1, 1, 1), cluster)
+    cluster.nodes["nsd2"].alive = False
+    cluster.settle()
+    assert cluster.filesystems["lake"].mounted == ["nsd1", "node1"]
+    larger = wanted_of(tmp_path, 2, 2, 1)
+    bring(larger, cluster)
+    assert bring(larger, cluster) == []
+    assert set(cluster.filesystems["lake"].mounted) == {"nsd1", "nsd3", "nsd4", "node1", "node2"}
+    # Votes are counted anew when all are there, and never in part.
+    assert [name for name, each in cluster.nodes.items() if each.quorum] == ["nsd1", "nsd2"]
+    assert cluster.settings["tiebreakerDisks@"] != "no"
+    cluster.nodes["nsd2"].alive = True
+    bring(larger, cluster)
+    assert [name for name, each in cluster.nodes.items() if each.quorum] == ["nsd1", "nsd2", "nsd3"]
+    assert cluster.settings["tiebreakerDisks@"] == "no"
+
+
+def test_disks_of_a_new_server_that_is_silent_are_told_and_made_later(tmp_path: Path) -> None:
+    cluster = Cluster(machines={"nsd4": Node(False, False, alive=False)})
+    bring(wanted_of(tmp_path, 1, 1, 1), cluster)
+    larger = wanted_of(tmp_path, 2, 1, 1)
+    bring(larger, cluster)
+    assert "nsd3" in cluster.nodes
+    assert len(cluster.nsds) == 2
+    found = difference(larger, observed(larger, cluster))
+    assert found.commands == ()
+    assert "NSD grid_lake_p2_v01 is not made yet: it needs nsd3 and nsd4" in found.notes
+    cluster.machines.clear()
+    bring(larger, cluster)
+    assert len(cluster.nsds) == 4
+    assert bring(larger, cluster) == []
+
+
+@pytest.mark.parametrize("replaced", ["nsd1", "nsd2", "node1"])
+def test_a_machine_that_took_a_dead_ones_place_gets_the_configuration(tmp_path: Path, replaced: str) -> None:
+    """The first server, too, on which commands are run: it must not make a second cluster."""
+    wanted = wanted_of(tmp_path, 1, 1, 1)
+    cluster = Cluster()
+    bring(wanted, cluster)
+    cluster.nodes[replaced].configured = cluster.nodes[replaced].daemon = False
+    cluster.settle()
+    done = bring(wanted, cluster)
+    assert done[0] == "mmsdrrestore"
+    assert "mmcrcluster" not in done
+    assert set(cluster.filesystems["lake"].mounted) == {"nsd1", "nsd2", "node1"}
+    assert bring(wanted, cluster) == []
+
+
+def test_a_first_run_wants_all_nodes_and_none_of_another_cluster(tmp_path: Path) -> None:
+    wanted = wanted_of(tmp_path, 1, 2, 1)
+    silent = Node(False, False, alive=False)
+    foreign = Node(False, False, foreign="payroll.example.com")
+    cluster = Cluster(machines={"nsd2": silent, "node2": foreign})
+    found = difference(wanted, observed(wanted, cluster))
+    assert found.commands == ()
+    assert "node2 is in cluster payroll.example.com" in found.refusals[0]
+    assert "ssh from here does not reach nsd2" in found.refusals[1]
+    assert bring(wanted, cluster) == []
+    assert not cluster.name
+
+
+def test_a_cluster_that_lost_its_configuration_is_not_taken_for_none(tmp_path: Path) -> None:
+    """Commands that list fail then, too; none of it means that there is nothing."""
+    wanted = wanted_of(tmp_path, 2, 1, 1)
+    cluster = Cluster()
+    bring(wanted, cluster)
+    for name in ("nsd1", "nsd2", "nsd3"):
+        cluster.nodes[name].alive = False
+    cluster.here = "nsd4"
+    calls = len(cluster.calls)
+    with pytest.raises(ScaleError, match="Not enough CCR quorum nodes"):
+        bring(wanted, cluster)
+    assert len(cluster.calls) == calls
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("16M", "16777216", True),
+        ("1G", "1024M", True),
+        ("yes", "YES", True),
+        ("16M", "16", False),
+        ("", "no", False),
+        ("61000-61999", "61000-61999", True),
+        ("M", "m", True),
+    ],
+)
+def test_values_are_compared_by_what_they_mean(one: str, other: str, same: bool) -> None:
+    assert same_value(one, other) is same
+
+
+def test_columns_that_a_release_lacks_are_named(tmp_path: Path) -> None:
+    class Other(InProcess):
+        def _run(self, argv: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+            status, printed, error = super()._run(argv, limit_s)
+            return status, printed.replace("serverList", "servers"), error
+
+    wanted = wanted_of(tmp_path, 1, 1, 1)
+    cluster = Cluster()
+    bring(wanted, cluster)
+    with pytest.raises(ScaleError, match="no column 'serverList'"):
+        Other(cluster).observe(names(wanted))
 
 
 def test_it_runs_on_the_oldest_python_of_nodes(tmp_path: Path) -> None:

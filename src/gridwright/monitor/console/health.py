@@ -9,6 +9,7 @@ from typing import Literal
 from gridwright.monitor.causes.verdict import is_slow, why_untold
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.rows import MountRow
 from gridwright.monitor.views import binding
 from gridwright.spec.hosts import fold_hosts
 
@@ -109,12 +110,17 @@ def _untold(row: LibraryRow) -> str:
 
 
 def _full(frame: Frame) -> list[HealthPart]:
-    found = {
-        (row.source, row.mount_point): row
-        for row in frame.mounts
-        if row.used_part is not None and row.used_part >= FULL_SPACE
-    }
+    """File systems that are nearly full, each with the nodes that say so."""
+    found: dict[tuple[str, str], list[MountRow]] = {}
+    for row in frame.mounts:
+        if row.used_part is not None and row.used_part >= FULL_SPACE:
+            found.setdefault((row.source, row.mount_point), []).append(row)
     return [
-        HealthPart("warning", f"{point} is {row.used_part:.0%} full", "space")
-        for (_, point), row in found.items()
+        HealthPart(
+            "warning",
+            f"{point} of {fold_hosts([row.node for row in rows])} is "
+            f"{max(row.used_part or 0.0 for row in rows):.0%} full",
+            "space",
+        )
+        for (_, point), rows in found.items()
     ][:20]

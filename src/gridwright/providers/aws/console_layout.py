@@ -18,6 +18,9 @@ _PRIVATE = tuple(
 TOKEN = "ConsoleToken"  # noqa: S105 - a logical ID
 """The secret with the token, in the grid stack."""
 
+KEY = "ConsoleKey"
+"""The key pair by which the console reaches nodes, in the grid stack."""
+
 
 def console_machine(layout: AwsLayout) -> Machine | None:
     """Who serves it: the head node, or the login node of a grid without one; None without a certificate."""
@@ -43,8 +46,8 @@ def readers(layout: AwsLayout) -> tuple[ipaddress.IPv4Network, ...]:
     return tuple(dict.fromkeys((*layout.networks, *private)))
 
 
-def token_name(spec: GridSpec) -> str:
-    """Name of the secret with the token. It is the same for each `up`.
+def secret_name(spec: GridSpec) -> str:
+    """Name of the secret with the token, and of the key pair. It is the same for each `up`.
 
     CloudFormation deletes secrets without a window of recovery, so that the name is free after `down`
     (CloudFormation User Guide, DeletionPolicy).

@@ -18,14 +18,15 @@ from troposphere import elasticloadbalancingv2 as balancing
 from troposphere.secretsmanager import GenerateSecretString, Secret
 
 from gridwright.providers.aws.console_layout import (
+    KEY,
     TOKEN,
     balancer_address,
     console_machine,
     readers,
-    token_name,
+    secret_name,
 )
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import Export, tags
+from gridwright.providers.aws.names import Export, lasting_tags, tags
 from gridwright.providers.aws.user_data import exported
 from gridwright.services.console_address import HEALTH, PORT
 from gridwright.spec.model import GridSpec
@@ -46,6 +47,7 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
         return
     marks = tags(spec, role="console")
     _add_token(template, spec, layout)
+    _add_key(template, spec)
     for each in _firewall(spec, layout, machine):
         template.add_resource(each)
     balancer = template.add_resource(
@@ -104,7 +106,7 @@ def _add_token(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """What readers of the page must have."""
     secret = Secret(
         TOKEN,
-        Name=token_name(spec),
+        Name=secret_name(spec),
         Description=f"Token of the console of grid {spec.name}",
         GenerateSecretString=GenerateSecretString(PasswordLength=TOKEN_LENGTH, ExcludePunctuation=True),
         Tags=Tags(**tags(spec, role="console")),
@@ -112,6 +114,15 @@ def _add_token(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     if layout.aws.kms_key is not None:
         secret.KmsKeyId = layout.aws.kms_key
     template.add_resource(secret)
+
+
+def _add_key(template: Template, spec: GridSpec) -> None:
+    """A key pair that AWS makes: EC2 tells the public half, and Parameter Store the private one.
+
+    CloudFormation makes it anew for other tags, so that it has those that stay.
+    """
+    name, marks = secret_name(spec), lasting_tags(spec, role="console")
+    template.add_resource(ec2.KeyPair(KEY, KeyName=name, KeyType="ed25519", Tags=Tags(**marks)))
 
 
 def _firewall(

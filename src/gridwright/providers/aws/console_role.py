@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from gridwright.providers.aws.console_layout import balancer_address, console_machine, token_name
+from gridwright.providers.aws.console_layout import balancer_address, console_machine, secret_name
 from gridwright.providers.aws.layout import AwsLayout
 from gridwright.services.console_address import PORT
 from gridwright.services.playbook_role import PlaybookRole
@@ -49,7 +49,7 @@ def console_role_files(spec: GridSpec, layout: AwsLayout) -> Mapping[str, str]:
         *("--token-file", _TOKEN_FILE, "--runs", f"{STATES}/runs"),
     ]
     reading = ["/usr/bin/python3", "/usr/local/lib/gridwright/console_token.py"]
-    reading += [token_name(spec), str(spec.region), _TOKEN_FILE]
+    reading += [secret_name(spec), str(spec.region), _TOKEN_FILE]
     lines = _SERVICE_LINES.format(command=" ".join(map(quoted, reading)))
     unit = console_unit(command, ACCOUNT, Path(STATES), lines)
     # Roles of the site stay where setup is run.
@@ -61,7 +61,12 @@ def console_role_files(spec: GridSpec, layout: AwsLayout) -> Mapping[str, str]:
     }
 
 
-def console_variables(layout: AwsLayout) -> Mapping[str, object]:
-    """What the role is told: the machine that serves it; nothing where there is no console."""
+def console_variables(spec: GridSpec, layout: AwsLayout) -> Mapping[str, object]:
+    """What the role is told: the machine that serves it, and its key; nothing where there is no console."""
     machine = console_machine(layout)
-    return {} if machine is None else {"gridwright_console": machine.name}
+    if machine is None:
+        return {}
+    return {
+        "gridwright_console": machine.name,
+        "gridwright_console_key": {"name": secret_name(spec), "region": str(spec.region)},
+    }

@@ -10,7 +10,7 @@ from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
 from gridwright.providers.aws.boot_reports import BOOT, NAMESPACE
 from gridwright.providers.aws.claim.aws import WANTED
-from gridwright.providers.aws.console_layout import TOKEN, console_machine
+from gridwright.providers.aws.console_layout import KEY, TOKEN, console_machine
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.roll.aws import ROW
@@ -52,9 +52,12 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             secret = Ref(key_id(key))
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
         if console_machine(layout) in machines:
-            statements.append(_allow("Console", ["secretsmanager:GetSecretValue"], Ref(TOKEN)))
+            statements += _console()
         if group != STORAGE:
             statements += _of_the_site(spec, layout)
+            if layout.aws.certificate is not None:
+                # Descriptions know no resources (Service Authorization Reference, EC2).
+                statements.append(_allow("ConsoleKey", ["ec2:DescribeKeyPairs"], _ANY))
         if group == Role.HEAD:
             statements += _repositories(spec)
         if any(each.replaced for each in machines):
@@ -121,6 +124,13 @@ def _of_the_site(spec: GridSpec, layout: AwsLayout) -> Iterator[dict[str, Any]]:
             f"Depot{number}", ["s3:GetObject"], Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/{below}*")
         )
         yield _allow(f"DepotList{number}", ["s3:ListBucket"], arn_of_bucket, listed)
+
+
+def _console() -> Iterator[dict[str, Any]]:
+    """The token of the console, and the private half of its key (EC2 User Guide, create a key pair)."""
+    yield _allow("Console", ["secretsmanager:GetSecretValue"], Ref(TOKEN))
+    place = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/ec2/keypair/${Key}"
+    yield _allow("ConsolePrivateKey", ["ssm:GetParameter"], Sub(place, Key=GetAtt(KEY, "KeyPairId")))
 
 
 def _repositories(spec: GridSpec) -> Iterator[dict[str, Any]]:

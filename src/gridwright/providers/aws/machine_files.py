@@ -16,11 +16,11 @@ from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, bui
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
 from gridwright.providers.boot.bundle import Part
+from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
-from gridwright.setup.distributions import distributions
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.setup.users_spec import SECRET_FILE, secret_arn
 from gridwright.spec.machines import inventory_group
@@ -119,20 +119,6 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     }
 
 
-def known_distributions() -> str:
-    """What machines have to know of distributions at their start, before they can read YAML."""
-    rows = [
-        {
-            "id": each.os.id,
-            "version": each.os.version,
-            "refused": None if each.in_cloud else each.reason,
-            "ansible": each.built.ansible.packages if each.built else [],
-        }
-        for each in distributions()
-    ]
-    return "".join(["[\n", ",\n".join(f" {json.dumps(row)}" for row in rows), "\n]\n"])
-
-
 def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None = None) -> Provided:
     """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre.
 
@@ -162,7 +148,7 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
             "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
             **({"gridwright_roller": roller.name} if roller else {}),
-            **(console_variables(layout) if scheduler is not None else {}),
+            **(console_variables(spec, layout) if scheduler is not None else {}),
             "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gridwright.providers.aws.console_layout import console_machine, token_name
+from gridwright.providers.aws.console_layout import console_machine, secret_name
 from gridwright.providers.aws.kept_images import named_images
 from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
@@ -70,7 +70,7 @@ def aws_read_me(
         machines=len(layout.machines),
         roles=[(role, _short(names)) for role, names in roles.items() if names],
         console=console_machine(layout),
-        token=token_name(spec),
+        token=secret_name(spec),
         steps=[step for step in scheduler.steps if step.beside_playbook is not None],
     )
 

@@ -10,25 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
-from gridwright.model.layouts import library_layouts
-from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci.clusters import cluster_documents
-from gridwright.providers.oci.layout import (
-    OciLayout,
-    OciMachine,
-    OciRole,
-    built_lustres,
-    oci_layout,
-)
+from gridwright.providers.oci.layout import OciLayout, built_lustres, oci_layout
+from gridwright.providers.oci.machine_files import oci_machine_files
 from gridwright.providers.oci.names import GRID, STORAGE
-from gridwright.providers.oci.services import services, tiered_lustres
+from gridwright.providers.oci.service_subnet import services, tiered_lustres
+from gridwright.providers.oci.terraform.boot import bundle_file
 from gridwright.providers.oci.terraform.grid import grid_root
-from gridwright.providers.oci.terraform.services import SOURCES
 from gridwright.providers.oci.terraform.storage import storage_root
-from gridwright.providers.oci.user_data import CLOUD_INIT, FILE
+from gridwright.providers.oci.user_data import user_data_files
 from gridwright.providers.read_me import markdown
-from gridwright.schedulers import kind_of
-from gridwright.setup.playbook import Hosts, Provided, playbook_files
+from gridwright.setup.playbook import Hosts
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH
@@ -46,31 +38,18 @@ def oci_files(
     written.
     """
     layout = _checked(spec)
-    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
-    hosts = oci_hosts(spec, layout)
+    machines = oci_machine_files(spec, layout, release)
+    bundles = machines.bundles
     clusters = cluster_documents(spec, layout)
-    known = Provided(
-        addresses=layout.addresses,
-        sources=_sources(spec),
-        layouts=library_layouts(spec),
-        variables={
-            "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
-            "gridwright_clusters": [
-                {"name": name, "first": layout.servers_of(name)[0].name, "document": each}
-                for name, each in clusters.items()
-                if layout.servers_of(name)
-            ],
-        },
-    )
     storage = storage_root(spec, layout)
-    grid = grid_root(spec, layout, storage)
+    grid = grid_root(spec, layout, storage, bundles)
     costs = cost_document(spec, grid_model(spec))
     files: dict[str, str | bytes] = {
-        **playbook_files(spec, hosts, scheduler, known),
-        **scheduler.files,
+        **machines.files,
         f"{STORAGE}/{ROOT_FILE}": storage.text(),
         f"{GRID}/{ROOT_FILE}": grid.text(),
-        f"{GRID}/{FILE}": CLOUD_INIT,
+        **{f"{GRID}/{name}": text for name, text in user_data_files(spec, layout).items()},
+        **{f"{GRID}/{bundle_file(part)}": made.content for part, made in bundles.items()},
         **{f"clusters/{name}.json": json.dumps(each, indent=2) + "\n" for name, each in clusters.items()},
         COSTS: json.dumps(costs, indent=2) + "\n",
     }
@@ -81,15 +60,10 @@ def oci_files(
         layout=layout,
         costs=costs,
         clusters=clusters,
-        sources=SOURCES if known.sources else "",
+        has_services=bool(services(spec)),
         has_lustre_service=bool(tiered_lustres(spec)),
     )
-    return files, scheduler.findings, hosts
-
-
-def _sources(spec: GridSpec) -> dict[str, str]:
-    """What nodes mount of file systems that Oracle runs: known when they are made, so a variable's."""
-    return {name: f"{{{{ {SOURCES}['{name}'] }}}}" for name in services(spec)}
+    return files, machines.scheduler.findings, machines.hosts
 
 
 def _checked(spec: GridSpec) -> OciLayout:
@@ -115,25 +89,6 @@ def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
             "this release does not make servers of Lustre on OCI: it plans and predicts them",
             "write type: scale with nsd servers, or provider: aws",
         )
-
-
-def oci_hosts(spec: GridSpec, layout: OciLayout) -> Hosts:
-    """All machines, each with the address that it is reached at."""
-
-    def of(*roles: OciRole) -> dict[str, dict[str, str]]:
-        return {each.name: _reach(each) for each in layout.of_role(*roles)}
-
-    servers = (OciRole.NSD, OciRole.MGS, OciRole.MDS, OciRole.OSS)
-    groups = {
-        "compute": of(OciRole.COMPUTE),
-        "storage": of(*servers),
-        "head": of(OciRole.HEAD, OciRole.LOGIN),
-    }
-    return Hosts(groups=groups).with_machines(spec, {each.name: _reach(each) for each in layout.machines})
-
-
-def _reach(machine: OciMachine) -> dict[str, str]:
-    return {"ansible_host": str(machine.serving_address)}
 
 
 def cost_document(spec: GridSpec, model: GridModel) -> dict[str, object]:

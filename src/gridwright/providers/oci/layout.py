@@ -15,7 +15,7 @@ from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers, SharedDiskServers
 from gridwright.providers.controller import CONTROLLER
 from gridwright.providers.oci.section import SERVICES, Oci
-from gridwright.providers.oci.services import services, services_problems
+from gridwright.providers.oci.service_subnet import services, services_problems
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import Servers

@@ -11,6 +11,7 @@ from gridwright.monitor.console.health import HealthLine, health_of
 from gridwright.monitor.frame import frame_of
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples
+from gridwright.monitor.rows import MountRow
 from tests.unit.monitor.test_frame import DATA, MB, ON_DISK, disk, node
 
 UNCOUNTED = {DATA.directory: MountedPlace("/grid", "fuse.mfs", "", ())}
@@ -41,3 +42,22 @@ def test_what_is_slow_or_cannot_be_told_is_not_well(
     assert (told, line.state) == (slow, state), line
     if slow is None:
         assert "data on disk: cannot tell whether it is slow" in line.text
+
+
+def test_a_full_file_system_is_told_with_its_nodes() -> None:
+    def mount(node: str, used: float, source: str = "/dev/sda1", point: str = "/") -> MountRow:
+        return MountRow(
+            node=node, mount_point=point, kernel_type="ext4", source=source, size_bytes=1e12,
+            used_part=used, read_bytes_per_s=None, written_bytes_per_s=None, targets=0,
+        )  # fmt: skip
+
+    frame = replace(
+        frame_of([node()], []),
+        mounts=(
+            *(mount(f"n{number}", 0.95 + number / 100) for number in (1, 2, 3)),
+            mount("n4", 0.5),
+            mount("n4", 0.96, "server:/data", "/data"),
+        ),
+    )
+    told = [part.text for part in health_of(frame, None).parts if part.view == "space"]
+    assert told == ["/ of n[1-3] is 98% full", "/data of n4 is 96% full"]

@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from gridwright.providers.boot.bundle import bundle
+from gridwright.providers.boot.lean_source import lean
 from tests.support.boot_programs import boot_programs, sources
 from tests.support.oci_instance import OciInstance
 
@@ -25,21 +27,31 @@ MACHINE: dict[str, Any] = {
     "claim": None,
     "group": None,
     "pointer": "bundles/current/servers",
-    "key": {"name": "munge", "variable": "slurm_munge_key"},
+    "key": {
+        "name": "munge",
+        "variable": "slurm_munge_key",
+        "secret": "keys/munge",
+        "length": 128,
+        "makes": False,
+    },
 }
 TOLD: dict[str, Any] = {
     "bucket": "site",
     "namespace": "ns",
-    "secrets": {"munge": "ocid1.vaultsecret.oc1..munge"},
     "sources": {"fast": "10.0.0.3@tcp:/fast"},
 }
+OF_THE_VAULT = "ocid1.vaultsecret.oc1..aaaa"
 TEXT_OF_KEY = "s3cret-of-munge"
+
+
+CLOUD = ("cloud.py", "object_store.py", "instance_principal.py")
 
 
 @pytest.fixture
 def cloud() -> Iterator[OciInstance]:
     made = OciInstance({"gridwright": json.dumps(TOLD)})
-    made.secrets[TOLD["secrets"]["munge"]] = TEXT_OF_KEY
+    made.objects["keys/munge"] = TEXT_OF_KEY.encode()
+    made.secrets[OF_THE_VAULT] = "of the vault"
     yield made
     made.close()
 
@@ -56,9 +68,9 @@ def programs(cloud: OciInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_it_asks_is_signed_and_what_is_refused_says_why(cloud: OciInstance, programs: Any) -> None:
     me = programs["cloud"].Cloud({"bucket": "site", "namespace": "ns"})
     me.keep("boot-logs/a b/1.log", b"lines")
-    assert cloud.objects == {"boot-logs/a b/1.log": b"lines"}
+    assert cloud.objects["boot-logs/a b/1.log"] == b"lines"
     assert me.get_object(Bucket="site", Key="boot-logs/a b/1.log")["Body"].read() == b"lines"
-    assert me.secret("the key", TOLD["secrets"]["munge"]) == TEXT_OF_KEY
+    assert me.secret("the key", OF_THE_VAULT) == "of the vault"
     assert len(cloud.tokens) == 1
     with pytest.raises(Exception, match="status 404 NotAuthorizedOrNotFound: not authorized or not there"):
         me.get_object(Bucket="site", Key="none")
@@ -108,8 +120,8 @@ def machine(root: Path) -> dict[str, str]:
     home.mkdir(parents=True)
     (root / "dev").mkdir()
     (root / "etc/gridwright/machine.json").write_text(json.dumps(MACHINE))
-    for name in ("fetch.py", "begin.py", "cloud.py", "instance_principal.py", "begin.sh"):
-        text = sources("oci")[name] if name.endswith(".py") else BEGIN.read_text()
+    for name in ("fetch.py", "begin.py", "object_store.py", "instance_principal.py", "begin.sh"):
+        text = lean(sources("oci")[name]) if name.endswith(".py") else BEGIN.read_text()
         (home / name).write_text(text)
     return {**os.environ, "GRIDWRIGHT_ROOT": str(root)}
 
@@ -121,7 +133,7 @@ def upload(cloud: OciInstance, set_up: str) -> str:
     """A bundle whose program does `set_up` in place of installing and playing."""
     text = sources("oci")["set_up.py"]
     head, _, tail = text.partition('if __name__ == "__main__":')
-    programs = {name: sources("oci")[name] for name in ("cloud.py", "instance_principal.py")}
+    programs = {name: sources("oci")[name] for name in CLOUD}
     programs |= {"system_packages.py": sources("oci")["system_packages.py"]}
     files = {f"boot/{name}": each for name, each in programs.items()}
     files |= {"boot/variables.json": '{"from": "the bundle"}', "boot/distributions.json": "[]"}
@@ -196,19 +208,23 @@ def test_a_failure_is_told_with_its_reason_and_its_log_is_kept(cloud: OciInstanc
     assert [key for key in cloud.objects if key.startswith("boot-logs/ocid1.instance.")]
 
 
-@pytest.mark.parametrize(
-    ("told", "words"),
-    [
-        ({**TOLD, "secrets": {}}, "metadata gridwright of this instance lacks secrets.munge"),
-        ({}, "metadata gridwright of this instance lacks bucket, namespace, secrets.munge"),
-    ],
-)
-def test_what_is_not_told_is_named(
-    cloud: OciInstance, tmp_path: Path, told: dict[str, Any], words: str
-) -> None:
-    cloud.told["gridwright"] = json.dumps(told)
+def test_what_is_not_told_is_named(cloud: OciInstance, tmp_path: Path) -> None:
+    cloud.told["gridwright"] = json.dumps({})
     assert begin(tmp_path, machine(tmp_path) | cloud.environment).returncode == 1
+    words = "metadata gridwright of this instance lacks bucket, namespace: apply the grid anew"
     assert words in (tmp_path / "log").read_text()
+
+
+def test_the_head_node_makes_the_key_once_and_others_wait_for_it(cloud: OciInstance, programs: Any) -> None:
+    del cloud.objects["keys/munge"]
+    store = {"bucket": "site", "namespace": "ns"}
+    node = programs["cloud"].Cloud({**store, "key": MACHINE["key"]})
+    with pytest.raises(Exception, match=r"the key: .*status 404"):
+        node.secret("the key", "keys/munge")
+    head = programs["cloud"].Cloud({**store, "key": {**MACHINE["key"], "makes": True}})
+    made = head.secret("the key", "keys/munge")
+    assert re.fullmatch("[A-Za-z0-9]{128}", made)
+    assert head.secret("the key", "keys/munge") == node.secret("the key", "keys/munge") == made
 
 
 def test_a_bundle_that_was_changed_on_its_way_is_refused(cloud: OciInstance, tmp_path: Path) -> None:
@@ -225,3 +241,29 @@ def test_a_bundle_that_was_changed_on_its_way_is_refused(cloud: OciInstance, tmp
 def test_programs_are_for_the_python_of_red_hat_9() -> None:
     for text in sources("oci").values():
         ast.parse(text, feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("name", ["fetch.py", "begin.py", "object_store.py", "instance_principal.py"])
+def test_what_user_data_carry_is_the_same_program(name: str) -> None:
+    source = sources("oci")[name]
+
+    def without_texts(text: str) -> str:
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                kept = [
+                    each
+                    for each in body
+                    if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+                ]
+                node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+        return ast.dump(tree)
+
+    assert without_texts(lean(source)) == without_texts(source)
+    assert len(lean(source)) < len(source)
+
+
+def test_what_looks_like_a_comment_in_a_text_stays() -> None:
+    source = 'def a():\n    """Words."""\n\n\n# gone\nb = """\n# stays\n\n"""\n'
+    assert lean(source) == 'def a():\n    pass\nb = """\n# stays\n\n"""\n'

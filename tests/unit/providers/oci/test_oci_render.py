@@ -116,6 +116,7 @@ def test_what_holds_data_is_never_destroyed_and_all_is_found_by_its_tag() -> Non
         "oci_core_network_security_group_security_rule",
         "oci_core_vnic_attachment",
         "oci_core_volume_attachment",
+        "oci_objectstorage_object",
     }
     for root in parts.values():
         for kind, named in root["resource"].items():
@@ -125,7 +126,8 @@ def test_what_holds_data_is_never_destroyed_and_all_is_found_by_its_tag() -> Non
 
 def test_the_grid_takes_the_outputs_of_storage_and_nothing_else() -> None:
     parts = roots(spec_of())
-    assert parts["grid"]["variable"].keys() == parts["storage"]["output"].keys()
+    # Dynamic groups are made in the tenancy, which Resource Manager tells.
+    assert parts["grid"]["variable"].keys() == {*parts["storage"]["output"], "tenancy_ocid"}
     used = set(re.findall(r"var\.([a-z_]+)", json.dumps(parts["grid"])))
     assert used <= parts["grid"]["variable"].keys()
 
@@ -152,6 +154,51 @@ def test_servers_with_two_cards_have_volumes_on_one_and_clients_on_the_other() -
         assert (first["subnet_id"], second["subnet_id"]) == ("${var.storage_subnet}", "${var.fs_subnet}")
     one_card = GRID.replace("BM.Optimized3.36", "VM.Optimized3.Flex(8)")
     assert "oci_core_vnic_attachment" not in roots(spec_of(one_card))["grid"]["resource"]
+
+
+SERVICES = GRID.replace(
+    "libraries: {data: {}}",
+    """\
+  pool:
+    type: oci-lustre
+    path: /pool
+    name: poolfs
+    capacity: 31.2 TB
+    throughput: 250 MB/s/TB
+    maintenance: sun:03:00
+    root_squash: 65534:65534
+  homes: {type: oci-file-storage, path: /home/grid, root_squash: "65534:65534"}
+libraries: {data: {filesystem: lake}}""",
+)
+
+
+def test_services_of_oci_are_kept_and_mounted_by_what_they_are_given() -> None:
+    spec = spec_of(SERVICES)
+    parts = roots(spec)
+    for root in parts.values():
+        assert list(problems(root)) == []
+    made = parts["storage"]["resource"]
+    (lustre,) = made["oci_lustre_file_storage_lustre_file_system"].values()
+    assert (lustre["file_system_name"], lustre["performance_tier"]) == ("poolfs", "MBPS_PER_TB_250")
+    assert lustre["lifecycle"] == {"prevent_destroy": True}
+    assert made["oci_file_storage_file_system"]["homes"]["lifecycle"] == {"prevent_destroy": True}
+    (export,) = made["oci_file_storage_export"].values()
+    assert (export["path"], export["export_options"][0]["source"]) == ("/home/grid", "10.30.128.0/17")
+    assert parts["storage"]["output"]["sources"]["value"]["pool"].endswith(":/poolfs")
+    told = parts["grid"]["resource"]["oci_core_instance"]["compute1"]["metadata"]["gridwright"]
+    assert "sources = var.sources" in told
+    variables = str(oci_files(spec)[0]["group_vars/all.yml"])
+    assert "{{ gridwright_sources['pool'] }}" in variables
+    assert parts["storage"]["output"]["sources"]["value"]["homes"].endswith(":/home/grid")
+    assert "{{ gridwright_sources['homes'] }}" in variables
+    rules = made["oci_core_network_security_group_security_rule"].values()
+    ports = {
+        options[0]["destination_port_range"][0]["min"]
+        for each in rules
+        if "services" in each["network_security_group_id"] and each["direction"] == "INGRESS"
+        for options in [each.get("tcp_options") or each["udp_options"]]
+    }
+    assert ports == {111, 988, 1018, 2048}
 
 
 def test_a_vcn_of_the_site_is_not_changed() -> None:

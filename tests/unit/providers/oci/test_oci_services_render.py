@@ -122,7 +122,7 @@ def test_no_machine_has_an_address_that_a_service_may_take() -> None:
 
 def test_nodes_mount_what_the_storage_root_puts_out() -> None:
     files = oci_files(spec_of())[0]
-    output = json.loads(files["storage/main.tf.json"])["output"]["gridwright_sources"]["value"]
+    output = json.loads(files["storage/main.tf.json"])["output"]["sources"]["value"]
     assert output["sascfg"].endswith(".ip_address}:/sas/cfg")
     assert ".management_service_address}@" in output["shared"]
     for name in output:
@@ -153,4 +153,4 @@ def test_a_grid_without_any_has_no_subnet_and_group_for_them() -> None:
     storage = root(load_spec(EXAMPLE.with_name("oci-scale.yaml")))
     assert "services" not in storage["resource"]["oci_core_subnet"]
     assert "services" not in storage["resource"]["oci_core_network_security_group"]
-    assert "gridwright_sources" not in storage["output"]
+    assert "sources" not in storage["output"]

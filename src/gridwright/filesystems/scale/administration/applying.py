@@ -1,29 +1,40 @@
-"""Carries commands of the administration out, each with its limit of time, and waits for what they begin."""
+"""Carries commands of the administration out, each with its limit of time, and waits for what they begin.
+
+Nodes run this with Python 3.9.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
 from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
+from gridwright.filesystems.scale.administration.y_format import records
 
 LOOK_S = 120.0
 """Of a command that looks; they ask all nodes."""
 ACTIVE_S = 600.0
 """How long the daemon may take to become active: it takes quorum and recovers logs first."""
-PAUSE_S = 5.0
-_NOTHING_THERE = 1
-"""Exit status of commands that list, where a node is in no cluster, or nothing of the kind is there."""
+PAUSE_S = 2.0
+_NO_CLUSTER = "does not belong to a GPFS cluster"
+"""What commands say on a node that is in none (message 6027-1382)."""
+_NONE = re.compile(r"\bno\b[^.]*\b(found|defined|exist)", re.IGNORECASE)
+"""What commands that list say where there is nothing of the kind, such as that no disks were found."""
+_PARTIAL = ("mmgetstate", "mmlsmount")
+"""Commands that fail where a node is silent, and tell of all others all the same."""
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+_SILENT = 255
+"""Exit status of ssh itself (ssh(1))."""
+_AT_A_TIME = 16
 _MOST = 2000
 """Characters of an error that are told."""
-
-
-class ScaleError(Exception):
-    """What did not succeed, in words for administrators."""
 
 
 class Administration:
@@ -35,15 +46,17 @@ class Administration:
         *,
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        active_s: float = ACTIVE_S,
     ) -> None:
-        """`directory` has the commands."""
+        """`directory` has the commands, here and on all nodes."""
         self._directory = directory
         self._pause = pause
         self._clock = clock
+        self._active_s = active_s
 
-    def observe(self) -> ObservedCluster:
-        """The cluster as it is. Raises ScaleError."""
-        return observe(self._ask)
+    def observe(self, nodes: Collection[str]) -> ObservedCluster:
+        """The cluster as it is, of which the grid wants these nodes. Raises ScaleError."""
+        return observe(self._ask, nodes, self._probe)
 
     def carry_out(self, command: ScaleCommand) -> None:
         """Run one; the file of stanzas is the command's own. Raises ScaleError."""
@@ -51,34 +64,57 @@ class Administration:
             file.write(command.stanzas)
             file.flush()
             words = [file.name if each == STANZAS else each for each in command.argv[1:]]
-            status, _, error = self._run(command.name, words, command.limit_s)
+            status, _, error = self._run([str(self._directory / command.name), *words], command.limit_s)
         if status:
             raise ScaleError(f"{command.name} failed ({command.why}): {error.strip()[-_MOST:]}")
 
-    def wait_until_active(self, nodes: Sequence[str], limit_s: float = ACTIVE_S) -> None:
+    def wait_until_active(self, nodes: Sequence[str]) -> None:
         """Wait until the daemons of these nodes work. Raises ScaleError with those that do not in time."""
-        end = self._clock() + limit_s
+        end = self._clock() + self._active_s
         while True:
-            there = self.observe()
+            there = self.observe(nodes)
             lacking = [f"{name} is {there.nodes[name].state}" for name in nodes if name not in there.active]
             if not lacking:
                 return
             if self._clock() >= end:
                 raise ScaleError(
-                    f"not active after {limit_s:.0f} s: {', '.join(lacking)}; see mmfs.log.latest"
+                    f"not active after {self._active_s:.0f} s: {', '.join(lacking)}; "
+                    "see /var/adm/ras/mmfs.log.latest there"
                 )
             self._pause(PAUSE_S)
 
     def _ask(self, name: str, *words: str) -> str | None:
-        status, printed, error = self._run(name, words, LOOK_S)
-        if status not in (0, _NOTHING_THERE):
-            raise ScaleError(f"{name} failed: {error.strip()[-_MOST:]}")
-        return printed if status == 0 else None
+        status, printed, error = self._run([str(self._directory / name), *words], LOOK_S)
+        if status == 0 or (name in _PARTIAL and records(printed)):
+            return printed
+        if _NO_CLUSTER in error:
+            return None
+        if _NONE.search(error) and not printed.strip():
+            return ""
+        raise ScaleError(f"{name} failed: {error.strip()[-_MOST:]}")
 
-    def _run(self, name: str, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+    def _probe(self, nodes: Collection[str]) -> Mapping[str, str | None]:
+        if not nodes:
+            return {}
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return dict(zip(nodes, pool.map(self._cluster_of, nodes)))  # noqa: B905 - Python 3.9
+
+    def _cluster_of(self, node: str) -> str | None:
+        command = f"{self._directory / 'mmlscluster'} -Y"
+        status, printed, error = self._run([*_SSH, node, command], LOOK_S)
+        if status == _SILENT:
+            return None
+        if _NO_CLUSTER in error:
+            return ""
+        summary = records(printed).get("clusterSummary")
+        if status or not summary:
+            raise ScaleError(f"mmlscluster failed on {node}: {error.strip()[-_MOST:]}")
+        return summary[0]["clusterName"]
+
+    def _run(self, argv: Sequence[str], limit_s: float) -> tuple[int, str, str]:
         try:
             done = subprocess.run(
-                [str(self._directory / name), *words],
+                argv,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=limit_s,
@@ -87,9 +123,7 @@ class Administration:
                 errors="replace",
             )
         except FileNotFoundError:
-            raise ScaleError(
-                f"{self._directory / name} is not there: install the site's packages first"
-            ) from None
+            raise ScaleError(f"{argv[0]} is not there: install the site's packages first") from None
         except subprocess.TimeoutExpired:
-            raise ScaleError(f"{name} has not ended within {limit_s:.0f} s") from None
+            raise ScaleError(f"{argv[0]} has not ended within {limit_s:.0f} s") from None
         return done.returncode, done.stdout, done.stderr

@@ -7,14 +7,18 @@ import fcntl
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from gridwright.filesystems.scale.administration.applying import Administration, ScaleError
+from gridwright.filesystems.scale.administration.applying import Administration
 from gridwright.filesystems.scale.administration.difference import Difference, difference
+from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 
 WRONG, FAILED = 2, 3
+ROUNDS = 3
+"""Times that the cluster is looked at and changed; a replaced node takes two."""
 LOCK = Path("/run/gridwright-scale.lock")
 
 
@@ -59,20 +63,24 @@ def run(
 
     Raises ScaleError, also where something differs when all is done.
     """
-    found = difference(wanted, administration.observe(), may_stop=may_stop)
+    nodes = [each.name for each in wanted.nodes]
+    found = difference(wanted, administration.observe(nodes), may_stop=may_stop)
     if check or found.refusals:
         return found
-    for command in found.commands:
-        administration.carry_out(command)
-        done.append(command)
-        if command.name == "mmstartup":
-            administration.wait_until_active(command.argv[-1].split(","))
-    if done:
-        left = difference(wanted, administration.observe(), may_stop=False)
-        if left.commands:
-            words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
-            raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
-    return found
+    planned, left = found.commands, found
+    for _ in range(ROUNDS):
+        for command in left.commands:
+            administration.carry_out(command)
+            done.append(command)
+            if command.name == "mmstartup":
+                administration.wait_until_active(command.argv[-1].split(","))
+        if not left.commands:
+            return replace(found, commands=planned, refusals=left.refusals)
+        # What is there now may want more: a node whose configuration came back sees the whole cluster.
+        left = difference(wanted, administration.observe(nodes), may_stop=False)
+        planned += left.commands
+    words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
+    raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
 
 
 def read_cluster(path: Path) -> ScaleCluster:

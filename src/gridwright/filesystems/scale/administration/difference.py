@@ -1,6 +1,7 @@
 """The commands that bring a cluster from what it is to what is wanted: only what differs, in Scale's order.
 
 Nothing here removes a node, a disk or a file system: what is there and not wanted is told, and left alone.
+Nodes that are silent are left as they are, and hold nothing up. Nodes run this with Python 3.9.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gridwright.filesystems.scale.administration.naming import same_value
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import (
     STANZAS,
@@ -19,6 +21,7 @@ from gridwright.filesystems.scale.administration.order import (
     nsds_command,
 )
 from gridwright.filesystems.scale.administration.order import make_filesystem as made
+from gridwright.filesystems.scale.administration.reach import notes, reachable, refused
 from gridwright.filesystems.scale.administration.stanzas import designations, disks_of, nsd_stanzas
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNode, WantedSetting
 
@@ -35,50 +38,53 @@ class Difference:
 
 def difference(wanted: ScaleCluster, observed: ObservedCluster, *, may_stop: bool = False) -> Difference:
     """The difference. `may_stop`: whether the daemon may be stopped everywhere for settings that need it."""
-    if not observed.name:
-        return Difference(commands(wanted))
-    refusals = tuple(_refusals(wanted, observed))
+    refusals = tuple(refused(wanted, observed))
     if refusals:
         return Difference((), refusals=refusals)
-    waiting = [each for each in _settings(wanted, observed) if each.needs_down and observed.active]
+    if not observed.name:
+        return Difference(tuple(_made_or_restored(wanted, observed)))
+    known = reachable(wanted, observed)
+    waiting = [each for each in _settings(known, observed) if each.needs_down and observed.active]
     blocked = bool(waiting) and not may_stop
     stops = bool(waiting) and may_stop
     steps = (
-        *_new_nodes(wanted, observed),
-        *_licences(wanted, observed),
-        *_classes(wanted, observed),
-        *_nsds(wanted, observed),
-        *_configuration(wanted, observed, without=waiting if blocked else []),
-        *_started(wanted, observed, stops=stops),
-        *_designated(wanted, observed),
-        *_tiebreakers(wanted, observed),
-        *_filesystems(wanted, observed, stops=stops),
+        *_restored(observed),
+        *_new_nodes(known, observed),
+        *_licences(known, observed),
+        *_classes(known, observed),
+        *_nsds(known, observed),
+        *_configuration(known, observed, without=waiting if blocked else []),
+        *_started(known, observed, stops=stops),
+        *_votes(wanted, known, observed),
+        *_filesystems(known, observed, stops=stops),
     )
-    notes = list(_notes(wanted, observed))
-    if blocked:
-        names = ", ".join(each.parameter for each in waiting)
-        notes.append(
-            f"{names} changes only while the daemon is down on every node: run it again with --may-stop"
-        )
-    return Difference(steps, tuple(notes))
+    told = notes(wanted, known, observed, waiting if blocked else [])
+    return Difference(steps, tuple(told))
 
 
-def _refusals(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[str]:
-    if observed.name.partition(".")[0] != wanted.name.partition(".")[0]:
-        yield f"this node is in cluster {observed.name}, and not in {wanted.name}: it is left alone"
-    for each in wanted.filesystems:
-        for name in each.nsds:
-            there = observed.nsds.get(name)
-            if there is not None and there.filesystem not in ("", each.name):
-                yield f"NSD {name} is a disk of file system {there.filesystem}, and not of {each.name}"
+def _made_or_restored(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    """All of it; or, where this node took a dead one's place, its part of the cluster that is there."""
+    members = [name for name, cluster in observed.elsewhere.items() if cluster]
+    if not members:
+        yield from commands(wanted)
+        return
+    yield mm(
+        *("mmsdrrestore", "-p", members[0], "-R", "/usr/bin/scp"),
+        why=f"this node is new, and the cluster is there: {members[0]} has its configuration",
+    )
 
 
-def _notes(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[str]:
-    names = {each.name for each in wanted.nodes}
-    for name in sorted(observed.nodes.keys() - names):
-        yield f"node {name} is in the cluster and not in the grid spec: mmdelnode -N {name} removes it"
-    for name in sorted(observed.nsds.keys() - {each.name for each in wanted.nsds}):
-        yield f"NSD {name} is not in the grid spec: its data stay until it is removed by hand"
+def _restored(observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    if observed.blank:
+        names = ",".join(sorted(observed.blank))
+        yield mm("mmsdrrestore", "-N", names, why=f"{names} took a dead node's place")
+
+
+def _votes(wanted: ScaleCluster, known: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
+    """Who has a vote is changed as a whole or not at all: half of it could stop the cluster."""
+    if wanted.nodes == known.nodes:
+        yield from _designated(known, observed)
+        yield from _tiebreakers(known, observed)
 
 
 def _new_nodes(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
@@ -149,7 +155,7 @@ def _settings(wanted: ScaleCluster, observed: ObservedCluster) -> list[WantedSet
     return [
         each
         for each in wanted.settings
-        if observed.settings.get((each.parameter, each.node_class or "")) != each.value
+        if not same_value(observed.settings.get((each.parameter, each.node_class or ""), ""), each.value)
     ]
 
 

@@ -1,14 +1,21 @@
-"""A cluster as its own commands tell it, by rows of -Y."""
+"""A cluster as its own commands tell it, by rows of -Y. Nodes run this with Python 3.9.
+
+Columns are those of real clusters' output as tools of others read it (looked up 2026-11-27).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.naming import NodeNames
 from gridwright.filesystems.scale.administration.y_format import records
 
 Ask = Callable[..., "str | None"]
 """Runs a command by its name and words; what it printed, None where it says that there is no such thing."""
+Probe = Callable[[Collection[str]], Mapping[str, "str | None"]]
+"""Asks nodes over ssh which cluster they are in: its name, empty for none, None of a node that is silent."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class ObservedCluster:
     """NSDs of each file system."""
     mounted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Nodes that have each file system mounted."""
+    elsewhere: Mapping[str, str | None] = field(default_factory=dict)
+    """What nodes say themselves (`Probe`): those that are not in the cluster, or that it does not reach."""
 
     @property
     def tiebreakers(self) -> tuple[str, ...]:
@@ -58,65 +67,109 @@ class ObservedCluster:
         """Nodes whose daemon works."""
         return frozenset(name for name, each in self.nodes.items() if each.state == "active")
 
+    @property
+    def silent(self) -> frozenset[str]:
+        """Nodes that do not answer."""
+        return frozenset(name for name, cluster in self.elsewhere.items() if cluster is None)
 
-def observe(ask: Ask) -> ObservedCluster:
-    """Ask the commands; those of file systems only where there are such."""
+    @property
+    def blank(self) -> frozenset[str]:
+        """Nodes of the cluster that know nothing of it: machines that took a dead one's place."""
+        return frozenset(
+            name for name, cluster in self.elsewhere.items() if not cluster
+        ) & self.nodes.keys() - (self.silent)
+
+
+def observe(ask: Ask, wanted: Collection[str], probe: Probe) -> ObservedCluster:
+    """Ask the commands; `wanted` are the grid's names of the nodes. Raises ScaleError."""
+    named = NodeNames(wanted)
     listed = ask("mmlscluster", "-Y")
-    rows = records(listed) if listed is not None else {}
+    if listed is None:
+        return ObservedCluster(elsewhere=probe(wanted))
+    rows = records(listed)
     if not rows.get("clusterSummary"):
-        return ObservedCluster()
-    nsds = _nsds(ask)
-    filesystems = tuple(dict.fromkeys(each.filesystem for each in nsds.values() if each.filesystem))
-    return ObservedCluster(
-        name=rows["clusterSummary"][0]["clusterName"],
-        nodes=_nodes(rows.get("clusterNode", []), ask),
-        node_classes=_classes(ask),
-        nsds=nsds,
-        settings=_settings(ask),
-        filesystems={
-            name: tuple(disk for disk, each in nsds.items() if each.filesystem == name)
-            for name in filesystems
-        },
-        mounted={name: _mounted(ask, name) for name in filesystems},
-    )
-
-
-def _nodes(rows: list[dict[str, str]], ask: Ask) -> dict[str, ObservedNode]:
-    states = {each["nodeName"]: each["state"] for each in _only(ask("mmgetstate", "-a", "-Y"))}
-    licences = {each["nodeName"]: each["designatedLicense"] for each in _only(ask("mmlslicense", "-Y"))}
-    return {
-        each["adminNodeName"]: ObservedNode(
-            is_quorum="quorum" in each["designation"].split("Manager")[0].lower(),
-            is_manager="manager" in each["designation"].lower(),
-            licence=licences.get(each["adminNodeName"], "none").lower(),
-            state=states.get(each["adminNodeName"], "unknown"),
+        raise ScaleError("mmlscluster -Y tells no cluster, and not that there is none")
+    try:
+        nsds = _nsds(ask, named)
+        nodes = _nodes(rows.get("clusterNode", []), ask, named)
+        filesystems = tuple(dict.fromkeys(each.filesystem for each in nsds.values() if each.filesystem))
+        return ObservedCluster(
+            name=rows["clusterSummary"][0]["clusterName"],
+            nodes=nodes,
+            node_classes=_classes(ask, named),
+            nsds=nsds,
+            settings=_settings(ask),
+            filesystems={
+                name: tuple(disk for disk, each in nsds.items() if each.filesystem == name)
+                for name in filesystems
+            },
+            mounted={name: _mounted(ask, name, named) for name in filesystems},
+            elsewhere=probe([name for name in wanted if _is_out_of_sight(nodes.get(name))]),
         )
-        for each in rows
+    except KeyError as column:
+        raise ScaleError(f"a command of Spectrum Scale printed no column {column} with -Y") from None
+
+
+def _is_out_of_sight(node: ObservedNode | None) -> bool:
+    return node is None or node.state == "unknown"
+
+
+def _nodes(rows: list[dict[str, str]], ask: Ask, named: NodeNames) -> dict[str, ObservedNode]:
+    states = {named(each["nodeName"]): each["state"] for each in _only(ask("mmgetstate", "-a", "-Y"))}
+    licences = {
+        named(each["nodeName"]): each["designatedLicense"] for each in _only(ask("mmlslicense", "-L", "-Y"))
     }
-
-
-def _classes(ask: Ask) -> dict[str, tuple[str, ...]]:
-    rows = _only(ask("mmlsnodeclass", "--user", "-Y"))
-    return {each["nodeClass"]: tuple(sorted(each["memberNodes"].split(","))) for each in rows}
-
-
-def _nsds(ask: Ask) -> dict[str, ObservedNsd]:
-    rows = _only(ask("mmlsnsd", "-Y"))
-    return {
-        each["diskName"]: ObservedNsd(
-            tuple(name for name in each["serverList"].split(",") if name), each["fileSystem"]
+    found = {}
+    for each in rows:
+        name, designation = named(each["adminNodeName"]), each["designation"].lower()
+        found[name] = ObservedNode(
+            is_quorum=designation.startswith("quorum"),
+            is_manager="manager" in designation,
+            # An asterisk: what the node does needs more than it has.
+            licence=licences.get(name, "none").lower().strip(" *"),
+            state=states.get(name, "unknown"),
         )
-        for each in rows
-    }
+    return found
+
+
+def _classes(ask: Ask, named: NodeNames) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for each in _only(ask("mmlsnodeclass", "--user", "-Y")):
+        members = _column(each, "memberNodes", "allMembers")
+        names = tuple(sorted(named(name) for name in members.split(",") if name))
+        found[_column(each, "nodeClass", "nodeClassName")] = names
+    return found
+
+
+def _column(row: Mapping[str, str], *names: str) -> str:
+    """The first of these columns that the row has. Raises KeyError."""
+    for name in names:
+        if name in row:
+            return row[name]
+    raise KeyError(" or ".join(names))
+
+
+def _nsds(ask: Ask, named: NodeNames) -> dict[str, ObservedNsd]:
+    found = {}
+    for each in _only(ask("mmlsnsd", "-Y")):
+        servers = tuple(named(name) for name in each["serverList"].split(",") if name)
+        filesystem = "" if "free disk" in each["fileSystem"] else each["fileSystem"]
+        found[each["diskName"]] = ObservedNsd(servers, filesystem)
+    return found
 
 
 def _settings(ask: Ask) -> dict[tuple[str, str], str]:
-    rows = _only(ask("mmlsconfig", "-Y"))
-    return {(each["configParameter"], each["nodeList"]): each["value"] for each in rows}
+    """By attribute and class: classes with one value share a row."""
+    return {
+        (each["configParameter"], node_class): each["value"]
+        for each in _only(ask("mmlsconfig", "-Y"))
+        for node_class in each["nodeList"].split(",")
+    }
 
 
-def _mounted(ask: Ask, filesystem: str) -> frozenset[str]:
-    return frozenset(each["nodeName"] for each in _only(ask("mmlsmount", filesystem, "-L", "-Y")))
+def _mounted(ask: Ask, filesystem: str, named: NodeNames) -> frozenset[str]:
+    rows = _only(ask("mmlsmount", filesystem, "-L", "-Y"))
+    return frozenset(named(each["nodeName"]) for each in rows if each["nodeName"])
 
 
 def _only(printed: str | None) -> list[dict[str, str]]:

@@ -85,6 +85,8 @@ class Scope(StrEnum):
     """Changes of hosted zones, to be waited for."""
     USERS_SECRET = "users-secret"  # noqa: S105 - whose it is
     """The secret of the spec's directory of users."""
+    KEY_PAIR = "key-pair"
+    """Parameters of Systems Manager that hold private keys of key pairs, which EC2 names by their IDs."""
     PARAMETER = "parameter"
     """Parameters of Systems Manager that name images of the grid."""
 

@@ -169,6 +169,7 @@ class Operator:
             Scope.DNS_CHANGE: [f"{arn}:route53:::change/*"] if zone else [],
             Scope.TOPIC: [aws.alarms.topic] if aws.alarms else [],
             Scope.USERS_SECRET: [arn_of_secret] if (arn_of_secret := secret_arn(self.spec)) else [],
+            Scope.KEY_PAIR: [self._arn("ssm", "parameter/ec2/keypair/*")],
             Scope.PARAMETER: [f"{arn}:ssm:{self.spec.region}:*:parameter{each}" for each in self._images()],
         }
 

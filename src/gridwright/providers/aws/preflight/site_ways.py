@@ -147,8 +147,13 @@ def _services(spec: GridSpec, layout: AwsLayout, place: SubnetPlace) -> Iterator
     if any(each.replaced for each in place.machines):
         yield from BY_CLAIMS
     has_key = kind_of(spec.scheduler).shared_key is not None and place.name != "storage"
-    if has_key or console_machine(layout) in place.machines:
+    console = console_machine(layout)
+    if has_key or console in place.machines:
         yield "secretsmanager"
+    if console in place.machines:
+        yield "ssm"
+    if console is not None and place.name != "storage" and not any(each.replaced for each in place.machines):
+        yield "ec2"
 
 
 def _named_endpoints(

@@ -1,14 +1,15 @@
 """What a machine on Oracle Cloud asks of its cloud and tells it while it sets itself up.
 
-set_up.py is beside it in the bundle, and knows no cloud; begin.py of the user data and the program of shared
-volumes use it as well. It needs Python 3.9 and instance_principal.py beside it.
+set_up.py is beside it in the bundle, and knows no cloud; the program of shared volumes uses it as well. It
+needs Python 3.9, and object_store.py and instance_principal.py beside it.
 """
 
 from __future__ import annotations
 
 import base64
-import io
 import json
+import secrets
+import string
 import sys
 import time
 import urllib.parse
@@ -17,7 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from instance_principal import PAUSE_S, TRIES, InstancePrincipal, Refused  # type: ignore[import-not-found]
+from instance_principal import PAUSE_S, TRIES, Refused  # type: ignore[import-not-found]
+from object_store import ObjectStore  # type: ignore[import-not-found]
 
 REFUSED = Refused
 """What its methods raise, for programs that import this module by another name."""
@@ -25,19 +27,8 @@ REPORTS = "boot/"
 """Of keys in the bucket: the last report of each machine, by its name."""
 
 
-class Cloud:
+class Cloud(ObjectStore):  # type: ignore[misc]
     """Oracle Cloud, as the policies of the grid let this machine in. `settings` are those of boot.json."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
-        self._principal: InstancePrincipal | None = None
-
-    @property
-    def principal(self) -> InstancePrincipal:
-        """Who this machine is. Raises Refused where the metadata service does not tell."""
-        if self._principal is None:
-            self._principal = InstancePrincipal()
-        return self._principal
 
     def find(self) -> None:
         """Learn which machine this is. Raises Refused where the metadata service does not tell."""
@@ -49,19 +40,38 @@ class Cloud:
         return "" if self._principal is None else str(self._principal.instance)
 
     def secret(self, what: str, secret: str) -> str:
-        """The text of a secret by its OCID; `what` says which one to who reads the log.
+        """The text of a secret of the vault by its OCID, or of an object of the bucket by its key.
 
-        A policy that was just made is not known everywhere at once, so it is asked for again. Raises Refused.
+        `what` says which one to who reads the log. The head node makes an object that is not there yet: the
+        key of the scheduler. It is asked for again where it is not there: a policy that was just made is not
+        known everywhere at once, and the head node may start later. Raises Refused.
         """
-        path = f"/20190301/secretbundles/{urllib.parse.quote(secret, safe='')}?stage=LATEST"
         for attempt in range(TRIES):
             time.sleep(PAUSE_S if attempt else 0)
             try:
-                answer, _ = self.principal.request("GET", "secrets.vaults", path)
-                return base64.b64decode(json.loads(answer)["secretBundleContent"]["content"]).decode()
+                return self._vault(secret) if secret.startswith("ocid1.") else self._shared(secret)
             except Refused as refused:
                 last = refused
         raise Refused(last.status, f"{what}: {last}")
+
+    def _vault(self, secret: str) -> str:
+        path = f"/20190301/secretbundles/{urllib.parse.quote(secret, safe='')}?stage=LATEST"
+        answer, _ = self.principal.request("GET", "secrets.vaults", path)
+        return base64.b64decode(json.loads(answer)["secretBundleContent"]["content"]).decode()
+
+    def _shared(self, key: str) -> str:
+        """The object; made first by the machine that is to make it, and by no other one."""
+        known = self.settings.get("key") or {}
+        if known.get("makes") and known.get("secret") == key:
+            letters = string.ascii_letters + string.digits
+            made = "".join(secrets.choice(letters) for _ in range(int(known["length"])))
+            try:
+                self.keep(key, made.encode(), only_new=True)
+            except Refused as refused:
+                # 412: it is there already, and stays as it is.
+                if refused.status != 412:
+                    raise
+        return bytes(self.get_object(Bucket=self.settings["bucket"], Key=key)["Body"].read()).decode()
 
     def tell(self, texts: dict[str, str], tries: int) -> None:
         """Put a report of this boot into the bucket, under the name of this machine. Raises Refused."""
@@ -69,27 +79,16 @@ class Cloud:
         content = (json.dumps(report, indent=1) + "\n").encode()
         self.keep(f"{REPORTS}{texts['name'] or self.instance}.json", content)
 
-    def keep(self, key: str, content: bytes) -> None:
-        """Put an object into the grid's bucket. Raises Refused."""
-        self.principal.request(
-            "PUT",
-            "objectstorage",
-            self._path(key),
-            content,
-            kind="application/octet-stream",
-            signs_body=False,
-        )
+    def keep(self, key: str, content: bytes, *, only_new: bool = False) -> None:
+        """Put an object into the grid's bucket. Raises Refused, with `only_new` where it is there already."""
+        more = {"if-none-match": "*"} if only_new else {}
+        self.principal.request("PUT", "objectstorage", self.path(key), content, signs_body=False, more=more)
 
     def count_failure(self) -> None:
         """Nothing beside the report, which has the number of tries: `gridwright status` reads it."""
 
     def give_up(self) -> None:
         """Nothing: machines here have fixed names and are in no group, so nobody would replace this one."""
-
-    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
-        """An object as fetch.py reads it. Raises Refused."""
-        content, _ = self.principal.request("GET", "objectstorage", self._path(Key, Bucket))
-        return {"Body": io.BytesIO(content)}
 
     def attachments(self) -> list[dict[str, Any]]:
         """Volumes that are attached to this machine, as the Compute API lists them, page by page."""
@@ -104,12 +103,3 @@ class Cloud:
             page = headers.get("opc-next-page", "")
             if not page:
                 return found
-
-    def _path(self, key: str, bucket: str = "") -> str:
-        parts = (self.settings["namespace"], "b", bucket or self.settings["bucket"], "o")
-        return "/n/" + "/".join(urllib.parse.quote(each, safe="") for each in parts) + "/" + _quoted(key)
-
-
-def _quoted(key: str) -> str:
-    """Slashes of an object's name stay: Object Storage takes the rest of the path for it."""
-    return urllib.parse.quote(key)

@@ -123,8 +123,8 @@ class InstancePrincipal:
         path: str,
         body: bytes | None = None,
         *,
-        kind: str = "application/json",
         signs_body: bool = True,
+        more: Mapping[str, str] | None = None,
     ) -> tuple[bytes, Mapping[str, str]]:
         """The answer and its headers. `service` is the name before `.REGION`, such as objectstorage.
 
@@ -136,7 +136,7 @@ class InstancePrincipal:
             if not self._token:
                 self._refresh()
             try:
-                return self._send(method, self._host(service), path, body, kind, signs_body)
+                return self._send(method, self._host(service), path, body, signs_body, more)
             except Refused as refused:
                 last = refused
             if last.status == 401 and not renewed:
@@ -152,10 +152,16 @@ class InstancePrincipal:
         return f"{service}.{self.region}{between}.{self.domain}"
 
     def _send(
-        self, method: str, host: str, path: str, body: bytes | None, kind: str, signs_body: bool
+        self,
+        method: str,
+        host: str,
+        path: str,
+        body: bytes | None,
+        signs_body: bool,
+        more: Mapping[str, str] | None,
     ) -> tuple[bytes, Mapping[str, str]]:
         names = (*_PLAIN, "host", *(_BODY if body is not None and signs_body else ()))
-        return send(method, host, path, body, kind, names, (self._key, f"ST${self._token}"))
+        return send(method, host, path, body, names, (self._key, f"ST${self._token}"), more)
 
     def _refresh(self) -> None:
         """Get a token for a new key of this session, as the certificate of the instance lets it."""
@@ -172,9 +178,7 @@ class InstancePrincipal:
         mark = ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
         signer = own, f"{tenancy(leaf)}/fed-x509/{mark}"
         content = json.dumps(wanted).encode()
-        answer, _ = send(
-            "POST", self._host("auth"), "/v1/x509", content, "application/json", (*_PLAIN, *_BODY), signer
-        )
+        answer, _ = send("POST", self._host("auth"), "/v1/x509", content, (*_PLAIN, *_BODY), signer)
         self._key, self._token = session, str(json.loads(answer)["token"])
 
 
@@ -192,14 +196,15 @@ def send(
     host: str,
     path: str,
     body: bytes | None,
-    kind: str,
     names: tuple[str, ...],
     signer: tuple[str, str],
+    more: Mapping[str, str] | None = None,
 ) -> tuple[bytes, Mapping[str, str]]:
     """One signed request; `signer` is a private key and the ID that it is known by. Raises Refused."""
     base = ENDPOINT or f"https://{host}"
     url = base + path
     content = body or b""
+    kind = "application/json" if "content-type" in names else "application/octet-stream"
     values = {
         "date": email.utils.formatdate(usegmt=True),
         "host": urllib.parse.urlsplit(base).netloc,
@@ -210,6 +215,7 @@ def send(
     sent = {name: value for name, value in values.items() if name in names or name in ("date", "host")}
     if body is not None:
         sent["content-type"] = kind
+    sent.update(more or {})
     known = {**values, "(request-target)": f"{method.lower()} {path}"}
     sent["authorization"] = signature(signer[0], signer[1], names, known)
     request = urllib.request.Request(url, data=body, headers=sent, method=method)  # noqa: S310

@@ -5,19 +5,21 @@ from __future__ import annotations
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.names import GRID, tags
 from gridwright.providers.oci.platform_images import PLATFORM_IMAGES
+from gridwright.providers.oci.terraform.boot import instance_metadata
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.providers.oci.terraform.security_groups import group_of
 from gridwright.providers.oci.user_data import expression
+from gridwright.spec.model import GridSpec
 
 _INSTANCE = "oci_core_instance"
 
 
-def add_machines(root: Root, layout: OciLayout) -> None:
+def add_machines(root: Root, spec: GridSpec, layout: OciLayout) -> None:
     """Add all machines, with outputs `addresses`, `instances` and `login`."""
     image = _image(root, layout)
     placement = _placement(root, layout)
     for each in layout.machines:
-        root.resource(_INSTANCE, block_name(each.name), _instance(layout, each, image, placement))
+        root.resource(_INSTANCE, block_name(each.name), _instance(spec, layout, each, image, placement))
         if each.second_address is not None:
             _second_card(root, layout, each)
         _attach(root, layout, each)
@@ -66,7 +68,9 @@ def _placement(root: Root, layout: OciLayout) -> str | None:
     )
 
 
-def _instance(layout: OciLayout, machine: OciMachine, image: str, placement: str | None) -> dict[str, object]:
+def _instance(
+    spec: GridSpec, layout: OciLayout, machine: OciMachine, image: str, placement: str | None
+) -> dict[str, object]:
     is_node = machine.role is OciRole.COMPUTE
     arguments: dict[str, object] = {
         "compartment_id": layout.oci.compartment,
@@ -85,7 +89,11 @@ def _instance(layout: OciLayout, machine: OciMachine, image: str, placement: str
                 "display_name": machine.name,
             }
         ],
-        "metadata": {"ssh_authorized_keys": layout.oci.ssh_key, "user_data": expression(machine.name)},
+        "metadata": {
+            "ssh_authorized_keys": layout.oci.ssh_key,
+            "user_data": expression(spec, machine),
+            "gridwright": instance_metadata(spec),
+        },
         "instance_options": [{"are_legacy_imds_endpoints_disabled": True}],
         "agent_config": [{"is_monitoring_disabled": False, "is_management_disabled": True}],
         "is_pv_encryption_in_transit_enabled": None if machine.shape.startswith("BM.") else True,

@@ -11,15 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gridwright.filesystems.ports import LNET
-from gridwright.providers.oci.layout import (
-    OciLayout,
-    OciRole,
-    built_lustres,
-    shared_disk_file_systems,
-)
+from gridwright.providers.oci.layout import OciLayout, OciRole, built_lustres, shared_disk_file_systems
 from gridwright.providers.oci.names import STORAGE, tags
-from gridwright.providers.oci.section import SERVICES
-from gridwright.providers.oci.services import file_storages, tiered_lustres
+from gridwright.providers.oci.service_subnet import file_storages, services, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, id_of
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
@@ -33,15 +27,15 @@ ISCSI_TARGETS = "169.254.0.0/16"
 """Addresses of attached volumes (OCI, iSCSI commands and information)."""
 PROTOCOLS = {"tcp": "6", "udp": "17"}
 """By their numbers (IANA), as OCI names them."""
-BASTION, HEAD, NODES, SERVERS = "bastion", "head", "nodes", "servers"
+BASTION, HEAD, NODES, SERVERS, SERVICES = "bastion", "head", "nodes", "servers", "services"
 GROUPS = (BASTION, HEAD, NODES, SERVERS, SERVICES)
-FILE_STORAGE = (
-    Ports("Portmapper", 111, 111),
-    Ports("FileStorage", 2048, 2050),
-    Ports("PortmapperUdp", 111, 111, "udp"),
-    Ports("FileStorageUdp", 2048, 2048, "udp"),
+NFS = (
+    Ports("NfsPortmap", 111, 111),
+    Ports("Nfs", 2048, 2050),
+    Ports("NfsPortmapUdp", 111, 111, "udp"),
+    Ports("NfsMountUdp", 2048, 2048, "udp"),
 )
-"""What a mount target listens on (OCI File Storage, configuring VCN security rules)."""
+"""Of a mount target (OCI, File Storage, security rules)."""
 _EVERYWHERE = "0.0.0.0/0"
 
 
@@ -71,9 +65,7 @@ def group_of(role: OciRole) -> str:
 
 def add_security_groups(root: Root, spec: GridSpec, layout: OciLayout, vcn: str) -> None:
     """Add groups and rules, and outputs `…_group` with the groups' IDs."""
-    for name in GROUPS:
-        if name == SERVICES and SERVICES not in layout.subnets:
-            continue
+    for name in GROUPS if services(spec) else GROUPS[:-1]:
         root.resource(
             "oci_core_network_security_group",
             name,
@@ -154,22 +146,23 @@ def _shared_disks(spec: GridSpec) -> Iterator[NetworkRuleIn]:
 
 
 def _services(spec: GridSpec, layout: OciLayout) -> Iterator[NetworkRuleIn]:
-    """Clients reach file systems that Oracle runs; Lustre calls its clients back."""
-    bastion = (BASTION,) if layout.oci.bastion == "host" else ()
-    for client in (NODES, HEAD, *bastion):
-        for ports in LNET if tiered_lustres(spec) else ():
-            yield NetworkRuleIn(SERVICES, client, ports, "Lustre clients to Oracle's servers")
-            yield NetworkRuleIn(client, SERVICES, ports, "Lustre servers to clients: locks are called back")
-        for ports in FILE_STORAGE if file_storages(spec) else ():
-            yield NetworkRuleIn(SERVICES, client, ports, "NFS clients to the mount target")
-    for ports in LNET if tiered_lustres(spec) else ():
-        yield NetworkRuleIn(SERVICES, SERVICES, ports, "Lustre servers among themselves")
+    """What OCI runs itself: its managed Lustre, and File Storage."""
+    # The bastion host is a login machine, and mounts what nodes mount.
+    clients = (NODES, HEAD, BASTION) if layout.oci.bastion == "host" else (NODES, HEAD)
+    if tiered_lustres(spec):
+        for ports in LNET:
+            yield NetworkRuleIn(SERVICES, SERVICES, ports, "servers of the managed Lustre among themselves")
+            for client in clients:
+                yield NetworkRuleIn(SERVICES, client, ports, "clients to the managed Lustre")
+                yield NetworkRuleIn(client, SERVICES, ports, "the managed Lustre calls locks back")
+    if file_storages(spec):
+        for ports in NFS:
+            for client in clients:
+                yield NetworkRuleIn(SERVICES, client, ports, "clients to exports of File Storage")
 
 
 def _outwards(spec: GridSpec, layout: OciLayout, group: str) -> Iterator[tuple[str, Ports | None, str]]:
     yield str(_network(layout)), None, "within the network, as others let in"
-    if group == SERVICES:
-        return
     yield _EVERYWHERE, Ports("Https", 443, 443), "interfaces of OCI and package repositories"
     yield _EVERYWHERE, Ports("Http", 80, 80), "package repositories"
     if group == SERVERS:

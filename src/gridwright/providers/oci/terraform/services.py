@@ -9,14 +9,14 @@ from gridwright.filesystems.provided import BucketLink, TieredLustre
 from gridwright.providers.oci.layout import OciLayout, OciRole
 from gridwright.providers.oci.names import STORAGE, tags
 from gridwright.providers.oci.section import SERVICES
-from gridwright.providers.oci.services import file_storages, tiered_lustres
+from gridwright.providers.oci.service_subnet import file_storages, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.spec.model import GridSpec
 
 CLIENTS = ("fs", "public")
 """Subnets of machines that mount: nodes and the grid control server, and the bastion host."""
-SOURCES = "gridwright_sources"
-"""The output that says what nodes mount, by file system; the playbook takes it as a variable of that name."""
+SOURCES = "sources"
+"""The output that says what nodes mount, by file system; machines are told it at their start."""
 DAYS = {
     "mon": "MONDAY",
     "tue": "TUESDAY",
@@ -80,9 +80,8 @@ def add_services(root: Root, spec: GridSpec, layout: OciLayout, domains: str) ->
                 },
                 why="A trigger that grows starts one job; the same number starts none.",
             )
-        parts = ("management_service_address", "lnet", "file_system_name")
-        host, net, fsname = (f"${{{address}.{part}}}" for part in parts)
-        sources[name] = f"{host}@{net}:/{fsname}"
+        host, net = (f"${{{address}.{part}}}" for part in ("management_service_address", "lnet"))
+        sources[name] = f"{host}@{net}:/{lustre.name}"
     sources |= _file_storage(root, spec, layout, domains, inside, placed)
     if sources:
         root.output(SOURCES, sources, "What nodes mount, by file system.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gridwright.providers.oci.layout import OciLayout
+from gridwright.providers.oci.terraform.boot import add_bucket
 from gridwright.providers.oci.terraform.network import add_network
 from gridwright.providers.oci.terraform.root import Root
 from gridwright.providers.oci.terraform.security_groups import add_security_groups
@@ -23,5 +24,6 @@ def storage_root(spec: GridSpec, layout: OciLayout) -> Root:
     add_security_groups(root, spec, layout, vcn)
     add_volumes(root, layout, domain)
     add_services(root, spec, layout, f"{domains}.availability_domains")
+    add_bucket(root, layout)
     root.output("availability_domain", domain, "Where volumes and machines are.")
     return root

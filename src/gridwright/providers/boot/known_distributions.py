@@ -1,0 +1,21 @@
+"""What machines have to know of distributions at their start, before they can read YAML."""
+
+from __future__ import annotations
+
+import json
+
+from gridwright.setup.distributions import distributions
+
+
+def known_distributions() -> str:
+    """A row of JSON for each distribution; a refused one has its reason."""
+    rows = [
+        {
+            "id": each.os.id,
+            "version": each.os.version,
+            "refused": None if each.in_cloud else each.reason,
+            "ansible": each.built.ansible.packages if each.built else [],
+        }
+        for each in distributions()
+    ]
+    return "".join(["[\n", ",\n".join(f" {json.dumps(row)}" for row in rows), "\n]\n"])

@@ -1,0 +1,128 @@
+"""What machines on OCI set themselves up from, the content of the bundles: playbook, scheduler, volumes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gridwright.model.layouts import library_layouts
+from gridwright.providers.boot.bundle import Bundle, Part, bundle
+from gridwright.providers.boot.known_distributions import known_distributions
+from gridwright.providers.machines import machines_of_types
+from gridwright.providers.oci import volumes_program
+from gridwright.providers.oci.clusters import cluster_documents
+from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.oci.services import mount_sources
+from gridwright.providers.oci.user_data import boot_file
+from gridwright.schedulers import kind_of
+from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.playbook import Hosts, Provided, playbook_files
+from gridwright.spec.model import GridSpec
+from gridwright.spec.site_setup import MACHINES
+
+NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
+"""Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
+_PACKAGE = "gridwright.providers.oci"
+_PROGRAMS = ("set_up.py", "system_packages.py", "cloud.py", "object_store.py", "instance_principal.py")
+_VOLUMES = PlaybookRole(
+    name="shared_volumes",
+    task="Attach volumes",
+    when="gridwright_volumes[inventory_hostname] | default([]) | length > 0",
+    package=_PACKAGE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OciMachineFiles:
+    """Files by their path."""
+
+    files: Mapping[str, str | bytes]
+    """All that `render` shows: the playbook for all machines, with what sets up their scheduler."""
+    parts: Mapping[Part, Mapping[str, str | bytes]]
+    """What machines of each part set themselves up from."""
+    scheduler: SchedulerSetup
+    hosts: Hosts
+
+    @property
+    def bundles(self) -> dict[Part, Bundle]:
+        """An archive of each part."""
+        return {part: bundle(content) for part, content in self.parts.items()}
+
+
+def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) -> OciMachineFiles:
+    """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
+    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
+    hosts = oci_hosts(spec, layout)
+    known = _provided(spec, layout)
+    playbook = playbook_files(spec, hosts, scheduler, known)
+    # What only servers run is not in the bundle of nodes.
+    without = replace(known, roles=(), files={}, variables={**known.variables, "gridwright_volumes": {}})
+    apart = playbook_files(spec, hosts, scheduler, without, NODES)
+    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**apart, **scheduler.files, **_boot()}}
+    if any(each.role.is_server for each in layout.machines):
+        # Servers have no part in the scheduler, and a new queue must not touch them.
+        parts["servers"] = {**playbook_files(spec, hosts, None, known, SERVERS), **_boot()}
+    return OciMachineFiles({**playbook, **scheduler.files}, parts, scheduler, hosts)
+
+
+def _boot() -> dict[str, str]:
+    """The program that machines run from their bundle, and what it tells the playbook."""
+    return {
+        **{f"boot/{name}": boot_file(name) for name in _PROGRAMS},
+        "boot/variables.json": json.dumps({}) + "\n",
+        "boot/distributions.json": known_distributions(),
+    }
+
+
+def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
+    """What machines on OCI have beside those elsewhere."""
+    volumes = volumes_of_servers(layout)
+    files: dict[str, str | bytes] = {}
+    if volumes:
+        files["roles/shared_volumes/files/volumes.pyz"] = volumes_program.build_zipapp()
+        files[f"roles/shared_volumes/files/{volumes_program.UNIT}"] = volumes_program.unit_file()
+    return Provided(
+        sources=mount_sources(spec),
+        addresses=layout.addresses,
+        layouts=library_layouts(spec),
+        roles=[_VOLUMES] if volumes else [],
+        files=files,
+        variables={
+            "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
+            "gridwright_volumes": volumes,
+            "gridwright_clusters": [
+                {"name": name, "first": layout.servers_of(name)[0].name, "document": each}
+                for name, each in cluster_documents(spec, layout).items()
+                if layout.servers_of(name)
+            ],
+        },
+    )
+
+
+def volumes_of_servers(layout: OciLayout) -> dict[str, list[dict[str, str]]]:
+    """Name and device of each volume, by server: the same device on both servers of a pair."""
+    return {
+        each.name: [{"name": one.name, "device": one.device} for one in layout.volumes_of(each.name)]
+        for each in layout.machines
+        if layout.volumes_of(each.name)
+    }
+
+
+def oci_hosts(spec: GridSpec, layout: OciLayout) -> Hosts:
+    """All machines, each with the address that it is reached at."""
+
+    def of(*roles: OciRole) -> dict[str, dict[str, str]]:
+        return {each.name: _reach(each) for each in layout.of_role(*roles)}
+
+    groups = {
+        "compute": of(OciRole.COMPUTE),
+        "storage": of(*(each for each in OciRole if each.is_server)),
+        "head": of(OciRole.HEAD, OciRole.LOGIN),
+    }
+    return Hosts(groups=groups).with_machines(spec, {each.name: _reach(each) for each in layout.machines})
+
+
+def _reach(machine: OciMachine) -> dict[str, str]:
+    return {"ansible_host": str(machine.serving_address)}

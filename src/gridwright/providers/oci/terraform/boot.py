@@ -1,0 +1,156 @@
+"""What machines set themselves up from: a bucket with bundles, and what their instances may do there.
+
+The bucket outlives machines, for the logs in it. Policies let nodes and servers read bundles and put reports
+and logs; the key of the scheduler is an object that nodes read, and the head node makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gridwright.providers.boot.bundle import LOGS, PREFIX, Bundle, Part, pointer
+from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.oci.names import GRID, STORAGE, tags
+from gridwright.providers.oci.service_subnet import services
+from gridwright.providers.oci.terraform.root import Root, block_name, id_of
+from gridwright.providers.oci.user_data import KEYS, part_of
+from gridwright.spec.model import GridSpec
+
+REPORTS = "boot/"
+"""Of objects that tell how a machine's set-up ended; its name follows."""
+MOST_NAMED = 30
+"""Machines that a dynamic group names one by one: its rule has to stay short."""
+_OBJECT = "oci_objectstorage_object"
+
+
+def bucket_name(grid: str) -> str:
+    """Names of buckets are unique within a tenancy and region."""
+    return f"gridwright-{grid}"
+
+
+def bundle_file(part: Part) -> str:
+    """The archive beside the root `grid`."""
+    return f"bundle-{part}.tar.gz"
+
+
+def add_bucket(root: Root, layout: OciLayout) -> None:
+    """Add the bucket, with outputs `bucket` and `namespace`."""
+    compartment = layout.oci.compartment
+    namespace = root.source("oci_objectstorage_namespace", "site", {"compartment_id": compartment})
+    root.resource(
+        "oci_objectstorage_bucket",
+        "site",
+        {
+            "compartment_id": compartment,
+            "namespace": f"${{{namespace}.namespace}}",
+            "name": bucket_name(layout.grid),
+            "access_type": "NoPublicAccess",
+            "kms_key_id": layout.oci.key,
+            "freeform_tags": tags(layout, STORAGE),
+        },
+        why="What machines set themselves up from, and logs of set-ups that failed. Empty it before it goes.",
+    )
+    root.output("bucket", "${oci_objectstorage_bucket.site.name}", "Bucket of bundles and logs.")
+    root.output("namespace", f"${{{namespace}.namespace}}", "Of the bucket: that of the tenancy.")
+
+
+def add_bundles(root: Root, bundles: Mapping[Part, Bundle]) -> None:
+    """Add an object for each archive, under the name of its digest, and one that names it."""
+    where = {"bucket": "${var.bucket}", "namespace": "${var.namespace}"}
+    for part, made in bundles.items():
+        root.resource(
+            _OBJECT,
+            f"bundle-{part}",
+            {
+                **where,
+                "object": made.key,
+                "source": f"${{path.module}}/{bundle_file(part)}",
+                "lifecycle": {"create_before_destroy": True},
+            },
+        )
+        root.resource(
+            _OBJECT,
+            f"pointer-{part}",
+            {
+                **where,
+                "object": pointer(part),
+                "content": made.key,
+                "depends_on": [f"{_OBJECT}.bundle-{part}"],
+            },
+            why="What machines look at each minute: another text has them set themselves up anew.",
+        )
+
+
+def instance_metadata(spec: GridSpec) -> str:
+    """What Terraform tells each instance of what is made beside it, for boot/begin.py."""
+    sources = "var.sources" if services(spec) else "{}"
+    return f"${{jsonencode({{bucket = var.bucket, namespace = var.namespace, sources = {sources}}})}}"
+
+
+def add_rights(root: Root, layout: OciLayout) -> None:
+    """Add dynamic groups and the policy of what machines may do, no more than they need."""
+    root.variable("tenancy_ocid", "The tenancy: dynamic groups are made there. Resource Manager fills it in.")
+    members = {
+        "nodes": [each for each in layout.machines if part_of(each.role) == "nodes"],
+        "servers": [each for each in layout.machines if part_of(each.role) == "servers"],
+        "head": list(layout.of_role(OciRole.HEAD)),
+    }
+    statements: list[str] = []
+    for name, machines in members.items():
+        if machines:
+            root.resource(
+                "oci_identity_dynamic_group",
+                name,
+                {
+                    "compartment_id": "${var.tenancy_ocid}",
+                    "name": f"gridwright-{layout.grid}-{name}",
+                    "description": f"Machines of grid {layout.grid}: {name}",
+                    "matching_rule": matching_rule(layout, machines),
+                    "freeform_tags": tags(layout, GRID),
+                },
+            )
+            has_volumes = any(layout.volumes_of(each.name) for each in machines)
+            group = f"${{oci_identity_dynamic_group.{name}.name}}"
+            statements += statements_of(layout, name, group, has_volumes=has_volumes)
+    root.resource(
+        "oci_identity_policy",
+        "machines",
+        {
+            "compartment_id": layout.oci.compartment,
+            "name": f"gridwright-{layout.grid}-machines",
+            "description": f"What machines of grid {layout.grid} may do",
+            "statements": statements,
+            "freeform_tags": tags(layout, GRID),
+        },
+    )
+
+
+def matching_rule(layout: OciLayout, machines: list[OciMachine]) -> str:
+    """These instances; all of the compartment where they are too many to be named."""
+    if len(machines) > MOST_NAMED:
+        return f"instance.compartment.id = '{layout.oci.compartment}'"
+    named = (f"instance.id = '{id_of('oci_core_instance', block_name(each.name))}'" for each in machines)
+    return f"ANY {{{', '.join(named)}}}"
+
+
+def statements_of(layout: OciLayout, name: str, group: str, *, has_volumes: bool) -> list[str]:
+    """Statements for one group (OCI, policy reference: Object Storage, Core Services)."""
+    compartment = f"in compartment id {layout.oci.compartment}"
+    bucket = "target.bucket.name = '${var.bucket}'"
+    puts = "any {request.permission = 'OBJECT_CREATE', request.permission = 'OBJECT_OVERWRITE'}"
+
+    def objects(verb: str, *prefixes: str, more: str = "") -> str:
+        named = ", ".join(f"target.object.name = '{each}*'" for each in prefixes)
+        conditions = f"all {{{bucket}, any {{{named}}}{more}}}"
+        return f"Allow dynamic-group {group} to {verb} objects {compartment} where {conditions}"
+
+    if name == "head":
+        return [objects("manage", KEYS, more=", request.permission = 'OBJECT_CREATE'")]
+    found = [
+        objects("read", PREFIX, *([KEYS] if name == "nodes" else [])),
+        objects("manage", REPORTS, LOGS, more=f", {puts}"),
+    ]
+    if has_volumes:
+        reads = ("inspect volume-attachments", "inspect volumes", "inspect instances")
+        found += [f"Allow dynamic-group {group} to {each} {compartment}" for each in reads]
+    return found
