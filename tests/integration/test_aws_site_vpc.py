@@ -311,11 +311,7 @@ def _public_zone(site: SiteNetwork, grid: Grid) -> None:
         (_wrong_range, "addresses-outside-subnet", "has 10.8.16.0/24, and 10.8.32.64/26 is not in it"),
         (_taken, "address-taken", "10.8.16.70, which compute2 is to have, is that of eni-"),
         (_taken_by_another_grid, "address-taken", "another grid's"),
-        (
-            _taken_where_the_console_is,
-            "address-taken",
-            "10.8.4.70, which the load balancer of the console is",
-        ),
+        (_taken_where_the_console_is, "address-taken", "10.8.4.70, which the load balancer of the console"),
         (_too_full, "subnet-too-full", "has 19 free addresses, and the grid needs"),
         (_reserved_by_others, "addresses-reserved", "10.8.16.64/27 of subnet"),
         (_whole_subnet, "subnet-reserved-whole", "10.8.16.0/24 is all of subnet"),
