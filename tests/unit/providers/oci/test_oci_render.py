@@ -189,7 +189,8 @@ def test_services_of_oci_are_kept_and_mounted_by_what_they_are_given() -> None:
     assert "sources = var.sources" in told
     variables = str(oci_files(spec)[0]["group_vars/all.yml"])
     assert "{{ gridwright_sources['pool'] }}" in variables
-    assert f"{made['oci_file_storage_mount_target']['grid']['ip_address']}:/home/grid" in variables
+    assert parts["storage"]["output"]["sources"]["value"]["homes"].endswith(":/home/grid")
+    assert "{{ gridwright_sources['homes'] }}" in variables
     rules = made["oci_core_network_security_group_security_rule"].values()
     ports = {
         options[0]["destination_port_range"][0]["min"]
