@@ -22,6 +22,8 @@ from pkgutil import walk_packages
 import gridwright
 from gridwright.cli.start import run
 
+OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("boot.", "aws.boot.", "oci.boot."))
+"""What machines run from files beside each other: no command imports it."""
 WITH_THREADS = tuple(
     f"gridwright.{each}"
     for each in (
@@ -104,7 +106,7 @@ def _become(request: dict[str, object], standard: list[int]) -> None:
 def _import_all() -> None:
     """Import what commands import as they go on; a fork would have no thread that an import starts."""
     for module in walk_packages(gridwright.__path__, "gridwright."):
-        if not module.name.startswith(WITH_THREADS):
+        if not module.name.startswith((*WITH_THREADS, *OF_MACHINES)):
             import_module(module.name)
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.freeze()

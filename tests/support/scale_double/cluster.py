@@ -39,6 +39,8 @@ class FileSystem:
     mount_point: str
     block_size: int
     mounted: list[str] = field(default_factory=list)
+    device: list[int] = field(default_factory=list)
+    """Numbers of the block device, where it is a real one."""
 
 
 @dataclass
@@ -217,7 +219,9 @@ class Cluster:
             raise Refused("the double writes over nothing")
         for each in _stanzas(stanzas):
             self._refuse_nsd(each)
-            Path(each["device"]).write_text(f"NSD {each['nsd']} of {self.name}\n")
+            self.write_device(
+                each["servers"].split(",")[0], each["device"], f"NSD {each['nsd']} of {self.name}\n"
+            )
             self.nsds[each["nsd"]] = Nsd(
                 each["device"], each["servers"].split(","), int(each["failureGroup"])
             )
@@ -230,11 +234,20 @@ class Cluster:
                 raise Refused(f"mmcrnsd: Node {name} does not have a server license.")
         if self.state_of(each["servers"].split(",")[0]) == "unknown":
             raise Refused(f"mmcrnsd: {each['servers'].split(',')[0]} is not reachable.")
-        device = Path(each["device"])
-        if not device.exists():
+        device = each["device"]
+        there = self.read_device(each["servers"].split(",")[0], device)
+        if there is None:
             raise Refused(f"mmcrnsd: {device} is not a block device.")
-        if device.read_text().startswith("NSD "):
+        if there.startswith("NSD "):
             raise Refused(f"mmcrnsd: Disk device {device} refers to an existing NSD.")
+
+    def read_device(self, _server: str, device: str) -> str | None:
+        """What is written on a device that a server has; None where it has none."""
+        return Path(device).read_text() if Path(device).exists() else None
+
+    def write_device(self, _server: str, device: str, text: str) -> None:
+        """Write an NSD's ID."""
+        Path(device).write_text(text)
 
     def _mmchnsd(self, words: list[str], _: str) -> None:
         for each in words[0].split(";"):

@@ -98,7 +98,7 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
         files["roles/second_card/files/cards.pyz"] = cards_program.build_zipapp()
         files[f"roles/second_card/files/{cards_program.UNIT}"] = cards_program.unit_file()
     return Provided(
-        sources=mount_sources(spec, layout),
+        sources=mount_sources(spec),
         addresses=layout.addresses,
         layouts=library_layouts(spec),
         roles=[_FIREWALL, *([_CARD] if cards else []), *([_VOLUMES] if volumes else [])],
