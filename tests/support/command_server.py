@@ -23,7 +23,7 @@ import gridwright
 from gridwright.cli.start import run
 
 OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("aws.boot.", "oci.boot.", "boot.set_up"))
-"""Programs of machines that are being made: they find each other in one directory, and no command has them."""
+"""Programs of machines that are being made: they find each other in one directory; no command has them."""
 WITH_THREADS = tuple(
     f"gridwright.{each}"
     for each in (
