@@ -209,7 +209,7 @@ def _taken(site: SiteNetwork, grid: Grid) -> None:
 
 def _taken_where_the_console_is(site: SiteNetwork, grid: Grid) -> None:
     named = f"arn:aws:acm:{REGION}:111122223333:certificate/00000000-0000-0000-0000-000000000000"
-    grid.edit("ssh_from:", f"certificate: '{named}', ssh_from:")
+    grid.edit("  ssh_from:", f"  certificate: '{named}'\n  ssh_from:")
     site.ec2.create_network_interface(SubnetId=site.ids["login"], PrivateIpAddress="10.8.4.70")
 
 
@@ -311,7 +311,11 @@ def _public_zone(site: SiteNetwork, grid: Grid) -> None:
         (_wrong_range, "addresses-outside-subnet", "has 10.8.16.0/24, and 10.8.32.64/26 is not in it"),
         (_taken, "address-taken", "10.8.16.70, which compute2 is to have, is that of eni-"),
         (_taken_by_another_grid, "address-taken", "another grid's"),
-        (_taken_where_the_console_is, "address-taken", "10.8.4.70, which the load balancer of the console is"),
+        (
+            _taken_where_the_console_is,
+            "address-taken",
+            "10.8.4.70, which the load balancer of the console is",
+        ),
         (_too_full, "subnet-too-full", "has 19 free addresses, and the grid needs"),
         (_reserved_by_others, "addresses-reserved", "10.8.16.64/27 of subnet"),
         (_whole_subnet, "subnet-reserved-whole", "10.8.16.0/24 is all of subnet"),

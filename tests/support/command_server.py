@@ -22,8 +22,8 @@ from pkgutil import walk_packages
 import gridwright
 from gridwright.cli.start import run
 
-OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("aws.boot.", "oci.boot.", "boot.set_up"))
-"""Programs of machines that are being made: they find each other in one directory; no command has them."""
+OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("boot.", "aws.boot.", "oci.boot."))
+"""What machines run from files beside each other: no command imports it."""
 WITH_THREADS = tuple(
     f"gridwright.{each}"
     for each in (

@@ -42,6 +42,7 @@ class OciInstance:
         self.attachments: list[dict[str, Any]] = []
         self.later: list[dict[str, Any]] | None = None
         """What is attached from the second look on."""
+        self.cards: list[dict[str, Any]] = []
         self.tokens: dict[str, rsa.RSAPublicKey] = {}
         self.faults: list[int] = []
         """Statuses that the next requests to services are answered with."""
@@ -96,6 +97,8 @@ class OciInstance:
                 "metadata": self.told,
             }
             return json.dumps(known).encode()
+        if path == "vnics/":
+            return json.dumps(self.cards).encode()
         if path in ("identity/cert.pem", "identity/intermediate.pem"):
             return self.certificate.public_bytes(pem)
         if path == "identity/key.pem":

@@ -23,7 +23,7 @@ from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 MOST_QUORUM = 7
 """Quorum nodes at most (rule 1): each one more is one more that every lease has to reach."""
 SERVERS_CLASS, CLIENTS_CLASS = "gridServers", "gridClients"
-"""Node classes. Not those of facts 003: Scale keeps names that end with nodes for itself (mmcrnodeclass)."""
+"""Node classes. Scale has nsdNodes and clientNodes itself, and refuses names that end so (mmcrnodeclass)."""
 POOL = "system"
 """The pool that every file system has, and metadata are in (IBM Storage Scale, storage pools)."""
 LARGEST_BLOCK = 16 * 2**20

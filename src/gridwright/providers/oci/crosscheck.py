@@ -14,6 +14,7 @@ from gridwright.providers.oci.platform_images import has_platform_image
 from gridwright.providers.oci.section import (
     LARGEST_NETWORK,
     NETWORK,
+    SERVICES,
     SMALLEST_NETWORK,
     SUBNETS,
     default_subnets,
@@ -82,7 +83,7 @@ def _subnets(oci: Mapping[str, Any]) -> _Problems:
         return
     if not isinstance(given, Mapping):
         return
-    named = {name: found for name in SUBNETS if (found := _parsed(given.get(name))) is not None}
+    named = {name: found for name in (*SUBNETS, SERVICES) if (found := _parsed(given.get(name))) is not None}
     taken = {**default_subnets(network), **named}
     for name, subnet in named.items():
         others = {other: each for other, each in taken.items() if other != name}

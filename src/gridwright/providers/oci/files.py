@@ -14,6 +14,7 @@ from gridwright.providers.oci.clusters import cluster_documents
 from gridwright.providers.oci.layout import OciLayout, built_lustres, oci_layout
 from gridwright.providers.oci.machine_files import oci_machine_files
 from gridwright.providers.oci.names import GRID, STORAGE
+from gridwright.providers.oci.service_subnet import services, tiered_lustres
 from gridwright.providers.oci.terraform.boot import bundle_file
 from gridwright.providers.oci.terraform.grid import grid_root
 from gridwright.providers.oci.terraform.storage import storage_root
@@ -53,7 +54,14 @@ def oci_files(
         COSTS: json.dumps(costs, indent=2) + "\n",
     }
     files["README.md"] = markdown(
-        "gridwright.providers.oci", "README.md.j2", spec=spec, layout=layout, costs=costs, clusters=clusters
+        "gridwright.providers.oci",
+        "README.md.j2",
+        spec=spec,
+        layout=layout,
+        costs=costs,
+        clusters=clusters,
+        has_services=bool(services(spec)),
+        has_lustre_service=bool(tiered_lustres(spec)),
     )
     return files, machines.scheduler.findings, machines.hosts
 

@@ -14,7 +14,8 @@ from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers, SharedDiskServers
 from gridwright.providers.controller import CONTROLLER
-from gridwright.providers.oci.section import Oci
+from gridwright.providers.oci.section import SERVICES, Oci
+from gridwright.providers.oci.service_subnet import services, services_problems
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import Servers
@@ -170,6 +171,8 @@ def oci_layout(spec: GridSpec) -> OciLayout:
     oci = oci_section(spec)
     catalog = load_catalog(spec.file.parent if spec.file else None)
     subnets = oci.ranges
+    if not services(spec):
+        subnets.pop(SERVICES, None)
     shapes = _Shapes(spec, catalog)
     groups = tuple(_server_groups(spec))
     machines = [
@@ -179,6 +182,7 @@ def oci_layout(spec: GridSpec) -> OciLayout:
         *_beside(spec, subnets, shapes),
     ]
     problems = [*shapes.problems, *_room(spec, machines, subnets)]
+    problems += services_problems(spec, oci, subnets)
     volumes = tuple(_volumes(spec, groups, catalog, problems))
     if problems:
         raise GridwrightError(*problems)

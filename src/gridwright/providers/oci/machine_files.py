@@ -10,7 +10,7 @@ from gridwright.model.layouts import library_layouts
 from gridwright.providers.boot.bundle import Bundle, Part, bundle
 from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.machines import machines_of_types
-from gridwright.providers.oci import volumes_program
+from gridwright.providers.oci import cards_program, volumes_program
 from gridwright.providers.oci.clusters import cluster_documents
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.services import mount_sources
@@ -31,6 +31,15 @@ _VOLUMES = PlaybookRole(
     task="Attach volumes",
     when="gridwright_volumes[inventory_hostname] | default([]) | length > 0",
     package=_PACKAGE,
+)
+_CARD = PlaybookRole(
+    name="second_card",
+    task="Set the second network card up",
+    when="gridwright_second_cards[inventory_hostname] is defined",
+    package=_PACKAGE,
+)
+_FIREWALL = PlaybookRole(
+    name="platform_firewall", task="Let the grid through the image's filter", when="true", package=_PACKAGE
 )
 
 
@@ -58,7 +67,8 @@ def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) ->
     known = _provided(spec, layout)
     playbook = playbook_files(spec, hosts, scheduler, known)
     # What only servers run is not in the bundle of nodes.
-    without = replace(known, roles=(), files={}, variables={**known.variables, "gridwright_volumes": {}})
+    less: dict[str, object] = {"gridwright_volumes": {}, "gridwright_second_cards": {}}
+    without = replace(known, roles=(_FIREWALL,), files={}, variables={**known.variables, **less})
     apart = playbook_files(spec, hosts, scheduler, without, NODES)
     parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**apart, **scheduler.files, **_boot()}}
     if any(each.role.is_server for each in layout.machines):
@@ -83,15 +93,20 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
     if volumes:
         files["roles/shared_volumes/files/volumes.pyz"] = volumes_program.build_zipapp()
         files[f"roles/shared_volumes/files/{volumes_program.UNIT}"] = volumes_program.unit_file()
+    cards = {each.name: str(each.second_address) for each in layout.machines if each.second_address}
+    if cards:
+        files["roles/second_card/files/cards.pyz"] = cards_program.build_zipapp()
+        files[f"roles/second_card/files/{cards_program.UNIT}"] = cards_program.unit_file()
     return Provided(
-        sources=mount_sources(spec, layout),
+        sources=mount_sources(spec),
         addresses=layout.addresses,
         layouts=library_layouts(spec),
-        roles=[_VOLUMES] if volumes else [],
+        roles=[_FIREWALL, *([_CARD] if cards else []), *([_VOLUMES] if volumes else [])],
         files=files,
         variables={
             "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
             "gridwright_volumes": volumes,
+            "gridwright_second_cards": cards,
             "gridwright_clusters": [
                 {"name": name, "first": layout.servers_of(name)[0].name, "document": each}
                 for name, each in cluster_documents(spec, layout).items()

@@ -12,6 +12,8 @@ from gridwright.spec.provider import ProviderSection
 from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
+    from gridwright.catalog import Catalog
+    from gridwright.filesystems.resources import Cost
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
@@ -58,6 +60,20 @@ class OciProvider(Provider):
         if spec.section(Oci) is None:
             return super().render(spec, machine, release)
         return Rendering(*oci_files(spec, release))
+
+    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
+        """Bastion host, grid control server, boot volumes."""
+        from gridwright.providers.oci.costs import costs_beside
+
+        return costs_beside(spec, catalog)
+
+    def costs_of(
+        self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
+    ) -> tuple[Cost, ...]:
+        """See Seller."""
+        from gridwright.providers.oci.costs import costs_of
+
+        return costs_of(spec, catalog, machines)
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""

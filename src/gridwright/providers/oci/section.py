@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -16,6 +17,8 @@ NETWORK = "10.30.0.0/16"
 """Of a grid that names none."""
 SUBNETS = ("public", "fs", "storage")
 """The bastion's; that of nodes and of what clients reach of servers; that of block volumes by iSCSI."""
+SERVICES = "services"
+"""The subnet of file systems that Oracle runs: it chooses addresses there, so no machine is in it."""
 LARGEST_NETWORK, SMALLEST_NETWORK = 16, 24
 """Prefixes of a VCN that three subnets fit into: OCI has VCNs from /16 to /30 (OCI, VCNs and subnets)."""
 WIDEST_SSH = 8
@@ -24,10 +27,22 @@ Deployment = Literal["resource-manager", "tofu", "terraform"]
 
 
 def default_subnets(network: ipaddress.IPv4Network) -> dict[str, ipaddress.IPv4Network]:
-    """The parts of a network that subnets are by default: two quarters, and the upper half for nodes."""
+    """The parts of a network that subnets are by default: the upper half is for nodes, a quarter for volumes.
+
+    Of the other quarter the bastion has half; what services need comes out of what is free.
+    """
     low, high = network.subnets(prefixlen_diff=1)
-    public, storage = low.subnets(prefixlen_diff=1)
+    first, storage = low.subnets(prefixlen_diff=1)
+    public, _ = first.subnets(prefixlen_diff=1)
     return {"public": public, "fs": high, "storage": storage}
+
+
+def _free(
+    network: ipaddress.IPv4Network, taken: Collection[ipaddress.IPv4Network]
+) -> ipaddress.IPv4Network | None:
+    """The first eighth of the network that nobody has."""
+    eighths = network.subnets(prefixlen_diff=3)
+    return next((each for each in eighths if not any(each.overlaps(other) for other in taken)), None)
 
 
 def ocid(kind: str) -> object:
@@ -131,7 +146,7 @@ DistributionName = Annotated[
 
 
 class OciSubnets(SpecModel):
-    """Parts of the VCN; those that are not named have quarters of it, nodes its upper half."""
+    """Parts of the VCN; those that are not named have parts of it by default, nodes its upper half."""
 
     public: Annotated[Range | None, _MADE_ANEW] = Field(
         default=None, description="Of the bastion, the only one that the Internet reaches."
@@ -142,10 +157,15 @@ class OciSubnets(SpecModel):
     storage: Annotated[Range | None, _MADE_ANEW] = Field(
         default=None, description="Of block volumes: the first network card of servers that have two."
     )
+    services: Annotated[Range | None, _MADE_ANEW] = Field(
+        default=None,
+        description="Of file systems that Oracle runs; machines have none of its addresses. Managed Lustre "
+        "takes up to 60 for each 100 TB.",
+    )
 
     def given(self) -> dict[str, str]:
         """Ranges that the spec names, by subnet."""
-        return {name: value for name in SUBNETS if (value := getattr(self, name)) is not None}
+        return {name: value for name in (*SUBNETS, SERVICES) if (value := getattr(self, name)) is not None}
 
 
 class OciSubnetIds(SpecModel):
@@ -159,6 +179,9 @@ class OciSubnetIds(SpecModel):
     )
     storage: Annotated[Annotated[str, ocid("subnet")], _MADE_ANEW] = Field(
         description="OCID of the subnet that reaches block volumes."
+    )
+    services: Annotated[Annotated[str, ocid("subnet")] | None, _MADE_ANEW] = Field(
+        default=None, description="OCID of the subnet of file systems that Oracle runs, where there are any."
     )
 
 
@@ -254,4 +277,7 @@ class Oci(SpecModel):
         given = self.subnets if self.vcn is None else self.vcn.ranges
         network = ipaddress.IPv4Network(self.network if self.vcn is None else self.vcn.network)
         named = {name: ipaddress.IPv4Network(value) for name, value in given.given().items()}
-        return default_subnets(network) | named
+        ranges = default_subnets(network) | named
+        if SERVICES not in ranges and (free := _free(network, ranges.values())) is not None:
+            ranges[SERVICES] = free
+        return ranges

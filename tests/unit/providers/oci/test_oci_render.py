@@ -189,7 +189,8 @@ def test_services_of_oci_are_kept_and_mounted_by_what_they_are_given() -> None:
     assert "sources = var.sources" in told
     variables = str(oci_files(spec)[0]["group_vars/all.yml"])
     assert "{{ gridwright_sources['pool'] }}" in variables
-    assert f"{made['oci_file_storage_mount_target']['grid']['ip_address']}:/home/grid" in variables
+    assert parts["storage"]["output"]["sources"]["value"]["homes"].endswith(":/home/grid")
+    assert "{{ gridwright_sources['homes'] }}" in variables
     rules = made["oci_core_network_security_group_security_rule"].values()
     ports = {
         options[0]["destination_port_range"][0]["min"]
@@ -245,3 +246,17 @@ def test_render_refuses_what_cannot_be_built(old: str, new: str, what: str) -> N
     with pytest.raises(GridwrightError) as caught:
         oci_files(spec_of(GRID.replace(old, new, 1)))
     assert what in str(caught.value)
+
+
+def test_the_bill_has_all_machines_and_their_boot_volumes() -> None:
+    files, *_ = oci_files(spec_of())
+    lines = {each["what"]: each["usd_per_hour"] for each in json.loads(files["costs.json"])["lines"]}
+    assert {
+        "bastion host VM.Standard.E5.Flex(1)",
+        "grid control server VM.Standard.E5.Flex(4)",
+    } <= lines.keys()
+    assert "boot volumes of 9 machines, balanced of 50 GiB" in lines
+    assert all(each is not None and each > 0 for each in lines.values())
+    instances = roots(spec_of())["grid"]["resource"]["oci_core_instance"].values()
+    assert len(instances) == 9
+    assert {each["source_details"][0]["boot_volume_size_in_gbs"] for each in instances} == {"50"}

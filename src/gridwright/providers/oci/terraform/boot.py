@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gridwright.providers.boot.bundle import LOGS, PREFIX, Bundle, Part, pointer
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.names import GRID, STORAGE, tags
-from gridwright.providers.oci.services import tiered_lustres
+from gridwright.providers.oci.service_subnet import services
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.providers.oci.user_data import KEYS, part_of
 from gridwright.spec.model import GridSpec
@@ -83,7 +83,7 @@ def add_bundles(root: Root, bundles: Mapping[Part, Bundle]) -> None:
 
 def instance_metadata(spec: GridSpec) -> str:
     """What Terraform tells each instance of what is made beside it, for boot/begin.py."""
-    sources = "var.sources" if tiered_lustres(spec) else "{}"
+    sources = "var.sources" if services(spec) else "{}"
     return f"${{jsonencode({{bucket = var.bucket, namespace = var.namespace, sources = {sources}}})}}"
 
 

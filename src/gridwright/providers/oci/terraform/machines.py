@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gridwright.providers.oci.costs import BOOT_VOLUME_GB
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.names import GRID, tags
 from gridwright.providers.oci.platform_images import PLATFORM_IMAGES
@@ -78,7 +79,14 @@ def _instance(
         "fault_domain": f"FAULT-DOMAIN-{machine.fault_domain}",
         "display_name": machine.name,
         "shape": machine.shape,
-        "source_details": [{"source_type": "image", "source_id": image, "kms_key_id": layout.oci.key}],
+        "source_details": [
+            {
+                "source_type": "image",
+                "source_id": image,
+                "boot_volume_size_in_gbs": str(BOOT_VOLUME_GB),
+                "kms_key_id": layout.oci.key,
+            }
+        ],
         "create_vnic_details": [
             {
                 "subnet_id": f"${{var.{machine.subnet}_subnet}}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gridwright.providers.oci.layout import OciLayout
 from gridwright.providers.oci.names import STORAGE, tags
-from gridwright.providers.oci.section import SUBNETS
+from gridwright.providers.oci.section import SERVICES
 from gridwright.providers.oci.terraform.root import Root, id_of
 
 _VCN = "${oci_core_vcn.grid.id}"
@@ -19,7 +19,7 @@ def add_network(root: Root, layout: OciLayout) -> str:
     """Add the network; gives the expression of the VCN's ID. Outputs name its subnets."""
     oci = layout.oci
     if oci.vcn is not None:
-        for name in SUBNETS:
+        for name in layout.subnets:
             root.output(f"{name}_subnet", getattr(oci.vcn.subnets, name), f"Subnet {name}, the site's own.")
         return oci.vcn.id
     common = {"compartment_id": oci.compartment, "freeform_tags": tags(layout, STORAGE)}
@@ -87,7 +87,7 @@ def _add_gateways(root: Root, layout: OciLayout, inside: dict[str, object]) -> N
 
 
 def _add_subnets(root: Root, layout: OciLayout, inside: dict[str, object]) -> None:
-    for name in SUBNETS:
+    for name in layout.subnets:
         public = name == "public"
         root.resource(
             "oci_core_subnet",
@@ -111,6 +111,7 @@ _WHY = {
     "public": "The bastion's: the only subnet that the Internet reaches.",
     "fs": "Nodes, the grid control server, and the card of servers that clients reach.",
     "storage": "The card of servers that reaches block volumes by iSCSI.",
+    SERVICES: "File systems that Oracle runs: their addresses are Oracle's choice, so no machine is in it.",
 }
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gridwright.filesystems.ports import LNET
 from gridwright.providers.oci.layout import OciLayout, OciRole, built_lustres, shared_disk_file_systems
 from gridwright.providers.oci.names import STORAGE, tags
-from gridwright.providers.oci.services import file_storages, tiered_lustres
+from gridwright.providers.oci.service_subnet import file_storages, services, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, id_of
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
@@ -65,8 +65,7 @@ def group_of(role: OciRole) -> str:
 
 def add_security_groups(root: Root, spec: GridSpec, layout: OciLayout, vcn: str) -> None:
     """Add groups and rules, and outputs `…_group` with the groups' IDs."""
-    has_services = bool(tiered_lustres(spec) or file_storages(spec))
-    for name in GROUPS if has_services else GROUPS[:-1]:
+    for name in GROUPS if services(spec) else GROUPS[:-1]:
         root.resource(
             "oci_core_network_security_group",
             name,
@@ -82,7 +81,8 @@ def add_security_groups(root: Root, spec: GridSpec, layout: OciLayout, vcn: str)
             _rule(root, f"{name}-out-{number}", name, "EGRESS", destination, ports, why)
     # The same ports may be asked for twice, as ssh by administrators and by commands of a file system.
     once = {
-        (each.group, each.source, each.ports.first, each.ports.last): each for each in rules(spec, layout)
+        (each.group, each.source, each.ports.protocol, each.ports.first, each.ports.last): each
+        for each in rules(spec, layout)
     }
     for rule in once.values():
         _rule(root, rule.name, rule.group, "INGRESS", rule.source, rule.ports, rule.why)
@@ -124,7 +124,7 @@ def rules(spec: GridSpec, layout: OciLayout) -> Iterator[NetworkRuleIn]:
     for rule in kind_of_scheduler(spec.scheduler).network_rules(spec):
         yield NetworkRuleIn(parts[rule.target], parts[rule.source], rule.ports, rule.why)
     yield from _shared_disks(spec)
-    yield from _services(spec)
+    yield from _services(spec, layout)
     if built_lustres(spec):
         for ports in LNET:
             yield NetworkRuleIn(SERVERS, SERVERS, ports, "Lustre servers among themselves")
@@ -145,9 +145,10 @@ def _shared_disks(spec: GridSpec) -> Iterator[NetworkRuleIn]:
                 yield NetworkRuleIn(group, source, each, "nodes of a cluster among themselves")
 
 
-def _services(spec: GridSpec) -> Iterator[NetworkRuleIn]:
+def _services(spec: GridSpec, layout: OciLayout) -> Iterator[NetworkRuleIn]:
     """What OCI runs itself: its managed Lustre, and File Storage."""
-    clients = (NODES, HEAD)
+    # The bastion host is a login machine, and mounts what nodes mount.
+    clients = (NODES, HEAD, BASTION) if layout.oci.bastion == "host" else (NODES, HEAD)
     if tiered_lustres(spec):
         for ports in LNET:
             yield NetworkRuleIn(SERVICES, SERVICES, ports, "servers of the managed Lustre among themselves")

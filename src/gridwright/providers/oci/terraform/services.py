@@ -1,123 +1,183 @@
-"""File systems that OCI runs: they outlive machines, and Terraform refuses to destroy them."""
+"""File systems that Oracle runs: managed Lustre with its links, and File Storage with its mount targets."""
 
 from __future__ import annotations
 
-from gridwright.providers.oci.layout import OciLayout
+from collections.abc import Mapping
+from typing import Any
+
+from gridwright.filesystems.provided import BucketLink, TieredLustre
+from gridwright.providers.oci.layout import OciLayout, OciRole
 from gridwright.providers.oci.names import STORAGE, tags
-from gridwright.providers.oci.services import file_storages, mount_target_address, tiered_lustres
+from gridwright.providers.oci.section import SERVICES
+from gridwright.providers.oci.service_subnet import file_storages, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.spec.model import GridSpec
 
-_LUSTRE = "oci_lustre_file_storage_lustre_file_system"
-_LINK = "oci_lustre_file_storage_object_storage_link"
-_DAYS = {"sun": "SUNDAY", "mon": "MONDAY", "tue": "TUESDAY", "wed": "WEDNESDAY", "thu": "THURSDAY"} | {
+CLIENTS = ("fs", "public")
+"""Subnets of machines that mount: nodes and the grid control server, and the bastion host."""
+SOURCES = "sources"
+"""The output that says what nodes mount, by file system; machines are told it at their start."""
+DAYS = {
+    "mon": "MONDAY",
+    "tue": "TUESDAY",
+    "wed": "WEDNESDAY",
+    "thu": "THURSDAY",
     "fri": "FRIDAY",
     "sat": "SATURDAY",
+    "sun": "SUNDAY",
 }
+"""As OCI's API writes the days of a maintenance window (oci SDK 2.189.0, lustre_file_storage models)."""
+_LUSTRE, _LINK = "oci_lustre_file_storage_lustre_file_system", "oci_lustre_file_storage_object_storage_link"
+_TARGET, _FILES, _EXPORT = (
+    "oci_file_storage_mount_target",
+    "oci_file_storage_file_system",
+    "oci_file_storage_export",
+)
 
 
-def add_services(root: Root, spec: GridSpec, layout: OciLayout, domain: str, subnet: str) -> None:
-    """Add them, in subnet fs, and the output `sources`: what machines mount of each managed Lustre."""
-    group = id_of("oci_core_network_security_group", "services")
-    common: dict[str, object] = {
+def add_services(root: Root, spec: GridSpec, layout: OciLayout, domains: str) -> None:
+    """Add all, and the output of what nodes mount; `domains` is the expression of availability domains."""
+    subnet = id_of("oci_core_subnet", SERVICES) if layout.oci.vcn is None else layout.oci.vcn.subnets.services
+    inside = {
         "compartment_id": layout.oci.compartment,
-        "availability_domain": domain,
         "freeform_tags": tags(layout, STORAGE),
     }
-    sources = {}
+    placed = {
+        **inside,
+        "subnet_id": subnet,
+        "nsg_ids": [id_of("oci_core_network_security_group", SERVICES)],
+    }
+    sources: dict[str, str] = {}
     for name, lustre in tiered_lustres(spec).items():
-        block = block_name(name)
-        squash: dict[str, object] = {"identity_squash": "NONE"}
-        if lustre.root_squash is not None:
-            uid, _, gid = lustre.root_squash.partition(":")
-            squash = {"identity_squash": "ROOT", "squash_uid": uid, "squash_gid": gid}
+        domain = _domain(domains, layout.oci.availability_domain)
+        address = f"{_LUSTRE}.{block_name(name)}"
         root.keep(
             _LUSTRE,
-            block,
+            block_name(name),
             {
-                **common,
-                "display_name": f"{layout.grid} {name}",
+                **placed,
+                "availability_domain": domain,
+                "display_name": f"{layout.grid}-{name}",
                 "file_system_name": lustre.name,
                 "capacity_in_gbs": lustre.capacity_gb,
                 "performance_tier": lustre.tier,
-                "subnet_id": subnet,
-                "nsg_ids": [group],
                 "kms_key_id": layout.oci.key,
-                "root_squash_configuration": [squash],
+                "root_squash_configuration": [_root_squash(lustre, layout)],
                 "maintenance_window": _window(lustre.maintenance),
             },
+            why="Billed in cycles of 30 days: one that is removed earlier costs until its cycle ends.",
         )
-        at = f"${{{_LUSTRE}.{block}.management_service_address}}@${{{_LUSTRE}.{block}.lnet}}"
-        sources[name] = f"{at}:/{lustre.name}"
         for number, link in enumerate(lustre.links, start=1):
             root.resource(
                 _LINK,
-                f"{block}-{number}",
+                block_name(f"{name}-link{number}"),
                 {
-                    **common,
-                    "lustre_file_system_id": id_of(_LUSTRE, block),
-                    "file_system_path": link.file_system_path,
-                    "object_storage_prefix": link.object_storage_prefix,
-                    "is_overwrite": link.overwrite,
-                    "start_import_from_object_trigger": link.imports or None,
-                    "start_export_to_object_trigger": link.exports or None,
+                    **inside,
+                    "availability_domain": domain,
+                    "display_name": f"{layout.grid}-{name}-link{number}",
+                    "lustre_file_system_id": id_of(_LUSTRE, block_name(name)),
+                    **_link(link),
                 },
-                why="A larger number of a trigger starts a job; deletions are not mirrored.",
+                why="A trigger that grows starts one job; the same number starts none.",
             )
+        host, net = (f"${{{address}.{part}}}" for part in ("management_service_address", "lnet"))
+        sources[name] = f"{host}@{net}:/{lustre.name}"
+    sources |= _file_storage(root, spec, layout, domains, inside, placed)
     if sources:
-        root.output("sources", sources, "What nodes mount of file systems that OCI gives an address.")
-    _add_file_storage(root, spec, layout, common, subnet, group)
+        root.output(SOURCES, sources, "What nodes mount, by file system.")
+
+
+def _file_storage(
+    root: Root,
+    spec: GridSpec,
+    layout: OciLayout,
+    domains: str,
+    inside: Mapping[str, Any],
+    placed: Mapping[str, Any],
+) -> dict[str, str]:
+    """One mount target in each availability domain: a tenancy has two there before it asks for more."""
+    sources = {}
+    made: set[str] = set()
+    for name, service in file_storages(spec).items():
+        number = service.availability_domain or layout.oci.availability_domain
+        target, domain = f"files{number}", _domain(domains, number)
+        if target not in made:
+            made.add(target)
+            root.resource(
+                _TARGET,
+                target,
+                {**placed, "availability_domain": domain, "display_name": f"{layout.grid} files"},
+            )
+        root.keep(
+            _FILES,
+            block_name(name),
+            {
+                **inside,
+                "availability_domain": domain,
+                "display_name": f"{layout.grid}-{name}",
+                "kms_key_id": layout.oci.key,
+            },
+        )
+        root.resource(
+            _EXPORT,
+            block_name(name),
+            {
+                "export_set_id": f"${{{_TARGET}.{target}.export_set_id}}",
+                "file_system_id": id_of(_FILES, block_name(name)),
+                "path": service.export_path,
+                "export_options": [
+                    _option(service.root_squash, str(layout.subnets[each])) for each in CLIENTS
+                ],
+            },
+            why="Machines of the grid alone may mount it, from ports that only root has.",
+        )
+        sources[name] = f"${{{_TARGET}.{target}.ip_address}}:{service.export_path}"
+    return sources
+
+
+def _domain(domains: str, number: int) -> str:
+    return f"${{{domains}[{number - 1}].name}}"
+
+
+def _root_squash(lustre: TieredLustre, layout: OciLayout) -> dict[str, Any]:
+    """Root of nodes becomes somebody else; that of grid control server and bastion host stays root."""
+    if lustre.root_squash is None:
+        return {"identity_squash": "NONE"}
+    user, _, group = lustre.root_squash.partition(":")
+    heads = [f"{each.serving_address}@tcp" for each in layout.of_role(OciRole.HEAD, OciRole.LOGIN)]
+    return {
+        "identity_squash": "ROOT",
+        "squash_uid": user,
+        "squash_gid": group,
+        **({"client_exceptions": heads} if heads else {}),
+    }
 
 
 def _window(maintenance: str | None) -> list[dict[str, str]] | None:
     if maintenance is None:
         return None
     day, _, time = maintenance.partition(":")
-    return [{"day_of_week": _DAYS[day], "time_start": time}]
+    return [{"day_of_week": DAYS[day], "time_start": time}]
 
 
-def _add_file_storage(
-    root: Root, spec: GridSpec, layout: OciLayout, common: dict[str, object], subnet: str, group: str
-) -> None:
-    """Each file system with its export, and one mount target for all."""
-    found = file_storages(spec)
-    if not found:
-        return
-    root.resource(
-        "oci_file_storage_mount_target",
-        "grid",
-        {
-            **common,
-            "display_name": f"{layout.grid} exports",
-            "subnet_id": subnet,
-            "ip_address": str(mount_target_address(layout)),
-            "nsg_ids": [group],
-        },
-    )
-    for name, each in found.items():
-        block = block_name(name)
-        root.keep(
-            "oci_file_storage_file_system",
-            block,
-            {**common, "display_name": f"{layout.grid} {name}", "kms_key_id": layout.oci.key},
-        )
-        options: dict[str, object] = {
-            "source": str(layout.subnets["fs"]),
-            "access": "READ_WRITE",
-            "identity_squash": "NONE",
-            "require_privileged_source_port": True,
-        }
-        if each.root_squash is not None:
-            uid, _, gid = each.root_squash.partition(":")
-            options |= {"identity_squash": "ROOT", "anonymous_uid": uid, "anonymous_gid": gid}
-        root.resource(
-            "oci_file_storage_export",
-            block,
-            {
-                "export_set_id": "${oci_file_storage_mount_target.grid.export_set_id}",
-                "file_system_id": id_of("oci_file_storage_file_system", block),
-                "path": each.export_path,
-                "export_options": [options],
-            },
-            why="Nodes alone mount it, from ports that only root has.",
-        )
+def _link(link: BucketLink) -> dict[str, Any]:
+    return {
+        "file_system_path": link.file_system_path,
+        "object_storage_prefix": link.object_storage_prefix,
+        "is_overwrite": link.overwrite,
+        "start_import_from_object_trigger": link.imports or None,
+        "start_export_to_object_trigger": link.exports or None,
+    }
+
+
+def _option(root_squash: str | None, clients: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "source": clients,
+        "access": "READ_WRITE",
+        "require_privileged_source_port": True,
+        "identity_squash": "NONE",
+    }
+    if root_squash is not None:
+        user, _, group = root_squash.partition(":")
+        found |= {"identity_squash": "ROOT", "anonymous_uid": user, "anonymous_gid": group}
+    return found

@@ -23,7 +23,7 @@ def storage_root(spec: GridSpec, layout: OciLayout) -> Root:
     vcn = add_network(root, layout)
     add_security_groups(root, spec, layout, vcn)
     add_volumes(root, layout, domain)
-    add_services(root, spec, layout, domain, str(root.outputs["fs_subnet"]["value"]))
+    add_services(root, spec, layout, f"{domains}.availability_domains")
     add_bucket(root, layout)
     root.output("availability_domain", domain, "Where volumes and machines are.")
     return root
