@@ -23,6 +23,7 @@ from gridwright.providers.read_me import markdown
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.units import HOURS_PER_MONTH
 
 ROOT_FILE = "main.tf.json"
@@ -89,6 +90,15 @@ def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
             "this release does not make servers of Lustre on OCI: it plans and predicts them",
             "write type: scale with nsd servers, or provider: aws",
         )
+    for name, each in spec.filesystems.items():
+        if (disks := each.node_disks) is not None and disks.type != INSTANCE_STORE:
+            yield problem_at(
+                spec,
+                ("filesystems", name, "disks", "type"),
+                f"this release does not make block volumes of nodes on OCI, and {name} lies on {disks.type}",
+                f"write type: {INSTANCE_STORE} with a shape that has NVMe disks, such as "
+                "VM.DenseIO.E5.Flex(8), or put its libraries on a shared file system",
+            )
 
 
 def cost_document(spec: GridSpec, model: GridModel) -> dict[str, object]:

@@ -14,6 +14,7 @@ from gridwright.yamltext.together import Refused
 if TYPE_CHECKING:
     from gridwright.catalog import Catalog
     from gridwright.filesystems.resources import Cost
+    from gridwright.filesystems.site import Site
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
@@ -75,6 +76,12 @@ class OciProvider(Provider):
 
         return costs_of(spec, catalog, machines)
 
+    def report_not_offered(self, site: Site) -> None:
+        """See Seller."""
+        from gridwright.providers.oci.named_shapes import report_wrong_shapes
+
+        report_wrong_shapes(site)
+
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""
         from gridwright.providers.machines import machines_of_types
@@ -82,11 +89,11 @@ class OciProvider(Provider):
         return machines_of_types(spec)
 
     def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
-        """That it is yet to be made, and whose cores and memory were written down."""
+        """Why there are no templates, where the spec has no section oci; whose cores and memory they are."""
         from gridwright.providers.read_me import Notes
 
         return Notes(
-            at_end=f"Templates that make nodes and file systems on {self.name} come with a later release; "
+            at_end="Templates that make nodes and file systems need section oci, which this spec lacks; "
             "cores and memory are those of the catalogue, less 5 % of the memory for firmware and kernel."
         )
 

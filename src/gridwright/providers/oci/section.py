@@ -21,6 +21,8 @@ SERVICES = "services"
 """The subnet of file systems that Oracle runs: it chooses addresses there, so no machine is in it."""
 LARGEST_NETWORK, SMALLEST_NETWORK = 16, 24
 """Prefixes of a VCN that three subnets fit into: OCI has VCNs from /16 to /30 (OCI, VCNs and subnets)."""
+MOST_TAGS = 7
+"""A resource has ten free-form tags at most (OCI, tagging overview, limits on tags); three are the grid's."""
 WIDEST_SSH = 8
 """Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
 Deployment = Literal["resource-manager", "tofu", "terraform"]
@@ -133,7 +135,12 @@ PublicKey = Annotated[
     ),
 ]
 TagKey = Annotated[
-    str, matching(r"^[!-~]{1,100}$", "the name of a tag", "printable characters without spaces")
+    str,
+    matching(
+        r"^(?![Gg]ridwright-)[!-\-/-~]{1,100}$",
+        "the name of a tag",
+        "printable characters without spaces and periods; names that begin with gridwright- are the grid's",
+    ),
 ]
 TagValue = Annotated[
     str, matching(r"^[ -~]{0,256}$", "the value of a tag", "printable characters, at most 256")
@@ -257,7 +264,9 @@ class Oci(SpecModel):
         "By default Oracle's own.",
     )
     tags: Annotated[dict[TagKey, TagValue], _TAG] = Field(
-        default_factory=dict, description="Free-form tags of everything, beside those of the grid itself."
+        default_factory=dict,
+        max_length=MOST_TAGS,
+        description="Free-form tags of everything, beside those of the grid itself; at most 7.",
     )
     head: Annotated[Shape, Update(Change.ROLLING, "it is stopped and started, with its disk")] = Field(
         default="VM.Standard.E5.Flex(4)", description="The shape of the grid control server."

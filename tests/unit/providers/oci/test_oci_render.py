@@ -41,6 +41,11 @@ libraries: {{data: {{}}}}
 scheduler: {{type: slurm}}
 """
 
+ON_VOLUMES = """\
+  scratch: {type: local, path: /scratch, disks: {type: balanced, count: 2, size: 1 TiB}}
+libraries: {data: {filesystem: lake}}
+"""
+
 
 def spec_of(text: str = GRID) -> GridSpec:
     return parse_spec(text, base=Path("/base"))
@@ -146,6 +151,19 @@ def test_only_the_bastion_is_reached_from_outside_and_by_ssh_alone() -> None:
     assert public == ["login1"]
 
 
+def test_each_shape_starts_from_an_image_that_it_can_start() -> None:
+    text = GRID.replace(OCI, OCI + "  head: VM.Standard.A2.Flex(4)\n")
+    grid = roots(spec_of(text))["grid"]
+    images = grid["data"]["oci_core_images"]
+    for name, each in grid["resource"]["oci_core_instance"].items():
+        source = each["source_details"][0]["source_id"]
+        image = re.fullmatch(r"\$\{data\.oci_core_images\.([a-z0-9-]+)\.images\[0\]\.id\}", source)
+        assert image is not None, name
+        assert images[image[1]]["shape"] == each["shape"]
+    own = roots(spec_of(text.replace("A2.Flex(4)", "E5.Flex(2)\n  image: ocid1.image.oc1.iad.aaaa")))["grid"]
+    assert "oci_core_images" not in own.get("data", {})
+
+
 def test_servers_with_two_cards_have_volumes_on_one_and_clients_on_the_other() -> None:
     grid = roots(spec_of())["grid"]["resource"]
     for number in range(1, 5):
@@ -224,6 +242,9 @@ def test_a_vcn_of_the_site_is_not_changed() -> None:
         (OCI, OCI + "  distribution: rocky-9\n", "no platform image of rocky-9"),
         (OCI, OCI + "  head: m6i.large\n", "is not a shape of OCI"),
         (OCI, OCI + "  availability_domain: 4\n", "4"),
+        (OCI, OCI + "  tags: {gridwright-grid: other}\n", "is not the name of a tag"),
+        (OCI, OCI + "  tags: {cost.center: a}\n", "is not the name of a tag"),
+        (OCI, f"{OCI}  tags: {{{', '.join(f't{each}: a' for each in range(8))}}}\n", "tags"),
     ],
 )
 def test_check_refuses_what_oci_would(old: str, new: str, what: str) -> None:
@@ -238,7 +259,10 @@ def test_check_refuses_what_oci_would(old: str, new: str, what: str) -> None:
     [
         ("VM.Standard.E5.Flex(8)", "VM.Standard.E9.Flex(8)", "VM.Standard.E9.Flex(8)"),
         ("type: balanced", "type: gp3", "gp3"),
+        (OCI, OCI + "  head: VM.Standard.E9.Flex(4)\n", "VM.Standard.E9.Flex(4)"),
         (OCI, OCI + "  subnets: {fs: 10.30.128.0/29}\n", "fewer addresses"),
+        ("libraries: {data: {}}\n", ON_VOLUMES, "does not make block volumes of nodes"),
+        (OCI, f"{OCI}  image: ocid1.image.oc1.iad.a\n  head: VM.Standard.A2.Flex(4)\n", "kind of processor"),
         (", disks: {type: balanced, count: 16, size: 1 TiB}", "", "have no disks"),
     ],
 )

@@ -127,7 +127,9 @@ def test_nodes_mount_what_the_storage_root_puts_out() -> None:
     assert ".management_service_address}@" in output["shared"]
     for name in output:
         assert f"gridwright_sources['{name}']" in str(files["group_vars/all.yml"])
-    assert "-e @sources.json" in str(files["README.md"])
+    instances = json.loads(files["grid/main.tf.json"])["resource"]["oci_core_instance"].values()
+    assert instances
+    assert all("sources = var.sources" in each["metadata"]["gridwright"] for each in instances)
 
 
 def test_a_vcn_of_the_site_has_to_name_a_subnet_for_them() -> None:

@@ -17,10 +17,11 @@ _INSTANCE = "oci_core_instance"
 
 def add_machines(root: Root, spec: GridSpec, layout: OciLayout) -> None:
     """Add all machines, with outputs `addresses`, `instances` and `login`."""
-    image = _image(root, layout)
+    images = _images(root, layout)
     placement = _placement(root, layout)
     for each in layout.machines:
-        root.resource(_INSTANCE, block_name(each.name), _instance(spec, layout, each, image, placement))
+        arguments = _instance(spec, layout, each, images[each.shape], placement)
+        root.resource(_INSTANCE, block_name(each.name), arguments)
         if each.second_address is not None:
             _second_card(root, layout, each)
         _attach(root, layout, each)
@@ -32,24 +33,33 @@ def add_machines(root: Root, spec: GridSpec, layout: OciLayout) -> None:
         root.output("login", f"${{{_INSTANCE}.{block_name(login.name)}.public_ip}}", "Where users log in.")
 
 
-def _image(root: Root, layout: OciLayout) -> str:
-    """The image's OCID: the site's, or the newest of the distribution."""
+def _images(root: Root, layout: OciLayout) -> dict[str, str]:
+    """The OCID of the image by shape: the site's, or the newest of the distribution that the shape starts.
+
+    Images of Arm and x86 have one name and version in OCI's list, so that only the shape tells them apart.
+    """
+    shapes = dict.fromkeys(each.shape for each in layout.machines)
     if layout.oci.image is not None:
-        return layout.oci.image
+        return dict.fromkeys(shapes, layout.oci.image)
     system, version = PLATFORM_IMAGES[layout.oci.distribution]
-    root.source(
+    return {shape: _newest(root, layout, system, version, shape) for shape in shapes}
+
+
+def _newest(root: Root, layout: OciLayout, system: str, version: str, shape: str) -> str:
+    address = root.source(
         "oci_core_images",
-        "newest",
+        shape.lower().replace(".", "-"),
         {
             "compartment_id": layout.oci.compartment,
             "operating_system": system,
             "operating_system_version": version,
+            "shape": shape,
             "sort_by": "TIMECREATED",
             "sort_order": "DESC",
             "state": "AVAILABLE",
         },
     )
-    return "${data.oci_core_images.newest.images[0].id}"
+    return f"${{{address}.images[0].id}}"
 
 
 def _placement(root: Root, layout: OciLayout) -> str | None:
