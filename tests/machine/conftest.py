@@ -21,6 +21,7 @@ LONGEST_FIRST = (
     "test_slurm_jobs",
     "test_site_slurm",
     "test_backup_controller",
+    "test_scale_servers",
     "test_broken_disks",
 )
 """Each takes minutes, mostly waiting: one that began last would run alone at the end."""

@@ -20,7 +20,7 @@ from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import same_value
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import ScaleCommand
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedSetting
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedRemote, WantedSetting
 from gridwright.filesystems.scale.administration.y_format import encoded, records
 from gridwright.node_programs.one_file import one_file
 from tests.support.oldest_python import beyond_python_3_9
@@ -337,6 +337,19 @@ def test_a_cluster_that_lost_its_configuration_is_not_taken_for_none(tmp_path: P
 )
 def test_values_are_compared_by_what_they_mean(one: str, other: str, same: bool) -> None:
     assert same_value(one, other) is same
+
+
+def test_a_file_system_of_another_cluster_is_told_before_and_after(tmp_path: Path) -> None:
+    remote = WantedRemote(
+        cluster="big.example.com", contacts=("b1", "b2"), filesystem="fs1", mount_point="/gpfs/fs1"
+    )
+    wanted = replace(wanted_of(tmp_path, 1, 1, 1), remotes=(remote,))
+    cluster = Cluster()
+    before = difference(wanted, observed(wanted, cluster))
+    bring(wanted, cluster)
+    after = difference(wanted, observed(wanted, cluster))
+    assert before.notes == after.notes
+    assert "mmremotecluster add big.example.com -n b1,b2" in after.notes[0]
 
 
 def test_columns_that_a_release_lacks_are_named(tmp_path: Path) -> None:

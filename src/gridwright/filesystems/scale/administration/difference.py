@@ -21,7 +21,7 @@ from gridwright.filesystems.scale.administration.order import (
     nsds_command,
 )
 from gridwright.filesystems.scale.administration.order import make_filesystem as made
-from gridwright.filesystems.scale.administration.reach import notes, reachable, refused
+from gridwright.filesystems.scale.administration.reach import by_hand, notes, reachable, refused
 from gridwright.filesystems.scale.administration.stanzas import designations, disks_of, nsd_stanzas
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNode, WantedSetting
 
@@ -42,7 +42,7 @@ def difference(wanted: ScaleCluster, observed: ObservedCluster, *, may_stop: boo
     if refusals:
         return Difference((), refusals=refusals)
     if not observed.name:
-        return Difference(tuple(_made_or_restored(wanted, observed)))
+        return Difference(tuple(_made_or_restored(wanted, observed)), tuple(by_hand(wanted)))
     known = reachable(wanted, observed)
     waiting = [each for each in _settings(known, observed) if each.needs_down and observed.active]
     blocked = bool(waiting) and not may_stop

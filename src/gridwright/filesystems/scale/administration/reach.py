@@ -72,7 +72,19 @@ def notes(
     if blocked:
         changing = ", ".join(each.parameter for each in blocked)
         yield f"{changing} changes only while the daemon is down on every node: run it again with --may-stop"
+    yield from by_hand(wanted)
     yield from _from_next_start(known, observed, blocked)
+
+
+def by_hand(wanted: ScaleCluster) -> Iterator[str]:
+    """What only the administrators of two clusters can do together: each has to take the other's key."""
+    for each in wanted.remotes:
+        name, contacts = each.filesystem, ",".join(each.contacts)
+        yield (
+            f"file system {name} of cluster {each.cluster} is mounted by hand: exchange keys with its "
+            f"administrators (mmauth), then mmremotecluster add {each.cluster} -n {contacts} "
+            f"and mmremotefs add {name} -f {name} -C {each.cluster} -T {each.mount_point}"
+        )
 
 
 def _from_next_start(
