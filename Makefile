@@ -85,6 +85,8 @@ lint-playbook: install
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 	$(BIN)/gridwright render examples/aws-product.yaml --out build/rendered-product --overwrite > /dev/null
 	cd build/rendered-product && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q roles/product
+	$(BIN)/gridwright render examples/oci-scale.yaml --out build/rendered-oci --overwrite > /dev/null
+	cd build/rendered-oci && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 	$(BIN)/gridwright render examples/aws-lustre.yaml --out build/image --image --overwrite > /dev/null
 	cd build/image/playbook && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q image.yml
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 
 class Refused(Exception):
@@ -61,7 +61,7 @@ class Cluster:
     calls: list[list[str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, state: dict[str, Any]) -> Cluster:
+    def of(cls, state: dict[str, Any]) -> Self:
         """Out of JSON."""
         found = cls(**{key: state[key] for key in ("name", "classes", "settings", "here", "calls")})
         found.machines = {name: Node(**each) for name, each in state["machines"].items()}

@@ -78,8 +78,8 @@ def gathered(words: Sequence[str], command: str) -> OnNodes:
     cluster.reported = {each: told["state"] for each, told in said.items() if told}
     for each in said:
         _tell(cluster, each, said[each])
-    for system, each in cluster.filesystems.items():
-        each.mounted = [one for one, told in said.items() if told and system in told["mounted"]]
+    for system, filesystem in cluster.filesystems.items():
+        filesystem.mounted = [one for one, told in said.items() if told and system in told["mounted"]]
     return cluster
 
 
