@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
 from tests.support.role_play import play, write_roles
 from tests.support.scale_double.command import install, read, write
@@ -47,6 +48,12 @@ def changed(printed: str) -> int:
     assert found, printed
     assert "failed=0" in printed, printed
     return int(found[1])
+
+
+def test_packages_are_there_before_the_cluster_is_made(tmp_path: Path) -> None:
+    files = playbook_files(parse_spec(SPEC, base=tmp_path), Hosts.named(compute=["localhost"]))
+    site = str(files["site.yml"])
+    assert 0 < site.index("name: spectrum_scale_client") < site.index("name: spectrum_scale_server")
 
 
 def test_a_cluster_is_made_once_grows_and_a_dead_server_is_told(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class World:
         variables = {
             "gridwright_clusters": [{"name": "lake", "first": "nsd1", "document": cluster.document()}],
             "ansible_python_interpreter": "/usr/bin/python3",
+            f"{ROLE}_kernel": scale.KERNEL,
         }
         play = {
             "hosts": "nsd1", "gather_facts": False, "vars": variables, "roles": [ROLE],
@@ -93,14 +94,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         try:
             yield World(lab, disks)
         finally:
-            for name in (*SERVERS, *NODES):
-                lab.run(name, "umount", "-l", scale.MOUNT_POINT)
+            scale.unmount(lab, [*SERVERS, *NODES])
 
 
 def test_a_pair_serves_survives_a_dead_server_and_grows(world: World) -> None:
     """One story, as each step needs the one before."""
     assert changed(world.played(1, 2, 2)) > 0
     assert all(world.mounted(name) for name in ("nsd1", "nsd2", *NODES))
+    seen = on(scale.node(world.lab, "nsd1"), "/var/mmfs/etc/nsddevices")
+    assert seen == "oracleoci/oraclevdb dmm\noracleoci/oraclevdc dmm\n"
     on(scale.node(world.lab, "compute1"), "sh", "-ec", f"echo kept > {scale.MOUNT_POINT}/file; sync")
     assert changed(world.played(1, 2, 2)) == 0
 

@@ -33,6 +33,7 @@ lab: {{network: {network}}}
 """
 BIN, CODE = "/usr/lpp/mmfs/bin", "/opt/double"
 MOUNT_POINT = "/gpfs/lake"
+KERNEL = "6.1.0-double"
 GIB = 2**30
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -55,6 +56,11 @@ def install(lab: Lab, names: Sequence[str]) -> None:
         for command in (*LISTING, *CHANGING):
             there.write(f"{BIN}/{command}", _wrapper(f"on_nodes {command}"), mode=0o755)
         there.write(f"{BIN}/mmnode", _wrapper("node"), mode=0o755)
+        there.write(
+            f"{BIN}/mmbuildgpl",
+            f"#!/bin/sh\nmkdir -p /lib/modules/{KERNEL}/extra && : > /lib/modules/{KERNEL}/extra/mmfs26.ko\n",
+            mode=0o755,
+        )
 
 
 def _wrapper(program: str) -> str:

@@ -20,7 +20,7 @@ from tests.support.scale_double.cluster import Cluster, Node, Refused
 from tests.support.scale_double.command import answer, stanzas_of
 from tests.support.scale_double.rows import LISTING
 
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3")
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1")
 _FROM_A_COPY = ("mmlscluster", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig")
 """What this node's copy of the configuration answers alone."""
 

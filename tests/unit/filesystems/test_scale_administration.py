@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,8 +32,9 @@ from tests.support.scale_double.wanted import wanted_of
 class InProcess(Administration):
     """Commands of a cluster that is a value of this process; waiting is no waiting."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(pause=lambda _: None, active_s=0)
+    def __init__(self, cluster: Cluster, pause: Callable[[float], None] = lambda _: None) -> None:
+        seconds = itertools.count()
+        super().__init__(pause=pause, clock=lambda: float(next(seconds)), active_s=0)
         self.cluster = cluster
 
     def _run(self, argv: Sequence[str], limit_s: float) -> tuple[int, str, str]:
@@ -283,6 +285,28 @@ def test_a_first_run_wants_all_nodes_and_none_of_another_cluster(tmp_path: Path)
     assert "ssh from here does not reach nsd2" in found.refusals[1]
     assert bring(wanted, cluster) == []
     assert not cluster.name
+
+
+def test_a_first_run_waits_until_all_nodes_answer_and_no_longer_than_it_may(tmp_path: Path) -> None:
+    wanted = wanted_of(tmp_path, 1, 1, 1)
+    cluster = Cluster(machines={"nsd2": Node(False, False, alive=False)})
+    paused = []
+
+    def pause(seconds: float) -> None:
+        paused.append(seconds)
+        if len(paused) == 3:
+            cluster.machines.clear()
+
+    InProcess(cluster, pause).wait_until_answering(names(wanted), 50.0)
+    assert len(paused) == 3
+    assert "mmcrcluster" in bring(wanted, cluster)
+
+    # A cluster that is there is not waited for, and patience ends.
+    InProcess(cluster, pause).wait_until_answering(names(wanted), 50.0)
+    assert len(paused) == 3
+    never = Cluster(machines={"nsd2": Node(False, False, alive=False)})
+    InProcess(never, pause).wait_until_answering(names(wanted), 10.0)
+    assert 9 <= len(paused) - 3 <= 10
 
 
 def test_a_cluster_that_lost_its_configuration_is_not_taken_for_none(tmp_path: Path) -> None:

@@ -89,15 +89,15 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         """The client: the site's packages, and what its configuration should be."""
         role = PlaybookRole(
             name="spectrum_scale_client",
-            task="Set Spectrum Scale",
+            # Roles run in the order of their tasks: packages are there before the cluster is made.
+            task="Install Spectrum Scale, and set it",
             when="gridwright_scale | length > 0",
             package="gridwright.filesystems.scale",
         )
         cluster = PlaybookRole(
             name="spectrum_scale_server",
             task="Make the Spectrum Scale cluster",
-            when="gridwright_clusters | default([]) | selectattr('first', 'equalto', inventory_hostname) "
-            "| length > 0",
+            when="gridwright_clusters | default([]) | length > 0",
             package="gridwright.filesystems.scale",
             program="gridwright.filesystems.scale.administration",
         )

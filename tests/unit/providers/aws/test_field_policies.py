@@ -23,6 +23,8 @@ ELSEWHERE = {
     "gridwright.providers.oci.section": "of another provider",
     "gridwright.filesystems.managed.model": "of a service that grids on AWS mount as nfs or lustre",
     "gridwright.filesystems.moosefs.model": "of labs",
+    "gridwright.filesystems.oci_file_storage.model": "of another provider",
+    "gridwright.filesystems.oci_lustre.model": "of another provider",
     "gridwright.filesystems.scale.fields": "not made on AWS",
     "gridwright.filesystems.scale.model": "not made on AWS",
     "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",

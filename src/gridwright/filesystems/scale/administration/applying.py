@@ -23,6 +23,7 @@ LOOK_S = 120.0
 ACTIVE_S = 600.0
 """How long the daemon may take to become active: it takes quorum and recovers logs first."""
 PAUSE_S = 2.0
+ANSWER_PAUSE_S = 10.0
 _NO_CLUSTER = "does not belong to a GPFS cluster"
 """What commands say on a node that is in none (message 6027-1382)."""
 _NONE = re.compile(r"\bno\b[^.]*\b(found|defined|exist)", re.IGNORECASE)
@@ -30,8 +31,8 @@ _NONE = re.compile(r"\bno\b[^.]*\b(found|defined|exist)", re.IGNORECASE)
 _PARTIAL = ("mmgetstate", "mmlsmount")
 """Commands that fail where a node is silent, and tell of all others all the same."""
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-_SILENT = 255
-"""Exit status of ssh itself (ssh(1))."""
+_SILENT = (255, 126, 127)
+"""Exit status of ssh itself (ssh(1)), and of a shell without the command: the packages are not there yet."""
 _AT_A_TIME = 16
 _MOST = 2000
 """Characters of an error that are told."""
@@ -83,6 +84,15 @@ class Administration:
                 )
             self._pause(PAUSE_S)
 
+    def wait_until_answering(self, nodes: Collection[str], limit_s: float) -> None:
+        """Wait until all nodes answer where there is no cluster yet; who does not in time is `refused`."""
+        end = self._clock() + limit_s
+        while self._clock() < end:
+            there = self.observe(nodes)
+            if there.name or not there.silent:
+                return
+            self._pause(ANSWER_PAUSE_S)
+
     def _ask(self, name: str, *words: str) -> str | None:
         status, printed, error = self._run([str(self._directory / name), *words], LOOK_S)
         if status == 0 or (name in _PARTIAL and records(printed)):
@@ -102,7 +112,7 @@ class Administration:
     def _cluster_of(self, node: str) -> str | None:
         command = f"{self._directory / 'mmlscluster'} -Y"
         status, printed, error = self._run([*_SSH, node, command], LOOK_S)
-        if status == _SILENT:
+        if status in _SILENT:
             return None
         if _NO_CLUSTER in error:
             return ""

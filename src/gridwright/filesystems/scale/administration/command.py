@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("cluster", type=Path, help="the cluster that is wanted, as JSON")
     parser.add_argument("--check", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--may-stop", action="store_true", help="the daemon may be stopped on every node")
+    parser.add_argument(
+        "--wait", type=float, default=0.0, help="seconds for nodes to answer before a cluster is made of them"
+    )
     parser.add_argument("--bin", type=Path, default=Path(BIN), help="where the commands are")
     parser.add_argument("--lock", type=Path, default=LOCK, help="what keeps two of them apart")
     given = parser.parse_args(arguments)
@@ -39,7 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wanted = read_cluster(given.cluster)
         with given.lock.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found = run(wanted, Administration(given.bin), done, may_stop=given.may_stop, check=given.check)
+            administration = Administration(given.bin)
+            if not given.check:
+                administration.wait_until_answering([each.name for each in wanted.nodes], given.wait)
+            found = run(wanted, administration, done, may_stop=given.may_stop, check=given.check)
         error, status = "; ".join(found.refusals), WRONG if found.refusals else 0
     except BlockingIOError:
         error, status = "another one is at work on this cluster", FAILED

@@ -44,7 +44,10 @@ def refused(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[str]:
     is_there = any(short(each) == short(wanted.name) for each in observed.elsewhere.values() if each)
     if not observed.name and not is_there and observed.silent:
         names = ", ".join(sorted(observed.silent))
-        yield f"a cluster is made of nodes that all answer, and ssh from here does not reach {names}"
+        yield (
+            "a cluster is made of nodes that all answer, and ssh from here does not reach "
+            f"{names}, or Spectrum Scale is not installed there"
+        )
     for each in wanted.filesystems:
         for name in each.nsds:
             there = observed.nsds.get(name)
