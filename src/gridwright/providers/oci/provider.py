@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gridwright.errors import Finding
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.provider import Provider
 from gridwright.spec.fields import Change, Update
@@ -44,6 +45,12 @@ class OciProvider(Provider):
         from gridwright.providers.oci.crosscheck import oci_problems
 
         return oci_problems(data)
+
+    def findings(self, spec: GridSpec) -> Iterator[Finding]:
+        """See ProviderKind."""
+        from gridwright.providers.oci.findings import oci_findings
+
+        return oci_findings(spec)
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """Nodes by name, and the node of the scheduler's own service."""
