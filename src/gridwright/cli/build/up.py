@@ -15,7 +15,8 @@ Replace = Annotated[
         "--replace",
         metavar="NAME",
         help="A file system that may be made anew, empty, where the spec asks for what cannot be changed "
-        "in place. What it was is kept, and billed. On AWS also controller, login1 or other "
+        "in place. On AWS what it was is kept, and billed; on OCI it is destroyed with its data. "
+        "On AWS also controller, login1 or other "
         "machines, which may go with their disks. May be given several times.",
     ),
 ]

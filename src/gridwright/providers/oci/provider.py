@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
 from gridwright.providers.oci.section import Oci
-from gridwright.providers.provider import Provider
+from gridwright.providers.provider import Provider, Removal
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.provider import ProviderSection
 from gridwright.yamltext.together import Refused
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from gridwright.catalog import Catalog
     from gridwright.filesystems.resources import Cost
     from gridwright.filesystems.site import Site
+    from gridwright.providers.caller import Caller
     from gridwright.providers.machines import HostMachine
+    from gridwright.providers.oci.status_result import OciStatus
+    from gridwright.providers.oci.up_result import OciUp
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.machines import GridMachines
@@ -68,6 +71,25 @@ class OciProvider(Provider):
         if spec.section(Oci) is None:
             return super().render(spec, machine, release)
         return Rendering(*oci_files(spec, release))
+
+    def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> OciUp:
+        """Make the grid by Resource Manager, or change it."""
+        from gridwright.providers.oci.up import up
+
+        return up(spec, caller, replace)
+
+    def status(self, spec: GridSpec) -> OciStatus:
+        """How the grid stands."""
+        from gridwright.providers.oci.status import status
+
+        return status(spec)
+
+    def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
+        """What down would do."""
+        from gridwright.providers.oci.down import down, look, question
+
+        found = look(spec, delete_data)
+        return Removal(question(found), lambda caller: down(found, caller), is_long=True)
 
     def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
         """Bastion host, grid control server, boot volumes."""

@@ -1,0 +1,112 @@
+"""`down`: destroys the stack of the grid; storage stays unless its file systems are named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gridwright.errors import environment_error, input_error
+from gridwright.providers.caller import Caller
+from gridwright.providers.oci.down_result import OciDown
+from gridwright.providers.oci.files import ROOT_FILE, oci_files
+from gridwright.providers.oci.leftovers import OciLeftover, tagged
+from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
+from gridwright.providers.oci.resource_manager import POLL_S, ResourceManager
+from gridwright.providers.oci.session import OciCloud
+from gridwright.providers.oci.stack_archive import root_files, stack_archive, unprotected
+from gridwright.providers.oci.up import section_of
+from gridwright.spec.model import GridSpec
+
+_LOOKS = 6
+"""Looks for leftovers: the search learns of what was removed with a delay."""
+_STACK_TYPE = "ormstack"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOnOci:
+    """What is there of a grid, and what is to go."""
+
+    spec: GridSpec
+    cloud: OciCloud
+    compartment: str
+    grid: Any
+    storage: Any
+    with_data: bool
+    names: tuple[str, ...]
+    """File systems whose data are in the storage."""
+
+
+def look(spec: GridSpec, delete_data: frozenset[str]) -> FoundOnOci:
+    """What is there; nothing is changed. Raises GridwrightError."""
+    oci = section_of(spec, "down")
+    # What lies on the disks of nodes goes with them.
+    names = frozenset(name for name, each in spec.filesystems.items() if not each.is_node_local)
+    if delete_data and delete_data != names:
+        raise input_error(
+            f"on OCI the storage of a grid goes as a whole, and file systems are {', '.join(sorted(names))}",
+            where="--delete-data",
+            remedy="name each of them, or none: without it all storage stays",
+        )
+    cloud = OciCloud(str(spec.region))
+    manager = ResourceManager(cloud, oci.compartment, Caller())
+    grid, storage = (manager.find(stack_name(spec.name, part)) for part in (GRID, STORAGE))
+    return FoundOnOci(spec, cloud, oci.compartment, grid, storage, bool(delete_data), tuple(sorted(names)))
+
+
+def question(found: FoundOnOci) -> str | None:
+    """What goes and what stays; None where nothing goes."""
+    goes = [each for each in (found.grid, found.storage if found.with_data else None) if each is not None]
+    if not goes:
+        return None
+    lines = [f"gridwright down of grid {found.spec.name} removes:"]
+    lines += [f"  stack {each.display_name} with all that it has made" for each in goes]
+    if found.with_data:
+        lines.append(f"  ALL DATA of {', '.join(found.names)}")
+    elif found.storage is not None:
+        lines += ["and keeps, billed:", f"  stack {found.storage.display_name}: network, volumes, bucket"]
+    return "\n".join(lines)
+
+
+def down(found: FoundOnOci, caller: Caller, *, poll_s: float = POLL_S) -> OciDown:
+    """Remove it. Raises GridwrightError with what is left where something is."""
+    manager = ResourceManager(found.cloud, found.compartment, caller, poll_s=poll_s)
+    removed = []
+    for part, stack in ((GRID, found.grid), (STORAGE, found.storage if found.with_data else None)):
+        if stack is None:
+            continue
+        caller.go_on()
+        caller.say(f"{stack.display_name}: removing all that it has made")
+        if part == STORAGE:
+            _unprotect(found, manager, stack)
+        manager.destroy(stack)
+        removed.append(str(stack.display_name))
+    kept = _proved(found, caller, poll_s)
+    return OciDown(
+        found.spec.name, found.cloud.region, bool(removed), tuple(removed), tuple(each.text for each in kept)
+    )
+
+
+def _unprotect(found: FoundOnOci, manager: ResourceManager, stack: Any) -> None:  # noqa: ANN401
+    """Let the storage be destroyed, which the user has asked for by naming its file systems."""
+    files, _, _ = oci_files(found.spec)
+    archive = stack_archive(unprotected(root_files(files, STORAGE), ROOT_FILE))
+    name = stack_name(found.spec.name, STORAGE)
+    manager.put(stack, name, archive, {GRID_TAG: found.spec.name, PART_TAG: STORAGE}, {})
+
+
+def _proved(found: FoundOnOci, caller: Caller, poll_s: float) -> list[OciLeftover]:
+    """What is kept. Raises GridwrightError where more is left than is to be kept."""
+    left: list[OciLeftover] = []
+    for _ in range(_LOOKS):
+        there = tagged(found.cloud, found.spec.name)
+        keeps = found.storage is not None and not found.with_data
+        left = [each for each in there if not (keeps and each.part == STORAGE)]
+        if not left:
+            return [each for each in there if each.type.lower() != _STACK_TYPE]
+        if caller.stop.wait(poll_s):
+            raise KeyboardInterrupt
+    raise environment_error(
+        f"of grid {found.spec.name} is left, and may be billed: " + "; ".join(each.text for each in left),
+        where=f"OCI, {found.cloud.region}",
+        remedy="remove it in the console, or run the same command again; the search may be minutes late",
+    )

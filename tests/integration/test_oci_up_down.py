@@ -1,0 +1,147 @@
+"""up, status and down of a grid on OCI, by the real SDK against a double that runs what it is given."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace as changed
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from gridwright.errors import GridwrightError
+from gridwright.providers.caller import Caller
+from gridwright.providers.oci.down import down, look
+from gridwright.providers.oci.status import status
+from gridwright.providers.oci.up import up
+from gridwright.providers.oci.up_result import OciUp
+from gridwright.spec.load import load_spec
+from gridwright.spec.model import GridSpec
+from tests.support.oci_cloud.server import OciDouble, serving
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "oci-scale.yaml"
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OciDouble]:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    (tmp_path / "key.pem").write_bytes(pem)
+    (tmp_path / "key.pem").chmod(0o600)
+    lines = [
+        "[DEFAULT]",
+        "user=ocid1.user.oc1..aaaa",
+        "tenancy=ocid1.tenancy.oc1..aaaa",
+        "fingerprint=20:3b:97:13:55:1c:5b:0d:d3:37:d8:50:4e:c5:3a:34",
+        f"key_file={tmp_path / 'key.pem'}",
+        "region=us-ashburn-1",
+    ]
+    (tmp_path / "config").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "config").chmod(0o600)
+    monkeypatch.setenv("OCI_CLI_CONFIG_FILE", str(tmp_path / "config"))
+    for name in ("OCI_CLI_AUTH", "OCI_CLI_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    with serving() as double:
+        monkeypatch.setenv("GRIDWRIGHT_OCI_ENDPOINT", double.url)
+        yield double
+
+
+@pytest.fixture
+def spec() -> GridSpec:
+    return load_spec(EXAMPLE)
+
+
+def raise_up(spec: GridSpec, said: list[str] | None = None, names: frozenset[str] = frozenset()) -> OciUp:
+    return up(spec, Caller(said.append if said is not None else print), names, poll_s=0.01)
+
+
+def test_up_twice_status_and_down(cloud: OciDouble, spec: GridSpec) -> None:
+    assert status(spec).state == "not-up"
+    assert raise_up(spec).made
+    assert {each["displayName"] for each in cloud.stacks.values()} == {
+        "gridwright-oci-scale-storage",
+        "gridwright-oci-scale-grid",
+    }
+    found = status(spec)
+    assert found.whole, found.text()
+    assert all(len(each.attached) == 2 for each in found.volumes)
+    before = set(cloud.resources)
+    again = raise_up(spec)
+    assert not again.changes
+    assert "nothing is changed" in again.text()
+    assert set(cloud.resources) == before
+
+    gone = cloud.of("oci_core_volume_attachment")[0]["shown"]
+    del cloud.resources[gone["id"]]
+    hurt = status(spec)
+    assert hurt.state == "broken"
+    assert gone["displayName"] in hurt.text()
+
+    result = down(look(spec, frozenset()), Caller(), poll_s=0.01)
+    assert not cloud.of("oci_core_instance")
+    assert cloud.of("oci_core_volume")
+    assert result.kept
+    assert status(spec).state == "storage-only"
+    assert "nothing of it is left" in down(look(spec, frozenset({"lake"})), Caller(), poll_s=0.01).text()
+    assert not cloud.resources
+    assert not cloud.stacks
+
+
+def test_a_change_that_loses_data_is_refused(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    volumes = {each["shown"]["id"] for each in cloud.of("oci_core_volume")}
+    # As if the spec had another availability domain: volumes cannot follow.
+    for stack in cloud.stacks.values():
+        for address, each in stack["state"].items():
+            if address.startswith("oci_core_volume."):
+                each["values"]["availability_domain"] = "another"
+    with pytest.raises(GridwrightError, match="Instance cannot be destroyed") as raised:
+        raise_up(spec)
+    assert "--replace" in str(raised.value)
+    assert {each["shown"]["id"] for each in cloud.of("oci_core_volume")} == volumes
+    with pytest.raises(GridwrightError, match="no file system lak"):
+        raise_up(spec, names=frozenset({"lak"}))
+    assert {each["shown"]["id"] for each in cloud.of("oci_core_volume")} == volumes
+    raise_up(spec, names=frozenset({"lake"}))
+    assert not {each["shown"]["id"] for each in cloud.of("oci_core_volume")} & volumes
+
+
+def test_faults_are_told_with_a_remedy(cloud: OciDouble, spec: GridSpec) -> None:
+    cloud.expired = True
+    with pytest.raises(GridwrightError, match="does not accept the credentials"):
+        raise_up(spec)
+    cloud.expired, cloud.limit = False, 3
+    with pytest.raises(GridwrightError, match="LimitExceeded") as raised:
+        raise_up(spec)
+    assert "ask for a higher limit" in str(raised.value)
+    assert status(spec).state == "broken"
+    cloud.limit, cloud.throttled = 100, 2
+    raise_up(spec)
+    assert status(spec).whole
+
+
+def test_leftovers_end_down_with_an_error(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    cloud.leaves = "oci_core_instance"
+    with pytest.raises(GridwrightError, match="is left, and may be billed") as raised:
+        down(look(spec, frozenset()), Caller(), poll_s=0.01)
+    assert int(raised.value.status) == 3
+
+
+def test_an_order_to_stop_ends_the_waiting(cloud: OciDouble, spec: GridSpec) -> None:
+    cloud.never_ends = True
+    said: list[str] = []
+    caller = Caller(said.append)
+
+    def say(line: str) -> None:
+        said.append(line)
+        caller.stop.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        up(spec, changed(caller, say=say), frozenset(), poll_s=30)
+    assert re.search("goes on at OCI", " ".join(said))
+    assert not cloud.resources
+    assert os.environ["GRIDWRIGHT_OCI_ENDPOINT"] not in " ".join(said)

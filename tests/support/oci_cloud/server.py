@@ -1,0 +1,242 @@
+"""The double over HTTP. Faults are set by tests; everything else is what requests have made of it."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from oci.resource_manager import models
+
+from tests.support.oci_cloud.terraform_run import JobError, Run
+
+WHEN = "2026-11-27T12:00:00.000Z"
+_KNOWN = {
+    "stacks": (models.CreateStackDetails, models.UpdateStackDetails),
+    "jobs": (models.CreateJobDetails,),
+}
+
+
+@dataclass
+class OciDouble:
+    """What the tenancy has."""
+
+    url: str = ""
+    stacks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    resources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    throttled: int = 0
+    """So many requests from now on are answered by 429."""
+    expired: bool = False
+    job_error: str = ""
+    """The next apply fails with this in its log."""
+    limit: int = 10**6
+    """So many instances the tenancy may have."""
+    never_ends: bool = False
+    leaves: str = ""
+    """A destroy forgets resources of this type, as a broken provider would."""
+    asked: list[str] = field(default_factory=list)
+    count: Iterator[int] = field(default_factory=itertools.count)
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:  # noqa: PLR0911
+        """Status and answer of one request."""
+        kind, *rest = path.strip("/").split("/")[1:]
+        if method in ("POST", "PUT") and kind in _KNOWN:
+            allowed = {name for model in _KNOWN[kind] for name in model().attribute_map.values()}
+            if unknown := set(body) - allowed:
+                return _refused(400, "InvalidParameter", f"unknown {unknown}")
+        if kind == "stacks":
+            return self._stack(method, rest, query, body)
+        if kind == "jobs" and method == "POST":
+            return 200, _shown(self._start(body))
+        if kind == "jobs" and not rest:
+            return 200, [_shown(each) for each in self.jobs.values() if each["stackId"] == query["stackId"]]
+        if kind == "jobs" and rest[0] in self.jobs:
+            job = self.jobs[rest[0]]
+            if rest[1:] == ["tfPlan"]:
+                return 200, job["plan"]
+            if rest[1:] == ["logs", "content"]:
+                return 200, job["log"]
+            return 200, _shown(job)
+        if kind == "instances":
+            return 200, [each["shown"] for each in self.of("oci_core_instance")]
+        if kind == "volumeAttachments":
+            return 200, [each["shown"] for each in self.of("oci_core_volume_attachment")]
+        if kind == "resources":
+            return 200, {"items": list(self._search(body["query"]))}
+        return _refused(404, "NotAuthorizedOrNotFound", f"{method} {path}")
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Resources of a type."""
+        return [each for each in self.resources.values() if each["type"] == kind]
+
+    def _stack(self, method: str, rest: list[str], query: dict[str, str], body: Any) -> tuple[int, Any]:
+        if method == "POST":
+            stack = {
+                "id": f"ocid1.ormstack.oc1..{next(self.count)}",
+                "timeCreated": WHEN,
+                "lifecycleState": "ACTIVE",
+            }
+            self.stacks[stack["id"]] = stack | {"state": {}, "outputs": {}} | self._kept(body)
+            return 200, _shown(self.stacks[stack["id"]])
+        if not rest:
+            name = query.get("displayName")
+            return 200, [_shown(each) for each in self.stacks.values() if each["displayName"] == name]
+        if rest[0] not in self.stacks:
+            return _refused(404, "NotAuthorizedOrNotFound", rest[0])
+        stack = self.stacks[rest[0]]
+        if method == "PUT":
+            stack |= self._kept(body)
+        elif method == "DELETE":
+            del self.stacks[rest[0]]
+            return 204, None
+        elif rest[1:] == ["tfState"]:
+            return 200, {"version": 4, "outputs": stack["outputs"]}
+        return 200, _shown(stack)
+
+    def _kept(self, body: dict[str, Any]) -> dict[str, Any]:
+        source = body.pop("configSource")
+        if source["configSourceType"] != "ZIP_UPLOAD":
+            raise ValueError(source)
+        return body | {"archive": base64.b64decode(source["zipFileBase64Encoded"], validate=True)}
+
+    def _start(self, body: dict[str, Any]) -> dict[str, Any]:
+        stack, operation = self.stacks[body["stackId"]], body["jobOperationDetails"]["operation"]
+        job = {
+            "id": f"ocid1.ormjob.oc1..{next(self.count)}",
+            "stackId": stack["id"],
+            "operation": operation,
+            "timeCreated": WHEN,
+            "lifecycleState": "IN_PROGRESS",
+            "log": "",
+        }
+        self.jobs[job["id"]] = job
+        if self.never_ends:
+            return job
+        try:
+            self._carry_out(job, stack, operation, body["jobOperationDetails"])
+            job["lifecycleState"] = "SUCCEEDED"
+        except JobError as error:
+            job |= {"lifecycleState": "FAILED", "log": f"Terraform v1.5\n{error}\n"}
+            job["failureDetails"] = {"code": "TERRAFORM_EXECUTION_ERROR", "message": "the job failed"}
+        return job
+
+    def _carry_out(
+        self, job: dict[str, Any], stack: dict[str, Any], operation: str, details: dict[str, Any]
+    ) -> None:
+        run = Run(stack["archive"], stack.get("variables", {}), stack["state"])
+        if operation == "DESTROY":
+            for address, (_, arguments) in run.wanted.items():
+                if address in stack["state"] and arguments.get("lifecycle", {}).get("prevent_destroy"):
+                    raise JobError(f"Error: Instance cannot be destroyed\n{address}")
+            for each in stack["state"].values():
+                if each["type"] != self.leaves:
+                    self.resources.pop(each["id"], None)
+            stack["state"] = {}
+            return
+        if operation == "PLAN":
+            job["plan"] = {"resource_changes": run.changes(), "output_changes": {}}
+            return
+        changes = self.jobs[details["executionPlanJobId"]]["plan"]["resource_changes"]
+        try:
+            run.apply(self._make, changes)
+            if self.job_error:
+                error, self.job_error = self.job_error, ""
+                raise JobError(error)
+            stack["outputs"] = run.outputs()
+        finally:
+            for address, old in stack["state"].items():
+                if run.state.get(address, {}).get("id") != old["id"]:
+                    self.resources.pop(old["id"], None)
+            stack["state"] = run.state
+
+    def _make(self, address: str, kind: str, values: dict[str, Any], ocid: str | None) -> str:
+        if kind == "oci_core_instance" and ocid is None and len(self.of(kind)) >= self.limit:
+            raise JobError(f"Error: 400-LimitExceeded, the following service limits were exceeded: {address}")
+        ocid = ocid or f"ocid1.{kind}.oc1..{next(self.count)}"
+        shown = {
+            "id": ocid,
+            "displayName": values.get("display_name"),
+            "lifecycleState": "ATTACHED" if "attachment" in kind else "RUNNING",
+            "freeformTags": values.get("freeform_tags", {}),
+            "faultDomain": values.get("fault_domain"),
+            "instanceId": values.get("instance_id"),
+            "volumeId": values.get("volume_id"),
+            "attachmentType": values.get("attachment_type"),
+            "compartmentId": values.get("compartment_id"),
+            "timeCreated": WHEN,
+        }
+        self.resources[ocid] = {"type": kind, "shown": shown}
+        return ocid
+
+    def _search(self, query: str) -> Iterator[dict[str, Any]]:
+        found = re.search(r"freeformTags.key = '([^']+)' && freeformTags.value = '([^']+)'", query)
+        if found is None:
+            raise ValueError(query)
+        for each in self.resources.values():
+            if each["shown"]["freeformTags"].get(found[1]) == found[2]:
+                yield {**each["shown"], "identifier": each["shown"]["id"], "resourceType": each["type"]}
+
+
+def _shown(stored: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in stored.items() if k not in ("archive", "state", "outputs", "plan", "log")}
+
+
+def _refused(status: int, code: str, message: str) -> tuple[int, dict[str, str]]:
+    return status, {"code": code, "message": message}
+
+
+@contextmanager
+def serving() -> Iterator[OciDouble]:
+    """A double that answers on a port of this machine."""
+    double, lock = OciDouble(), threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+        def _any(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            parts = urlsplit(self.path)
+            query = {name: each[0] for name, each in parse_qs(parts.query).items()}
+            with lock:
+                double.asked.append(f"{self.command} {parts.path}")
+                signature = self.headers.get("authorization", "")
+                is_signed = signature.startswith("Signature ") and 'version="1"' in signature
+                if not is_signed or double.expired:
+                    status, found = _refused(401, "NotAuthenticated", "the token has expired")
+                elif double.throttled:
+                    double.throttled -= 1
+                    status, found = _refused(429, "TooManyRequests", "slow down")
+                else:
+                    status, found = double.answer(self.command, parts.path, query, body)
+            content = (
+                b"" if found is None else (found if isinstance(found, str) else json.dumps(found)).encode()
+            )
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _any
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    double.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield double
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
