@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from gridwright.filesystems.scale.cluster import (
     MIB,
     SERVERS_CLASS,
     page_pool,
+    quorum_names,
     scale_cluster,
 )
 from gridwright.filesystems.scale.model import ScaleFileSystem
@@ -133,6 +135,12 @@ def test_with_two_copies_the_cluster_goes_on_without_any_pair(pairs: int, client
         dead = {f"nsd{2 * pair + 1}", f"nsd{2 * pair + 2}"}
         left = [each for each in cluster.quorum if each not in dead]
         assert len(left) > len(cluster.quorum) / 2
+
+
+def test_with_two_copies_no_fault_domain_has_most_of_the_votes() -> None:
+    nodes = [replace(each, fault_domain=1 if each.name == "compute1" else 2) for each in machines(0, 2)]
+    voters = quorum_names([*machines(2, 0), *nodes], 2)
+    assert voters == ("nsd1", "nsd3", "compute2")
 
 
 def test_commands_come_in_the_order_that_scale_takes_them() -> None:

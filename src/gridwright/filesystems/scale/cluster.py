@@ -98,7 +98,7 @@ def quorum_names(machines: Sequence[ClusterMachine], replicas: int = 1) -> tuple
     if not servers:
         ordered = clients
     elif replicas > 1 and 1 < len(first) < MOST_QUORUM:
-        ordered = first if len(first) % 2 else [*first, *(clients or others)[:1]]
+        ordered = first if len(first) % 2 else [*first, *_apart(first, clients or others)[:1]]
     else:
         ordered = [*first, *others]
     if len(ordered) == 2:
@@ -111,6 +111,12 @@ def _first_of_pairs(servers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
     for each in servers:
         seen.setdefault(each.pair, each)
     return list(seen.values())
+
+
+def _apart(voters: Sequence[ClusterMachine], others: Sequence[ClusterMachine]) -> list[ClusterMachine]:
+    """Others in the order in which one more should have a vote: of a fault domain without one first."""
+    taken = {each.fault_domain for each in voters}
+    return sorted(others, key=lambda each: each.fault_domain in taken)
 
 
 def _odd(count: int) -> int:

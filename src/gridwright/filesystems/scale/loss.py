@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
 from gridwright.filesystems.resources import Contribution
+from gridwright.filesystems.scale.cluster import quorum_names
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.shared_disks import ClusterMachine
+
+DESCRIPTORS = 3
+"""Of a file system, each in a failure group of its own where there are so many; most of them have to be there
+(IBM Storage Scale, file system descriptor quorum). With two groups one has two of them."""
 
 
 def parts(filesystem: ScaleFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
@@ -30,26 +36,45 @@ def without(filesystem: ScaleFileSystem, contribution: Contribution, dead: Seque
     disks = [each for each in dead if each.role == "disk"]
     gone = [pair for pair in range(servers // 2) if {2 * pair + 1, 2 * pair + 2} <= numbers]
     if disks or not contribution.outlives_server:
-        return _without_data(filesystem, len(gone), has_dead_disk=bool(disks))
+        return _without_data(filesystem, len(gone), dead_disks=len(disks))
+    if not has_quorum(servers, filesystem.replicas, numbers):
+        words = "most nodes with a vote are dead: the cluster has no quorum, and stops until one is back"
+        return Remains(0.0, "unavailable", 1.0, words)
     if not gone:
         words = "the other server of the pair serves its disks, too: half as fast"
         return Remains(0.5, "kept", 0.0, words, room_part=1.0)
-    if filesystem.replicas > 1 and len(gone) < servers // 2:
-        left = (servers // 2 - len(gone)) / (servers // 2)
-        return Remains(
-            left, "kept", 0.0, "the other copy of each block is on another pair; one copy is left of some"
+    if filesystem.replicas > 1 and len(gone) == 1 and servers // 2 >= DESCRIPTORS:
+        left = (servers // 2 - 1) / (servers // 2)
+        words = "the other copy of each block is on another pair; one copy is left of some"
+        return Remains(left, "kept", 0.0, words)
+    if filesystem.replicas > 1 and len(gone) == 1:
+        words = (
+            "two of the three descriptors of the file system may be on disks of that pair: it stops, though "
+            "a copy of every block is on the other pair"
         )
-    return Remains(
-        0.0,
-        "unavailable",
-        1.0,
-        "every file has blocks on disks of that pair: they wait for one of its servers",
-    )
+        return Remains(0.0, "unavailable", 1.0, words)
+    words = "every file has blocks on disks of that pair: they wait for one of its servers"
+    return Remains(0.0, "unavailable", 1.0, words)
 
 
-def _without_data(filesystem: ScaleFileSystem, pairs: int, *, has_dead_disk: bool) -> Remains:
+def has_quorum(servers: int, replicas: int, dead: Collection[int]) -> bool:
+    """Whether the cluster goes on without these servers, by their numbers from 1 on.
+
+    More than half of the votes are there, or one of two that see tiebreaker disks (IBM Storage Scale).
+    A vote that a node without disks has is taken to be there.
+    """
+    machines = [
+        ClusterMachine(name=str(number), address="", is_server=True, pair=(number + 1) // 2)
+        for number in range(1, servers + 1)
+    ]
+    votes = quorum_names([*machines, ClusterMachine(name="node", address="", is_server=False)], replicas)
+    alive = [each for each in votes if each == "node" or int(each) not in dead]
+    return bool(alive) if len(votes) == 2 else 2 * len(alive) > len(votes)
+
+
+def _without_data(filesystem: ScaleFileSystem, pairs: int, *, dead_disks: int) -> Remains:
     """Where disks are gone for good."""
-    if filesystem.replicas > 1 and has_dead_disk and not pairs:
+    if filesystem.replicas > 1 and dead_disks == 1 and not pairs:
         return Remains(1.0, "kept", 0.0, "the other copy of its blocks is on another pair")
-    what = "a dead disk" if has_dead_disk else "the disks of a dead server"
-    return Remains(0.0, "lost", 1.0, f"every file has blocks on {what}: they are lost, as there is one copy")
+    what = "a dead disk" if dead_disks else "the disks of a dead server"
+    return Remains(0.0, "lost", 1.0, f"every file has blocks on {what}: they are lost where no other copy is")
