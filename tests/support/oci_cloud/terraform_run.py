@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
-_ANEW = {"availability_domain", "subnet_id", "volume_id", "instance_id", "device", "object", "shape"}
+_ANEW = {"availability_domain", "subnet_id", "volume_id", "instance_id", "device", "object"}
 """Arguments that OCI cannot change in place."""
 
 

@@ -3,7 +3,6 @@
     python -m tests.support.oci_schema.read_bridge DIRECTORY_OF_pulumi_oci VERSION
 
 writes arguments.json anew. The package is parsed, not imported: its wheel is unpacked, nothing is installed.
-What it has otherwise than Terraform stands in EXCEPTIONS.
 """
 
 from __future__ import annotations
@@ -50,9 +49,6 @@ SOURCES = {
     "oci_identity_availability_domains": "identity/get_availability_domains.py",
     "oci_objectstorage_namespace": "objectstorage/get_namespace.py",
 }
-EXCEPTIONS: dict[str, dict[str, Any]] = {
-    # The bridge takes a default list's OCID under the same name, but wants it in each case.
-}
 _SCALARS = {"str": "string", "bool": "bool", "int": "number", "float": "number"}
 
 
@@ -60,7 +56,7 @@ def arguments(package: Path) -> dict[str, Any]:
     """Arguments of each resource and data source: type, whether it is required, and those of blocks."""
     found: dict[str, Any] = {}
     for name, file in RESOURCES.items():
-        found[name] = _of_class(package, file, _class_name(file)) | EXCEPTIONS.get(name, {})
+        found[name] = _of_class(package, file, _class_name(file))
     for name, file in SOURCES.items():
         found[f"data.{name}"] = _of_function(package, file)
     return found
