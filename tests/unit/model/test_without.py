@@ -149,7 +149,7 @@ def test_a_pair_of_scale_goes_on_without_one_server_and_nothing_without_both() -
     copies = grid({"type": "scale", "path": "/s", "nsd": LUSTRE["oss"], "replicas": 2})
     # Of two pairs one may have two of the three descriptors.
     assert library(without(copies, "nsd3", "nsd4"), "data").files == "unavailable"
-    three = {**LUSTRE["oss"], "count": 6}
+    three = {"instance": "c6in.8xlarge", "count": 6, "disks": DISKS}
     more = grid({"type": "scale", "path": "/s", "nsd": three, "replicas": 2})
     assert library(without(more, "nsd3", "nsd4"), "data").files == "kept"
     assert library(without(more, "nsd3", "nsd4", "nsd5", "nsd6"), "data").files == "unavailable"
