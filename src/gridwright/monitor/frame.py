@@ -34,6 +34,7 @@ from gridwright.monitor.served_rows import (
     served_job_rows,
     serves_only,
 )
+from gridwright.monitor.user_rows import UserLoad, user_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Frame:
     mounts: tuple[MountRow, ...]
     targets: tuple[TargetLoad, ...]
     jobs: tuple[JobLoad, ...]
+    users: tuple[UserLoad, ...] = ()
     others: tuple[OtherLoad, ...] = ()
     osts: tuple[ServedOst, ...] = ()
     mdts: tuple[ServedMdt, ...] = ()
@@ -114,6 +116,7 @@ def frame_of_seen(
         mounts=tuple(mount_rows(nodes)),
         targets=tuple(targets),
         jobs=tuple(job_rows(nodes)),
+        users=tuple(user_rows(nodes)),
         others=tuple(other_rows(nodes)),
         osts=tuple(ost_rows([*nodes, *gone], rows, targets)),
         mdts=tuple(mdt_rows([*nodes, *gone], rows)),

@@ -89,14 +89,15 @@ class Answers:
             frame = _with_reasons(frame, self.watching.absences())
         self._learn(frame)
         health = health_of(frame, now if asked.at_s is None else None)
-        facts = by_job(seen_by(viewer, facts_of(frame.jobs, by_job(self.watching.jobs()))))
+        told = by_job(self.watching.jobs())
+        facts = by_job(seen_by(viewer, facts_of(frame.jobs, told)))
         return {
             "time": frame.time,
             "asked": at,
             "seconds": frame.seconds,
             "age": max(0.0, now - frame.time) if frame.time else None,
             "health": asdict(health),
-            "tables": tables_of(frame, facts, viewer),
+            "tables": tables_of(frame, told, viewer),
             "libraries": [library_now(row) for row in frame.libraries[:MOST_ROWS]],
             "away": {row.node: row.absent for row in frame.nodes if row.absent},
             # Who is away is in the health line.
