@@ -1,4 +1,4 @@
-"""The facts about the Terraform provider of OCI are what its bridged package says: read anew from the wheel."""
+"""The facts about the Terraform provider of OCI are those of its bridged package: read anew."""
 
 from __future__ import annotations
 
