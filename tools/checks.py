@@ -32,8 +32,8 @@ BY_TEST = "--dist worksteal"
 BY_FILE = "--dist loadfile --no-loadscope-reorder"
 """Tests of a file share its lab; files begin in the order of `tests/machine/conftest.py`."""
 ONE_BY_ONE = "--dist load --maxschedchunk 1"
-THOROUGH = "--thorough"
 """For few tests that take long: none waits behind another while a worker has nothing to do."""
+THOROUGH = "--thorough"
 AROUND = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Tests start the command some thousand times: it is compiled once, whatever the caller keeps."""
 
