@@ -23,7 +23,7 @@ Description=Stands for the daemon of a file system
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/sh -c 'ls /dev/oracleoci > /run/found-by-daemon'
+ExecStart=-/bin/sh -c 'ls /dev/oracleoci > /run/found-by-daemon'
 [Install]
 WantedBy=multi-user.target
 """
@@ -33,8 +33,6 @@ install -D -m 644 /vm/{volumes_program.UNIT} /etc/systemd/system/{volumes_progra
 install -D -m 644 /vm/{DAEMON} /etc/systemd/system/{DAEMON}
 # Machines of one image have one name as initiators, which a target takes for one machine.
 echo InitiatorName=$NAME > /etc/iscsi/initiatorname.iscsi
-systemctl try-restart iscsid
-systemctl daemon-reload
 systemctl --quiet enable {volumes_program.UNIT} {DAEMON}
 """
 _WHY = "systemctl --failed --plain --no-legend; journalctl --boot --no-pager | tail -40"
@@ -50,20 +48,21 @@ class IscsiServer:
     devices: dict[str, str]
     """Device of each volume."""
 
-    def boot(self) -> None:
-        """Start it, and all that systemd starts. Raises MachineError where a unit failed."""
-        self.machine.boot()
+    def wait(self) -> None:
+        """Until systemd has started all. Raises MachineError where a unit failed."""
         up = self.machine.run("systemctl is-system-running --wait", timeout_s=RUN_S)
         if up.stdout.strip() != "running":
             raise MachineError(f"{up.stdout}{up.stderr}{self.machine.run(_WHY).stdout}")
 
-    def set_up(self) -> None:
-        """Install what the role shared_volumes installs; nothing is started."""
+    def boot_first(self) -> None:
+        """Start it with what the role shared_volumes installs; it has no volumes to look for yet."""
         share = self.machine.share
         (share / "volumes.pyz").write_bytes(volumes_program.build_zipapp())
         (share / volumes_program.UNIT).write_text(volumes_program.unit_file())
         (share / DAEMON).write_text(_NOTE)
-        self.machine.run(f"NAME={self.initiator}\n{_SET_UP}", timeout_s=60).ok()
+        self.machine.before_systemd = f"NAME={self.initiator}\n{_SET_UP}"
+        self.machine.boot()
+        self.machine.before_systemd = ""
 
     def configure(self, target: IscsiTarget, *names: str) -> None:
         """Say which volumes it has."""

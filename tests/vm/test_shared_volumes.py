@@ -70,8 +70,9 @@ def test_both_servers_have_each_volume_by_one_name_and_outlive_each_other(pair: 
         file.write(MARK)
     pair.target.boot()
     for server in pair.both:
-        server.boot()
-        server.set_up()
+        server.boot_first()
+    for server in pair.both:
+        server.wait()
     both_have_them_and_nobody_writes(pair)
     what_one_writes_the_other_reads(pair)
     a_cable_is_pulled(pair)
@@ -85,12 +86,13 @@ def both_have_them_and_nobody_writes(pair: Pair) -> None:
     first, second = pair.both
     before = {name: content(path) for name, path in pair.target.files.items()}
     first.configure(pair.target, *DEVICES)
-    first.machine.run("systemctl start gridwright-volumes", timeout_s=120).ok()
+    unit = first.machine.start("systemctl start gridwright-volumes")
     # The second one has them in another order, so that the kernel's names are not those of the first.
     second.configure(pair.target, "volume-b")
     assert second.joined()
     second.configure(pair.target, *DEVICES)
     assert "/dev/oracleoci/oraclevdb: log in" in second.joined()
+    first.machine.wait(unit, timeout_s=120).ok()
     for server in pair.both:
         assert pair.target.sessions(server.initiator) == len(DEVICES)
         assert json.loads(server.volumes().ok()) == _NO_CHANGE
@@ -144,7 +146,8 @@ def the_first_dies(pair: Pair) -> None:
 
 def it_has_them_again_at_its_start(pair: Pair) -> None:
     """The system logs in by itself, and names are there before what serves volumes starts."""
-    pair.first.boot()
+    pair.first.machine.boot()
+    pair.first.wait()
     assert pair.first.machine.run("cat /run/found-by-daemon").ok().split() == ["oraclevdb", "oraclevdc"]
     logins = pair.first.machine.run("journalctl --boot --unit open-iscsi --no-pager").ok()
     for name in DEVICES:

@@ -39,7 +39,10 @@ mount -t proc proc /proc
 sh /vm/join
 umount /proc
 : > /etc/fstab
-ln -sf /dev/null /etc/systemd/system/lan.service
+for unit in lan chrony ssh systemd-sysusers; do
+    ln -sf /dev/null /etc/systemd/system/$unit.service
+done
+sh /vm/before || echo "what comes before systemd failed" > /dev/console
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/systemd/system/sysinit.target.wants
 cat > /run/systemd/system/requests.service << end
@@ -95,6 +98,8 @@ class Uml:
         self.port, self.with_systemd = port, with_systemd
         self.prepare = ""
         """What a shell does first, in mounts of the machine's own."""
+        self.before_systemd = ""
+        """What a shell does in the machine before systemd is started."""
         self.image, self.directory, self.disks, self.memory_mib = image, directory, dict(disks), memory_mib
         self.share = directory / "share"
         self.share.mkdir(parents=True)
@@ -119,6 +124,7 @@ class Uml:
         (self.share / "booted").unlink(missing_ok=True)
         (self.share / "init").write_text(_INIT_SYSTEMD if self.with_systemd else _INIT)
         (self.share / "join").write_text(f"{self.port.join}\n" if self.port else "")
+        (self.share / "before").write_text(self.before_systemd)
         (self.share / "requests").write_text(_REQUESTS)
         if shutil.which(KERNEL) is None:
             raise MachineError(f"there is no {KERNEL}: install user-mode-linux")
