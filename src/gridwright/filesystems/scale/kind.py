@@ -159,10 +159,10 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         *,
         nic_bytes_per_s: float | None = None,
     ) -> Health:
-        """As the node's own monitor sees it. Takes root."""
+        """As the node's own monitor, its daemon and the cluster see it. Takes root."""
         from gridwright.filesystems.scale.health import health
 
-        return health(run, mount_point)
+        return health(filesystem, run, mount_point)
 
 
 KIND = ScaleKind()
