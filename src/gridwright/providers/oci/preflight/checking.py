@@ -29,10 +29,9 @@ def _deployer_findings(spec: GridSpec, cloud: OciCloud) -> list[Finding]:
     """Whether what carries the roots out is here, and knows the grid where that is there."""
     try:
         deployer = deployer_of(spec, oci_section(spec), cloud, Caller())
-        problems = list(unknown_grid(spec, cloud, deployer))
-        name = "state-elsewhere"
+        unknown = list(unknown_grid(spec, cloud, deployer))
     except OciCallError:
         raise
     except GridwrightError as error:
-        problems, name = list(error.problems), "deployer-unfit"
-    return [Finding("error", name, each.what, each.remedy or "") for each in problems]
+        return [Finding("error", "deployer-unfit", each.what, each.remedy or "") for each in error.problems]
+    return [Finding("error", "state-elsewhere", each.what, each.remedy or "") for each in unknown]
