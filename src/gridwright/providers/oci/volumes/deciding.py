@@ -50,6 +50,9 @@ def plan_join(attachments: Sequence[VolumeAttachment], observed: ObservedVolumes
         for portal in each.portals:
             key = each.iqn, portal
             record = _record(*key)
+            if key in observed.damaged:
+                remove = ("rm", "-r", "-f", "--", observed.damaged[key])
+                steps.append(VolumeStep(remove, f"{each.device}: remove its record, which is damaged"))
             if key not in observed.records:
                 steps.append(VolumeStep((*record, "-o", "new"), f"{each.device}: note where it is"))
             if key not in observed.automatic:

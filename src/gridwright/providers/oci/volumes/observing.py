@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gridwright.providers.oci.volumes.attachments import Portal, VolumesError
+from gridwright.providers.oci.volumes.records import record_paths
 
 ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
 COMMAND_S = 180
@@ -34,6 +35,8 @@ class ObservedVolumes:
     records: frozenset[tuple[str, Portal]] = frozenset()
     automatic: frozenset[tuple[str, Portal]] = frozenset()
     """Records of targets that are logged in to at each start."""
+    damaged: dict[tuple[str, Portal], str] = field(default_factory=dict)
+    """Files of records that iscsiadm does not read."""
     sessions: tuple[IscsiSession, ...] = ()
     links: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Targets of the disk that a device name leads to; empty where it leads to a disk without one."""
@@ -60,7 +63,8 @@ def observe(devices: Sequence[str], root: Path = ROOT) -> ObservedVolumes:
     """All of it. Raises VolumesError where iscsiadm does not answer."""
     records = _records()
     automatic = frozenset(each for each in records if _is_automatic(*each))
-    return replace(observe_disks(devices, root), records=records, automatic=automatic)
+    damaged = {each: str(path) for each, path in record_paths(root).items() if each not in records}
+    return replace(observe_disks(devices, root), records=records, automatic=automatic, damaged=damaged)
 
 
 def observe_disks(devices: Sequence[str], root: Path = ROOT) -> ObservedVolumes:
