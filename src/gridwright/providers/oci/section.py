@@ -145,6 +145,9 @@ TagKey = Annotated[
 TagValue = Annotated[
     str, matching(r"^[ -~]{0,256}$", "the value of a tag", "printable characters, at most 256")
 ]
+StateDirectory = Annotated[
+    str, matching(r"^[^\0\n]{1,4000}$", "a path", "the path of a directory, such as oci-state")
+]
 DistributionName = Annotated[
     str,
     AfterValidator(_distribution),
@@ -250,6 +253,12 @@ class Oci(SpecModel):
         description="OCID of the image of all machines. By default the newest platform image of the "
         "distribution when a machine is first made: it stays until the machine is made anew.",
     )
+    server_image: Annotated[Annotated[str, ocid("image")] | None, _LAUNCHED] = Field(
+        default=None,
+        description="OCID of the image of servers of file systems, where it is another one: those of Lustre "
+        "need a kernel that Lustre's server packages are made for, such as one of Rocky Linux 9. By default "
+        "that of all machines.",
+    )
     cluster_placement: Annotated[bool, _LAUNCHED] = Field(
         default=False, description="Whether nodes are placed close together, in a cluster placement group."
     )
@@ -276,8 +285,13 @@ class Oci(SpecModel):
     )
     deploy: Annotated[Deployment, Update(Change.NEVER, "each keeps a state of its own")] = Field(
         default="resource-manager",
-        description="What makes the grid: OCI Resource Manager, which keeps the state, or a local tofu or "
-        "terraform, whose state lies where up is told.",
+        description="What makes the grid: OCI Resource Manager, which keeps the state, or tofu or terraform "
+        "on the machine that gridwright up runs on, whose state lies in oci.state.",
+    )
+    state: Annotated[StateDirectory | None, Update(Change.NEVER, "move the directory first")] = Field(
+        default=None,
+        description="Directory of the state of a local tofu or terraform, relative to this file; by default "
+        "NAME.terraform beside it. Whoever has lost it can neither change nor remove the grid: keep copies.",
     )
 
     @property
