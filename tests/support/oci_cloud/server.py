@@ -80,7 +80,7 @@ class OciDouble:
 
     def _stack(self, method: str, rest: list[str], query: dict[str, str], body: Any) -> tuple[int, Any]:
         if method == "POST":
-            stack = {
+            stack: dict[str, Any] = {
                 "id": f"ocid1.ormstack.oc1..{next(self.count)}",
                 "timeCreated": WHEN,
                 "lifecycleState": "ACTIVE",
@@ -99,7 +99,7 @@ class OciDouble:
             del self.stacks[rest[0]]
             return 204, None
         elif rest[1:] == ["tfState"]:
-            return 200, {"version": 4, "outputs": stack["outputs"]}
+            return 200, {"version": 4, "outputs": stack["outputs"], "resources": list(_state(stack["state"]))}
         return 200, _shown(stack)
 
     def _kept(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -184,6 +184,14 @@ class OciDouble:
         for each in self.resources.values():
             if each["shown"]["freeformTags"].get(found[1]) == found[2]:
                 yield {**each["shown"], "identifier": each["shown"]["id"], "resourceType": each["type"]}
+
+
+def _state(resources: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """As a state file of Terraform has them."""
+    for address, each in resources.items():
+        kind, _, name = address.partition(".")
+        instances = [{"attributes": {"id": each["id"]}}]
+        yield {"mode": "managed", "type": kind, "name": name, "instances": instances}
 
 
 def _shown(stored: dict[str, Any]) -> dict[str, Any]:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.provided import SharedDiskServers
     from gridwright.filesystems.resources import Contribution
-    from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+    from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, PairDisk
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
+    from gridwright.spec.provider import ProviderKind
 
 
 class ScaleKind(FileSystemKind[ScaleFileSystem]):
@@ -38,6 +39,14 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         from gridwright.filesystems.scale.rules import scale_problems
 
         return scale_problems(fields)
+
+    def provider_problems(
+        self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
+    ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """Servers that the provider cannot make in pairs, or that are not its to name."""
+        from gridwright.filesystems.scale.site_rules import provider_problems
+
+        return provider_problems(fields, grid, provider)
 
     def lazy_load(self) -> LazyLoad:
         """By Scale's own relations with buckets."""
@@ -106,6 +115,12 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
     def shared_disk_servers(self, filesystem: ScaleFileSystem) -> SharedDiskServers | None:
         """Itself: without servers of its own it has the ports that clients reach each other on."""
         return filesystem
+
+    def named_servers(self, filesystem: ScaleFileSystem) -> NamedServers | None:
+        """The pairs of a site, and its witness."""
+        from gridwright.filesystems.scale.site_servers import named_servers
+
+        return named_servers(filesystem)
 
     def cluster_document(
         self,

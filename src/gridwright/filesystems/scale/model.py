@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
 from gridwright.filesystems.scale.ports import CLUSTER_PORTS
+from gridwright.filesystems.scale.site_fields import ServerPair, Witness
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
@@ -31,6 +32,22 @@ class ScaleFileSystem(FileSystem):
         description="The NSD servers: instance or shape, count, and the disks that each is the first server "
         "of. Servers are pairs, and both of a pair reach all its disks. A server with two NICs has one for "
         "clients and one for block volumes.",
+    )
+    pairs: Annotated[list[ServerPair] | None, Update(Change.ROLLING, "pairs join while others serve")] = (
+        Field(
+            default=None,
+            min_length=1,
+            description="NSD servers of a site's own, in place of nsd, such as [{servers: [nsd1, nsd2], "
+            "disks: [/dev/disk/by-id/wwn-0x5000c500a1b2c3d4], memory: 768 GiB, site: 1}]. "
+            "Both of a pair reach all its disks. With provider site.",
+        )
+    )
+    witness: Annotated[Witness | None, Update(Change.LIVE, "the disk is added while the others serve")] = (
+        Field(
+            default=None,
+            description="With pairs of two sites and replicas: 2, a machine of a third one: what is left of "
+            "a site that lost the other then goes on.",
+        )
     )
     remote: Annotated[RemoteCluster | None, Update(Change.REBUILD, "nodes mount another file system")] = (
         Field(

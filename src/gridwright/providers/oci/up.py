@@ -1,4 +1,4 @@
-"""`up` by Resource Manager: storage first, then the grid with what the storage told."""
+"""`up`: storage first, then the grid with what the storage told."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridwright.errors import GridwrightError, Problem, input_error, nearest
+from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.deploy.choosing import deployer_of
+from gridwright.providers.oci.deploy.deployer import Deployer, managed, outputs
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
+from gridwright.providers.oci.leftovers import STACK_TYPE, tagged
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.planned_changes import (
     PlannedChange,
@@ -18,10 +21,10 @@ from gridwright.providers.oci.planned_changes import (
     planned_changes,
     told,
 )
-from gridwright.providers.oci.resource_manager import POLL_S, ResourceManager
+from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.stack_archive import root_files, stack_archive, unprotected, with_outputs
+from gridwright.providers.oci.stack_archive import root_files, unprotected, with_outputs
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.model import GridSpec
 
@@ -32,12 +35,6 @@ def section_of(spec: GridSpec, verb: str) -> Oci:
     oci = spec.section(Oci)
     if oci is None:
         raise input_error(f"{verb} needs section oci", where=where, remedy="see gridwright help oci")
-    if oci.deploy != "resource-manager":
-        raise input_error(
-            f"this release carries out {verb} by Resource Manager, and oci.deploy is {oci.deploy}",
-            where=where,
-            remedy=f"write deploy: resource-manager; or run gridwright render, then {oci.deploy} there",
-        )
     return oci
 
 
@@ -47,13 +44,17 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
     oci = section_of(spec, "up")
     files, _, _ = oci_files(spec)
     cloud = OciCloud(str(spec.region))
-    work = _Up(spec, ResourceManager(cloud, oci.compartment, caller, poll_s=poll_s), replace)
-    made = work.manager.find(stack_name(spec.name, GRID)) is None
-    work.check_names()
-    storage = work.bring(STORAGE, root_files(files, STORAGE))
-    outputs = work.manager.outputs(storage)
-    grid = work.bring(GRID, with_outputs(root_files(files, GRID), outputs), {"tenancy_ocid": cloud.tenancy})
-    known = work.manager.outputs(grid)
+    deployer = deployer_of(spec, oci, cloud, caller, poll_s=poll_s)
+    with deployer.held():
+        work = _Up(spec, deployer, replace)
+        made = deployer.find(stack_name(spec.name, GRID)) is None
+        work.check_names()
+        refuse_unknown(spec, cloud, deployer)
+        storage = work.bring(STORAGE, root_files(files, STORAGE))
+        told_by = outputs(deployer.state(storage))
+        tenancy = {"tenancy_ocid": cloud.tenancy}
+        grid = work.bring(GRID, with_outputs(root_files(files, GRID), told_by), tenancy)
+        known = outputs(deployer.state(grid))
     return OciUp(
         grid=spec.name,
         region=cloud.region,
@@ -65,33 +66,52 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
     )
 
 
+def refuse_unknown(spec: GridSpec, cloud: OciCloud, deployer: Deployer) -> None:
+    """Raise GridwrightError where the grid is there, and no state that is at hand knows anything of it.
+
+    All of it would be made a second time, and nobody would take the first one away.
+    """
+    stacks = [deployer.find(stack_name(spec.name, part)) for part in (STORAGE, GRID)]
+    if any(each is not None and managed(deployer.state(each)) for each in stacks):
+        return
+    there = [each for each in tagged(cloud, spec.name) if each.type.lower() != STACK_TYPE]
+    if there:
+        raise environment_error(
+            f"grid {spec.name} is there already, such as {there[0].text}, and the state that knows it is not "
+            f"in {deployer.where}",
+            where=f"OCI, {cloud.region}",
+            remedy="write oci.deploy and oci.state that it was made with, or bring that directory here; or "
+            "write another name",
+        )
+
+
 @dataclass
 class _Up:
     spec: GridSpec
-    manager: ResourceManager
+    deployer: Deployer
     replace: frozenset[str]
     changes: list[PlannedChange] = field(default_factory=list)
 
     def bring(self, part: str, files: dict[str, bytes], variables: dict[str, str] | None = None) -> Any:  # noqa: ANN401
         """Plan, show, refuse or apply; the stack."""
-        manager, name = self.manager, stack_name(self.spec.name, part)
+        deployer, name = self.deployer, stack_name(self.spec.name, part)
         tags = {GRID_TAG: self.spec.name, PART_TAG: part}
         if self.replace:
             files = unprotected(files, ROOT_FILE, self._is_named)
-        manager.caller.go_on()
-        manager.caller.say(f"{name}: planning")
-        stack = manager.put(manager.find(name), name, stack_archive(files), tags, variables or {})
-        job, plan = manager.plan(stack)
+        deployer.caller.go_on()
+        deployer.caller.say(f"{name}: planning")
+        stack = deployer.put(deployer.find(name), name, files, tags, variables or {})
+        job, plan = deployer.plan(stack)
         found = planned_changes(name, plan)
         if not found and not changed_outputs(plan):
-            manager.caller.say(f"{name}: nothing changes")
+            deployer.caller.say(f"{name}: nothing changes")
             return stack
-        manager.caller.say(f"{name}: what changes:")
+        deployer.caller.say(f"{name}: what changes:")
         for line in told(found):
-            manager.caller.say(f"  {line}")
+            deployer.caller.say(f"  {line}")
         self._refuse_losses(found)
-        manager.caller.go_on()
-        manager.apply(stack, job)
+        deployer.caller.go_on()
+        deployer.apply(stack, job)
         self.changes += found
         return stack
 
@@ -101,8 +121,8 @@ class _Up:
     def check_names(self) -> None:
         """Names of --replace are file systems of the spec, or of what is there. Raises GridwrightError."""
         unknown = sorted(self.replace - set(self.spec.filesystems))
-        storage = self.manager.find(stack_name(self.spec.name, STORAGE)) if unknown else None
-        there = self.manager.outputs(storage).get("volumes", {}) if storage is not None else {}
+        storage = self.deployer.find(stack_name(self.spec.name, STORAGE)) if unknown else None
+        there = outputs(self.deployer.state(storage)).get("volumes", {}) if storage is not None else {}
         known = sorted(self.spec.filesystems)
         problems = [
             Problem(
