@@ -109,7 +109,14 @@ def judge(roots: Mapping[str, Root]) -> Verdict:
             place.mkdir(parents=True)
             kept = {part: value for part, value in root.items() if part != "terraform"}
             (place / "main.tf.json").write_text(json.dumps(kept, indent=1))
-        command = [CHECKOV, "--skip-download", "--compact", "--framework", "terraform_json", "--soft-fail"]
+        command: list[str | Path] = [
+            CHECKOV,
+            "--skip-download",
+            "--compact",
+            "--framework",
+            "terraform_json",
+            "--soft-fail",
+        ]
         done = subprocess.run(
             [*command, "--output", "json", "--directory", directory],
             # Where it runs it finds a configuration: the repository has one, for CloudFormation.
