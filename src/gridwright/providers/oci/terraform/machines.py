@@ -25,7 +25,7 @@ def add_machines(root: Root, spec: GridSpec, layout: OciLayout) -> None:
     images = _images(root, layout)
     placement = _placement(root, layout)
     for each in layout.machines:
-        arguments = _instance(spec, layout, each, images[each.shape], placement)
+        arguments = _instance(spec, layout, each, images.get(each.shape), placement)
         root.resource(_INSTANCE, block_name(each.name), arguments)
         if each.second_address is not None:
             _second_card(root, layout, each)
@@ -39,15 +39,23 @@ def add_machines(root: Root, spec: GridSpec, layout: OciLayout) -> None:
 
 
 def _images(root: Root, layout: OciLayout) -> dict[str, str]:
-    """The OCID of the image by shape: the site's, or the newest of the distribution that the shape starts.
+    """The OCID of the newest image of the distribution that each shape starts, where the site names none.
 
     Images of Arm and x86 have one name and version in OCI's list, so that only the shape tells them apart.
     """
-    shapes = dict.fromkeys(each.shape for each in layout.machines)
-    if layout.oci.image is not None:
-        return dict.fromkeys(shapes, layout.oci.image)
+    unnamed = [each for each in layout.machines if _named_image(layout, each) is None]
+    shapes = dict.fromkeys(each.shape for each in unnamed)
+    if not shapes:
+        return {}
     system, version = PLATFORM_IMAGES[layout.oci.distribution]
     return {shape: _newest(root, layout, system, version, shape) for shape in shapes}
+
+
+def _named_image(layout: OciLayout, machine: OciMachine) -> str | None:
+    """The site's image of a machine; None where it starts from a platform image."""
+    if machine.role.is_server and layout.oci.server_image is not None:
+        return layout.oci.server_image
+    return layout.oci.image
 
 
 def _newest(root: Root, layout: OciLayout, system: str, version: str, shape: str) -> str:
@@ -85,10 +93,11 @@ def _placement(root: Root, layout: OciLayout) -> str | None:
 
 
 def _instance(
-    spec: GridSpec, layout: OciLayout, machine: OciMachine, image: str, placement: str | None
+    spec: GridSpec, layout: OciLayout, machine: OciMachine, image: str | None, placement: str | None
 ) -> dict[str, object]:
     is_node = machine.role is OciRole.COMPUTE
     is_reserved = is_node and layout.oci.capacity_reservation is not None
+    named = _named_image(layout, machine)
     arguments: dict[str, object] = {
         "compartment_id": layout.oci.compartment,
         "availability_domain": "${var.availability_domain}",
@@ -100,7 +109,7 @@ def _instance(
         "source_details": [
             {
                 "source_type": "image",
-                "source_id": image,
+                "source_id": named or image,
                 "boot_volume_size_in_gbs": str(BOOT_VOLUME_GB),
                 "kms_key_id": layout.oci.key,
             }
@@ -126,9 +135,7 @@ def _instance(
         "preserve_boot_volume": False,
         "freeform_tags": tags(layout, GRID) | {"gridwright-role": str(machine.role)},
         # A newer image of the same name makes no machine anew by itself.
-        "lifecycle": {"ignore_changes": ["source_details[0].source_id"]}
-        if layout.oci.image is None
-        else None,
+        "lifecycle": {"ignore_changes": ["source_details[0].source_id"]} if named is None else None,
         "capacity_reservation_id": layout.oci.capacity_reservation if is_reserved else None,
         "cluster_placement_group_id": placement if is_node else None,
     }
