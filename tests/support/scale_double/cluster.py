@@ -24,6 +24,8 @@ class Node:
     """Whether it has the cluster's configuration; a machine that took a dead one's place has none."""
     foreign: str = ""
     """The other cluster that the machine is in."""
+    running: dict[str, str] = field(default_factory=dict)
+    """What its daemon has read when it started."""
 
 
 @dataclass
@@ -131,6 +133,15 @@ class Cluster:
         """What is lost with nodes and quorum: mounts."""
         for each in self.filesystems.values():
             each.mounted = [name for name in each.mounted if self.state_of(name) == "active"]
+
+    def settings_of(self, name: str) -> dict[str, str]:
+        """What holds for a node, that of its class before that of all."""
+        found = {key[:-1]: value for key, value in self.settings.items() if key.endswith("@")}
+        for key, value in self.settings.items():
+            setting, _, where = key.partition("@")
+            if name in self.classes.get(where, ()):
+                found[setting] = value
+        return found
 
     def served(self, filesystem: str) -> bool:
         """Whether each disk has a server that works."""
@@ -272,12 +283,12 @@ class Cluster:
             if self.state_of(name) == "unknown":
                 raise Refused(f"mmstartup: {name} is not reachable.")
             self.nodes[name].daemon = True
+            self.nodes[name].running = self.settings_of(name)
 
     def _mmshutdown(self, words: list[str], _: str) -> None:
-        if words != ["-a"]:
-            raise Refused("the double knows mmshutdown -a alone")
-        for each in self.nodes.values():
-            each.daemon = False
+        options = _options(words, {"-N"}, {"-a"})
+        for name in list(self.nodes) if "-a" in options else self._named(options["-N"]):
+            self.nodes[name].daemon = False
 
     def _mmcrfs(self, words: list[str], stanzas: str) -> None:
         options = _options(words[1:], {"-F", "-B", "-m", "-M", "-r", "-R", "-T", "-A", "-v"}, set())
@@ -322,10 +333,10 @@ class Cluster:
             there += [node for node in nodes if node not in there and self.state_of(node) == "active"]
 
     def _mmumount(self, words: list[str], _: str) -> None:
-        if words != ["all", "-a"]:
-            raise Refused("the double knows mmumount all -a alone")
+        options = _options(words[1:], {"-N"}, {"-a"})
+        gone = list(self.nodes) if "-a" in options else self._named(options["-N"])
         for each in self.filesystems.values():
-            each.mounted = []
+            each.mounted = [name for name in each.mounted if name not in gone]
 
     def _mmcallhome(self, words: list[str], _: str) -> None:
         if words[:2] != ["info", "change"]:

@@ -8,7 +8,10 @@ from gridwright.filesystems.scale.administration.y_format import encoded
 from tests.support.scale_double.cluster import Cluster, Refused
 
 _Row = Mapping[str, str]
-LISTING = ("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount")
+LISTING = (
+    *("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount"),
+    "mmlsdisk",
+)
 
 
 def listed(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, str]:
@@ -26,6 +29,7 @@ def listed(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
         "mmlsnsd": _nsds,
         "mmlsconfig": _settings,
         "mmlsmount": _mounts,
+        "mmlsdisk": _disks,
     }[command]
     text = "".join(_rows(command, kind, rows) for kind, rows in made(cluster, words))
     # As mmdsh has it: a silent node is a failure, and the others are told all the same.
@@ -131,3 +135,22 @@ def _mounts(cluster: Cluster, words: Sequence[str]) -> _Tables:
             for name in there.mounted or [""]
         ],
     )
+
+
+def _disks(cluster: Cluster, words: Sequence[str]) -> _Tables:
+    yield (
+        "",
+        [
+            {
+                "nsdName": name,
+                "status": "ready",
+                "availability": "up" if _has_server(cluster, name) else "down",
+            }
+            for name, each in cluster.nsds.items()
+            if each.filesystem == words[0]
+        ],
+    )
+
+
+def _has_server(cluster: Cluster, nsd: str) -> bool:
+    return any(cluster.state_of(name) == "active" for name in cluster.nsds[nsd].servers)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.filesystems.scale.administration.applying import Administration
 from gridwright.filesystems.scale.administration.command import main, run
 from gridwright.filesystems.scale.administration.difference import difference
 from gridwright.filesystems.scale.administration.failure import ScaleError
@@ -25,20 +23,9 @@ from gridwright.filesystems.scale.administration.y_format import encoded, record
 from gridwright.node_programs.one_file import one_file
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.scale_double.cluster import Cluster, Node
-from tests.support.scale_double.command import answer, install, read, write
+from tests.support.scale_double.command import install, read, write
+from tests.support.scale_double.in_process import InProcess
 from tests.support.scale_double.wanted import wanted_of
-
-
-class InProcess(Administration):
-    """Commands of a cluster that is a value of this process; waiting is no waiting."""
-
-    def __init__(self, cluster: Cluster, pause: Callable[[float], None] = lambda _: None) -> None:
-        seconds = itertools.count()
-        super().__init__(pause=pause, clock=lambda: float(next(seconds)), active_s=0)
-        self.cluster = cluster
-
-    def _run(self, argv: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-        return answer(self.cluster, Path(argv[0]).name, argv[1:])
 
 
 def bring(wanted: ScaleCluster, cluster: Cluster, **options: bool) -> list[str]:

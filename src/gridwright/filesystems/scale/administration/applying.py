@@ -99,6 +99,27 @@ class Administration:
         """Disks that are to be made NSDs, and hold something. Raises ScaleError where some are not there."""
         return tuple(refused_disks(nsds, lambda node, command: self._run([*_SSH, node, command], LOOK_S)))
 
+    def configurations(self, nodes: Collection[str]) -> Mapping[str, str]:
+        """What the daemons of nodes run with, as mmdiag prints it; without those that do not tell."""
+        command = f"{self._directory / 'mmdiag'} --config"
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            answers = pool.map(lambda node: self._run([*_SSH, node, command], LOOK_S), nodes)
+            return {
+                node: printed
+                for node, (status, printed, _) in zip(nodes, answers)  # noqa: B905 - Python 3.9
+                if status == 0
+            }
+
+    def disks_away(self, filesystems: Collection[str]) -> frozenset[str]:
+        """Disks of file systems that are not up. Raises ScaleError."""
+        rows = [
+            row
+            for name in filesystems
+            for rows in records(self._ask("mmlsdisk", name, "-Y") or "").values()
+            for row in rows
+        ]
+        return frozenset(row["nsdName"] for row in rows if row["availability"].lower() != "up")
+
     def _ask(self, name: str, *words: str) -> str | None:
         status, printed, error = self._run([str(self._directory / name), *words], LOOK_S)
         if status == 0 or (name in _PARTIAL and records(printed)):

@@ -15,6 +15,12 @@ from gridwright.filesystems.scale.administration.difference import Difference, d
 from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
+from gridwright.filesystems.scale.administration.restarting import (
+    outdated,
+    restart,
+    restart_commands,
+    told,
+)
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 
 WRONG, FAILED = 2, 3
@@ -32,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--may-stop", action="store_true", help="the daemon may be stopped on every node")
     parser.add_argument(
+        "--may-restart", action="store_true", help="servers may start again, one after the other"
+    )
+    parser.add_argument(
         "--wait", type=float, default=0.0, help="seconds for nodes to answer before a cluster is made of them"
     )
     parser.add_argument("--bin", type=Path, default=Path(BIN), help="where the commands are")
@@ -46,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             administration = Administration(given.bin)
             if not given.check:
                 administration.wait_until_answering([each.name for each in wanted.nodes], given.wait)
-            found = run(wanted, administration, done, may_stop=given.may_stop, check=given.check)
+            may = {"may_stop": given.may_stop, "may_restart": given.may_restart}
+            found = run(wanted, administration, done, check=given.check, **may)
         error, status = "; ".join(found.refusals), WRONG if found.refusals else 0
     except BlockingIOError:
         error, status = "another one is at work on this cluster", FAILED
@@ -64,12 +74,35 @@ def run(
     done: list[ScaleCommand],
     *,
     may_stop: bool = False,
+    may_restart: bool = False,
     check: bool = False,
 ) -> Difference:
     """Bring the cluster to what is wanted; `done` gets each command that was carried out.
 
     Raises ScaleError, also where something differs when all is done.
     """
+    found = _brought(wanted, administration, done, may_stop=may_stop, check=check)
+    observed = administration.observe([each.name for each in wanted.nodes])
+    if found.refusals or not observed.name:
+        return found
+    old = outdated(wanted, observed, administration)
+    if not may_restart:
+        return replace(found, notes=(*found.notes, *told(old)))
+    again = [each for name in old for each in restart_commands(name, observed.filesystems)]
+    if not check:
+        restart(wanted, administration, done, tuple(old))
+    return replace(found, commands=(*found.commands, *again))
+
+
+def _brought(
+    wanted: ScaleCluster,
+    administration: Administration,
+    done: list[ScaleCommand],
+    *,
+    may_stop: bool,
+    check: bool,
+) -> Difference:
+    """The same without what daemons have since their start."""
     nodes = [each.name for each in wanted.nodes]
     found = _checked(wanted, administration, nodes, may_stop=may_stop)
     if check or found.refusals:

@@ -100,6 +100,6 @@ def _from_next_start(
     ]
     if changed and observed.active:
         yield (
-            f"{', '.join(dict.fromkeys(changed))}: daemons that run have it from their next start on; "
-            "start them again one node after the other, when no job uses the node"
+            f"{', '.join(dict.fromkeys(changed))}: daemons that run have it from their next start on: of "
+            "servers with --may-restart, of clients when no job uses the node"
         )
