@@ -123,8 +123,8 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         return (role, cluster)
 
     def shared_disk_servers(self, filesystem: ScaleFileSystem) -> SharedDiskServers | None:
-        """Itself, where its servers are machines of the grid."""
-        return filesystem if filesystem.nsd is not None else None
+        """Itself: without servers of its own it has the ports that clients reach each other on."""
+        return filesystem
 
     def named_servers(self, filesystem: ScaleFileSystem) -> NamedServers | None:
         """The pairs of a site, and its witness."""

@@ -11,6 +11,7 @@ from gridwright.providers.caller import Caller
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.deployer import Deployer
 from gridwright.providers.oci.down_result import OciDown
+from gridwright.providers.oci.emptying import empty
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.leftovers import STACK_TYPE, OciLeftover, tagged
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
@@ -18,6 +19,7 @@ from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.stack_archive import root_files, unprotected
+from gridwright.providers.oci.terraform.boot import bucket_name
 from gridwright.providers.oci.up import section_of
 from gridwright.spec.model import GridSpec
 
@@ -64,7 +66,7 @@ def question(found: FoundOnOci) -> str | None:
     lines = [f"gridwright down of grid {found.spec.name} removes:"]
     lines += [f"  stack {each.display_name} with all that it has made" for each in goes]
     if found.with_data:
-        lines.append(f"  ALL DATA of {', '.join(found.names)}")
+        lines.append(f"  ALL DATA of {', '.join(found.names)}, and the grid's bucket with its logs")
     elif found.storage is not None:
         lines += ["and keeps, billed:", f"  stack {found.storage.display_name}: network, volumes, bucket"]
     return "\n".join(lines)
@@ -89,6 +91,7 @@ def _removed(found: FoundOnOci, deployer: Deployer) -> Iterator[str]:
         deployer.caller.go_on()
         deployer.caller.say(f"{stack.display_name}: removing all that it has made")
         if part == STORAGE:
+            empty(found.cloud, found.oci.compartment, bucket_name(found.spec.name), deployer.caller)
             _unprotect(found, deployer, stack)
         deployer.destroy(stack)
         yield str(stack.display_name)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.oci.status_result import OciStatus
     from gridwright.providers.oci.up_result import OciUp
+    from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.machines import GridMachines
@@ -78,6 +79,12 @@ class OciProvider(Provider):
 
         return up(spec, caller, replace)
 
+    def preflight(self, spec: GridSpec) -> Preflight:
+        """See Provider."""
+        from gridwright.providers.oci.preflight.checking import check
+
+        return check(spec)
+
     def status(self, spec: GridSpec) -> OciStatus:
         """How the grid stands."""
         from gridwright.providers.oci.status import status
@@ -110,6 +117,12 @@ class OciProvider(Provider):
         from gridwright.providers.oci.named_shapes import report_wrong_shapes
 
         report_wrong_shapes(site)
+
+    def report_too_many_volumes(self, site: Site) -> None:
+        """See Seller."""
+        from gridwright.providers.oci.lustre_rules import report_lustre_rules
+
+        report_lustre_rules(site)
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""

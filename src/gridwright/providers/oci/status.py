@@ -1,4 +1,4 @@
-"""`status`: stacks, machines, and volumes that are attached to both servers of their pair."""
+"""`status`: stacks, machines, and volumes that are attached to their servers: both of a pair, or the one."""
 
 from __future__ import annotations
 

@@ -7,20 +7,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
+from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error, nearest
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.deployer import Deployer, managed, outputs
+from gridwright.providers.oci.deploy.deployer import Deployer, outputs
+from gridwright.providers.oci.detaching import detach
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
-from gridwright.providers.oci.leftovers import STACK_TYPE, tagged
+from gridwright.providers.oci.known_state import unknown_grid
+from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.planned_changes import (
+    VOLUME,
     PlannedChange,
     changed_outputs,
     is_of,
     planned_changes,
     told,
 )
+from gridwright.providers.oci.preflight.looking import preflight
 from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
@@ -46,10 +50,13 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
     cloud = OciCloud(str(spec.region))
     deployer = deployer_of(spec, oci, cloud, caller, poll_s=poll_s)
     with deployer.held():
-        work = _Up(spec, deployer, replace)
+        work = _Up(spec, cloud, oci.compartment, deployer, replace, poll_s)
         made = deployer.find(stack_name(spec.name, GRID)) is None
         work.check_names()
-        refuse_unknown(spec, cloud, deployer)
+        if unknown := list(unknown_grid(spec, cloud, deployer)):
+            raise GridwrightError(*unknown, status=ExitStatus.ENVIRONMENT)
+        if made:
+            preflight(spec, oci_layout(spec), cloud).refuse()
         storage = work.bring(STORAGE, root_files(files, STORAGE))
         told_by = outputs(deployer.state(storage))
         tenancy = {"tenancy_ocid": cloud.tenancy}
@@ -66,30 +73,14 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
     )
 
 
-def refuse_unknown(spec: GridSpec, cloud: OciCloud, deployer: Deployer) -> None:
-    """Raise GridwrightError where the grid is there, and no state that is at hand knows anything of it.
-
-    All of it would be made a second time, and nobody would take the first one away.
-    """
-    stacks = [deployer.find(stack_name(spec.name, part)) for part in (STORAGE, GRID)]
-    if any(each is not None and managed(deployer.state(each)) for each in stacks):
-        return
-    there = [each for each in tagged(cloud, spec.name) if each.type.lower() != STACK_TYPE]
-    if there:
-        raise environment_error(
-            f"grid {spec.name} is there already, such as {there[0].text}, and the state that knows it is not "
-            f"in {deployer.where}",
-            where=f"OCI, {cloud.region}",
-            remedy="write oci.deploy and oci.state that it was made with, or bring that directory here; or "
-            "write another name",
-        )
-
-
 @dataclass
 class _Up:
     spec: GridSpec
+    cloud: OciCloud
+    compartment: str
     deployer: Deployer
     replace: frozenset[str]
+    poll_s: float
     changes: list[PlannedChange] = field(default_factory=list)
 
     def bring(self, part: str, files: dict[str, bytes], variables: dict[str, str] | None = None) -> Any:  # noqa: ANN401
@@ -111,9 +102,18 @@ class _Up:
             deployer.caller.say(f"  {line}")
         self._refuse_losses(found)
         deployer.caller.go_on()
+        self._detach(stack, found)
         deployer.apply(stack, job)
         self.changes += found
         return stack
+
+    def _detach(self, stack: Any, found: Iterable[PlannedChange]) -> None:  # noqa: ANN401
+        """Detach block volumes that the plan removes."""
+        gone = {each.name for each in found if each.type == VOLUME and each.destroys_data}
+        if gone:
+            known = outputs(self.deployer.state(stack)).get("volumes", {})
+            lost = {ocid for name, ocid in known.items() if name in gone}
+            detach(self.cloud, self.compartment, lost, self.deployer.caller, self.poll_s)
 
     def _is_named(self, name: str) -> bool:
         return any(is_of(name, self.spec.name, each) for each in self.replace)

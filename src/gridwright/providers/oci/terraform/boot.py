@@ -12,6 +12,7 @@ from gridwright.providers.boot.bundle import LOGS, PREFIX, Bundle, Part, pointer
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.names import GRID, STORAGE, tags
 from gridwright.providers.oci.service_subnet import services
+from gridwright.providers.oci.targets.ledger import PREFIX as TARGETS
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.providers.oci.user_data import KEYS, part_of
 from gridwright.spec.model import GridSpec
@@ -37,7 +38,7 @@ def add_bucket(root: Root, layout: OciLayout) -> None:
     """Add the bucket, with outputs `bucket` and `namespace`."""
     compartment = layout.oci.compartment
     namespace = root.source("oci_objectstorage_namespace", "site", {"compartment_id": compartment})
-    root.resource(
+    root.keep(
         "oci_objectstorage_bucket",
         "site",
         {
@@ -48,7 +49,7 @@ def add_bucket(root: Root, layout: OciLayout) -> None:
             "kms_key_id": layout.oci.key,
             "freeform_tags": tags(layout, STORAGE),
         },
-        why="What machines set themselves up from, and logs of set-ups that failed. Empty it before it goes.",
+        why="What machines set themselves up from, the scheduler's key, and logs. Empty it before it goes.",
     )
     root.output("bucket", "${oci_objectstorage_bucket.site.name}", "Bucket of bundles and logs.")
     root.output("namespace", f"${{{namespace}.namespace}}", "Of the bucket: that of the tenancy.")
@@ -146,9 +147,11 @@ def statements_of(layout: OciLayout, name: str, group: str, *, has_volumes: bool
 
     if name == "head":
         return [objects("manage", KEYS, more=", request.permission = 'OBJECT_CREATE'")]
+    has_targets = name == "servers" and any(each.target is not None for each in layout.volumes)
+    noted = [TARGETS] if has_targets else []
     found = [
-        objects("read", PREFIX, *([KEYS] if name == "nodes" else [])),
-        objects("manage", REPORTS, LOGS, more=f", {puts}"),
+        objects("read", PREFIX, *([KEYS] if name == "nodes" else []), *noted),
+        objects("manage", REPORTS, LOGS, *noted, more=f", {puts}"),
     ]
     if has_volumes:
         reads = ("inspect volume-attachments", "inspect volumes", "inspect instances")
