@@ -14,6 +14,7 @@ from gridwright.filesystems.scale.administration.applying import Administration
 from gridwright.filesystems.scale.administration.difference import Difference, difference
 from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
 from gridwright.filesystems.scale.administration.restarting import (
     outdated,
@@ -81,8 +82,7 @@ def run(
 
     Raises ScaleError, also where something differs when all is done.
     """
-    found = _brought(wanted, administration, done, may_stop=may_stop, check=check)
-    observed = administration.observe([each.name for each in wanted.nodes])
+    found, observed = _brought(wanted, administration, done, may_stop=may_stop, check=check)
     if found.refusals or not observed.name:
         return found
     old = outdated(wanted, observed, administration)
@@ -101,12 +101,12 @@ def _brought(
     *,
     may_stop: bool,
     check: bool,
-) -> Difference:
-    """The same without what daemons have since their start."""
+) -> tuple[Difference, ObservedCluster]:
+    """The same without what daemons have since their start, and the cluster as it then is."""
     nodes = [each.name for each in wanted.nodes]
-    found = _checked(wanted, administration, nodes, may_stop=may_stop)
+    found, observed = _checked(wanted, administration, nodes, may_stop=may_stop)
     if check or found.refusals:
-        return found
+        return found, observed
     planned, left = found.commands, found
     for _ in range(ROUNDS):
         for command in left.commands:
@@ -115,9 +115,9 @@ def _brought(
             if command.name == "mmstartup":
                 administration.wait_until_active(command.argv[-1].split(","))
         if not left.commands:
-            return replace(found, commands=planned, refusals=left.refusals)
+            return replace(found, commands=planned, refusals=left.refusals), observed
         # What is there now may want more: a node whose configuration came back sees the whole cluster.
-        left = _checked(wanted, administration, nodes, may_stop=False)
+        left, observed = _checked(wanted, administration, nodes, may_stop=False)
         planned += left.commands
     words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
     raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
@@ -125,14 +125,14 @@ def _brought(
 
 def _checked(
     wanted: ScaleCluster, administration: Administration, nodes: Sequence[str], *, may_stop: bool
-) -> Difference:
+) -> tuple[Difference, ObservedCluster]:
     """What differs; refused as a whole where a disk would be written over that holds something."""
     observed = administration.observe(nodes)
     found = difference(wanted, observed, may_stop=may_stop)
     if not any(each.name == "mmcrnsd" for each in found.commands):
-        return found
+        return found, observed
     refusals = administration.refused_disks(new_disks(wanted, observed))
-    return replace(found, commands=(), refusals=refusals) if refusals else found
+    return (replace(found, commands=(), refusals=refusals) if refusals else found), observed
 
 
 def read_cluster(path: Path) -> ScaleCluster:
