@@ -8,6 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+_PLAIN = (
+    *("name", "classes", "settings", "here", "calls"),
+    *("remote_clusters", "remote_filesystems", "remote_mounted", "granted"),
+)
+
 
 class Refused(Exception):
     """What a command says on stderr."""
@@ -56,6 +61,13 @@ class Cluster:
     settings: dict[str, str] = field(default_factory=dict)
     """By `attribute@class`, without a class for all nodes."""
     filesystems: dict[str, FileSystem] = field(default_factory=dict)
+    remote_clusters: dict[str, list[str]] = field(default_factory=dict)
+    """Other clusters with their contact nodes."""
+    remote_filesystems: dict[str, list[str]] = field(default_factory=dict)
+    """By their name here: name there, cluster, mount point."""
+    remote_mounted: list[str] = field(default_factory=list)
+    granted: bool = False
+    """Whether the other cluster lets this one in."""
     here: str = ""
     """The node that commands are run on; the first one of the cluster where it is empty."""
     machines: dict[str, Node] = field(default_factory=dict)
@@ -65,7 +77,7 @@ class Cluster:
     @classmethod
     def of(cls, state: dict[str, Any]) -> Self:
         """Out of JSON."""
-        found = cls(**{key: state[key] for key in ("name", "classes", "settings", "here", "calls")})
+        found = cls(**{key: state[key] for key in _PLAIN})
         found.machines = {name: Node(**each) for name, each in state["machines"].items()}
         found.nodes = {name: Node(**each) for name, each in state["nodes"].items()}
         found.nsds = {name: Nsd(**each) for name, each in state["nsds"].items()}
@@ -321,8 +333,32 @@ class Cluster:
         for name in disks:
             self.nsds[name].filesystem = filesystem
 
+    def _mmremotecluster(self, words: list[str], _: str) -> None:
+        options = _options(words[2:], {"-n", "-k"}, set())
+        if words[0] != "add" or words[1] in self.remote_clusters:
+            raise Refused(f"mmremotecluster: Cluster {words[1]} is already defined.")
+        if "publicKey" not in Path(options["-k"]).read_text():
+            raise Refused("mmremotecluster: Incorrect format of the key file.")
+        self.remote_clusters[words[1]] = options["-n"].split(",")
+
+    def _mmremotefs(self, words: list[str], _: str) -> None:
+        options = _options(words[2:], {"-f", "-C", "-T", "-A"}, set())
+        if words[0] != "add" or words[1] in (*self.remote_filesystems, *self.filesystems):
+            raise Refused(f"mmremotefs: {words[1]} is already defined.")
+        if options["-C"] not in self.remote_clusters:
+            raise Refused(f"mmremotefs: Cluster {options['-C']} is not defined.")
+        self.remote_filesystems[words[1]] = [options["-f"], options["-C"], options["-T"]]
+
+    def _mount_remote(self, nodes: list[str]) -> None:
+        if not self.granted:
+            raise Refused("mmmount: Permission denied: this cluster is not authorized.")
+        self.remote_mounted = sorted({*self.remote_mounted, *nodes})
+
     def _mmmount(self, words: list[str], _: str) -> None:
         where = _options(words[1:], {"-N"}, {"-a"})
+        if words[0] in self.remote_filesystems:
+            self._mount_remote(self._named(where["-N"]))
+            return
         nodes = list(self.nodes) if "-a" in where else self._named(where["-N"])
         for name in list(self.filesystems) if words[0] == "all" else words[:1]:
             if not self.served(name):

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.scale_double.cluster import Cluster, Refused
-from tests.support.scale_double.rows import LISTING, listed
+from tests.support.scale_double.rows import LISTING, listed, shown
 
 _ROOT = Path(__file__).resolve().parents[3]
 CHANGING = (
     *("mmcrcluster", "mmaddnode", "mmchnode", "mmchlicense", "mmcrnodeclass", "mmchnodeclass", "mmcrnsd"),
     *("mmchnsd", "mmchconfig", "mmstartup", "mmshutdown", "mmcrfs", "mmadddisk", "mmmount", "mmumount"),
-    *("mmcallhome", "mmsdrrestore"),
+    *("mmcallhome", "mmsdrrestore", "mmremotecluster", "mmremotefs"),
 )
 _SSH_FAILED = 255
 
@@ -68,6 +68,8 @@ def answer(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
     try:
         if command == "ssh":
             return _elsewhere(cluster, words)
+        if [*words[:2]] == ["show", "all"]:
+            return 0, shown(cluster, command), ""
         if command in LISTING:
             return (*listed(cluster, command, words), "")
         cluster.run(command, words, stanzas_of(command, words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gridwright.filesystems.scale.administration.y_format import encoded
-from tests.support.scale_double.cluster import Cluster, Refused
+from tests.support.scale_double.cluster import Cluster, FileSystem, Refused
 
 _Row = Mapping[str, str]
 LISTING = (
@@ -126,6 +126,8 @@ def _settings(cluster: Cluster, _: Sequence[str]) -> _Tables:
 
 def _mounts(cluster: Cluster, words: Sequence[str]) -> _Tables:
     there = cluster.filesystems.get(words[0])
+    if words[0] in cluster.remote_filesystems:
+        there = FileSystem("", 0, mounted=[*cluster.remote_mounted, "nsd1.of-another"])
     if there is None:
         raise Refused(f"mmlsmount: File system {words[0]} is not known.")
     yield (
@@ -154,3 +156,24 @@ def _disks(cluster: Cluster, words: Sequence[str]) -> _Tables:
 
 def _has_server(cluster: Cluster, nsd: str) -> bool:
     return any(cluster.state_of(name) == "active" for name in cluster.nsds[nsd].servers)
+
+
+def shown(cluster: Cluster, command: str) -> str:
+    """What `mmremotecluster show all` and `mmremotefs show all` print for people. Raises Refused."""
+    if command == "mmremotecluster":
+        told = [
+            f"Cluster name:    {name}\nContact nodes:   {','.join(each)}\nSHA digest:      00aa\n"
+            for name, each in cluster.remote_clusters.items()
+        ]
+    else:
+        told = [
+            f"{name}  {'  '.join(each)}  rw  yes  -  0\n" for name, each in cluster.remote_filesystems.items()
+        ]
+        told = (
+            ["Local Name  Remote Name  Cluster name  Mount Point  Mount Options  Automount\n", *told]
+            if told
+            else []
+        )
+    if not told:
+        raise Refused(f"{command}: There are no remote definitions.")
+    return "".join(told)

@@ -16,6 +16,7 @@ from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
+from gridwright.filesystems.scale.administration.remotes import definitions, mount_command, not_let_in
 from gridwright.filesystems.scale.administration.restarting import (
     outdated,
     restart,
@@ -85,6 +86,8 @@ def run(
     found, observed = _brought(wanted, administration, done, may_stop=may_stop, check=check)
     if found.refusals or not observed.name:
         return found
+    if any(each.key for each in wanted.remotes):
+        found = _with_remotes(wanted, administration, done, found, observed, check=check)
     old = outdated(wanted, observed, administration)
     if not may_restart:
         return replace(found, notes=(*found.notes, *told(old)))
@@ -121,6 +124,38 @@ def _brought(
         planned += left.commands
     words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
     raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
+
+
+def _with_remotes(
+    wanted: ScaleCluster,
+    administration: Administration,
+    done: list[ScaleCommand],
+    found: Difference,
+    observed: ObservedCluster,
+    *,
+    check: bool,
+) -> Difference:
+    """What differs of file systems of other clusters, carried out; a mount that they refuse is told."""
+    planned = list(definitions(wanted, administration.remotes()))
+    notes: list[str] = []
+    for command in planned if not check else ():
+        administration.carry_out(command)
+        done.append(command)
+    for each in wanted.remotes if not check else ():
+        nodes = [node.name for node in wanted.nodes]
+        mount = (
+            mount_command(each, observed, administration.mounted(each.device, nodes)) if each.key else None
+        )
+        if mount is None:
+            continue
+        try:
+            administration.carry_out(mount)
+        except ScaleError as refused:
+            notes.append(not_let_in(wanted, each, str(refused)))
+        else:
+            planned.append(mount)
+            done.append(mount)
+    return replace(found, commands=(*found.commands, *planned), notes=(*found.notes, *notes))
 
 
 def _checked(

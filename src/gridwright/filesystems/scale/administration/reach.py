@@ -79,6 +79,8 @@ def notes(
 def by_hand(wanted: ScaleCluster) -> Iterator[str]:
     """What only the administrators of two clusters can do together: each has to take the other's key."""
     for each in wanted.remotes:
+        if each.key:
+            continue
         name, contacts = each.filesystem, ",".join(each.contacts)
         yield (
             f"file system {name} of cluster {each.cluster} is mounted by hand: exchange keys with its "
