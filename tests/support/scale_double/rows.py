@@ -99,9 +99,12 @@ def _classes(cluster: Cluster, _: Sequence[str]) -> _Tables:
     )
 
 
-def _nsds(cluster: Cluster, _: Sequence[str]) -> _Tables:
+def _nsds(cluster: Cluster, words: Sequence[str]) -> _Tables:
     if not cluster.nsds:
         raise Refused("mmlsnsd: No disks were found.")
+    if "-X" in words:
+        yield "nsd", list(_paths(cluster))
+        return
     yield (
         "nsd",
         [
@@ -114,6 +117,23 @@ def _nsds(cluster: Cluster, _: Sequence[str]) -> _Tables:
             for number, (name, each) in enumerate(cluster.nsds.items(), start=1)
         ],
     )
+
+
+def _paths(cluster: Cluster) -> Iterable[_Row]:
+    """What each server that answers sees of its disks."""
+    for name, each in cluster.nsds.items():
+        for server in each.servers:
+            if cluster.nodes[server].alive:
+                there = cluster.read_device(server, each.device) is not None
+                yield {
+                    "fileSystem": each.filesystem or "(free disk)",
+                    "diskName": name,
+                    "volumeId": "0A0A",
+                    "serverList": _full(server),
+                    "deviceType": "generic" if there else "-",
+                    "localDiskName": each.device if there else "-",
+                    "remarks": "server node" if there else "(not found) server node",
+                }
 
 
 def _settings(cluster: Cluster, _: Sequence[str]) -> _Tables:

@@ -148,6 +148,21 @@ def test_a_disk_that_a_server_of_its_pair_does_not_have_is_told(tmp_path: Path) 
     assert cluster.calls == []
 
 
+def test_a_server_that_lost_its_way_to_a_disk_is_told_until_it_has_it_again(tmp_path: Path) -> None:
+    class Cut(Cluster):
+        is_cut = False
+
+        def read_device(self, server: str, device: str) -> str | None:
+            return None if self.is_cut and server == "nsd2" else super().read_device(server, device)
+
+    wanted, cluster = wanted_of(tmp_path, 1, 1, 1), Cut()
+    bring(wanted, cluster)
+    assert run(wanted, InProcess(cluster), []).notes == ()
+    cluster.is_cut = True
+    (note,) = run(wanted, InProcess(cluster), []).notes
+    assert note.startswith("nsd2 does not see grid_lake_p1_v01, grid_lake_p1_v02 (2 of its disks)")
+
+
 def test_another_cluster_on_the_node_is_left_alone(tmp_path: Path) -> None:
     cluster = Cluster()
     bring(wanted_of(tmp_path, 1, 1, 1), cluster)

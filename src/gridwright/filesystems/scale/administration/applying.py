@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gridwright.filesystems.scale.administration.disks import refused_disks
+from gridwright.filesystems.scale.administration.disks import lost_paths, refused_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import NodeNames
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
@@ -100,6 +100,11 @@ class Administration:
     def refused_disks(self, nsds: Sequence[WantedNsd]) -> tuple[str, ...]:
         """Disks that are to be made NSDs, and hold something. Raises ScaleError where some are not there."""
         return tuple(refused_disks(nsds, lambda node, command: self._run([*_SSH, node, command], LOOK_S)))
+
+    def lost_paths(self) -> tuple[str, ...]:
+        """Servers that do not see a disk of theirs; nothing where the servers cannot be asked."""
+        _, printed, _ = self._run([str(self._directory / "mmlsnsd"), "-X", "-Y"], LOOK_S)
+        return tuple(lost_paths(printed))
 
     def configurations(self, nodes: Collection[str]) -> Mapping[str, str]:
         """What the daemons of nodes run with, as mmdiag prints it; without those that do not tell."""

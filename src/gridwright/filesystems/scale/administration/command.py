@@ -86,6 +86,8 @@ def run(
     found, observed = _brought(wanted, administration, done, may_stop=may_stop, check=check)
     if found.refusals or not observed.name:
         return found
+    if wanted.nsds:
+        found = replace(found, notes=(*found.notes, *administration.lost_paths()))
     if any(each.key for each in wanted.remotes):
         found = _with_remotes(wanted, administration, done, found, observed, check=check)
     old = outdated(wanted, observed, administration)
