@@ -58,7 +58,7 @@ class OciDouble:
         if path.startswith("/n"):
             return self.buckets.answer(method, path, query, self.resources)
         kind, *rest = path.strip("/").split("/")[1:]
-        if method in ("POST", "PUT") and kind in _KNOWN:
+        if method in ("POST", "PUT") and kind in _KNOWN and "actions" not in rest:
             allowed = {name for model in _KNOWN[kind] for name in model().attribute_map.values()}
             if unknown := set(body) - allowed:
                 return _refused(400, "InvalidParameter", f"unknown {unknown}")
@@ -97,6 +97,8 @@ class OciDouble:
     def _stack(  # noqa: PLR0911
         self, method: str, rest: list[str], query: dict[str, str], body: Any
     ) -> tuple[int, Any]:
+        if rest[1:2] == ["actions"]:
+            return self._drift(self.stacks[rest[0]], rest[2])
         if method == "POST":
             stack: dict[str, Any] = {
                 "id": f"ocid1.ormstack.oc1..{next(self.count)}",
@@ -111,8 +113,6 @@ class OciDouble:
         if rest[0] not in self.stacks:
             return _refused(404, "NotAuthorizedOrNotFound", rest[0])
         stack = self.stacks[rest[0]]
-        if rest[1:2] == ["actions"]:
-            return self._drift(stack, rest[2])
         if method == "PUT":
             stack |= self._kept(body)
         elif method == "DELETE":

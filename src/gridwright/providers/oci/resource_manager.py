@@ -117,7 +117,7 @@ class ResourceManager:
         from oci.resource_manager import models
 
         self._wait_for_others(stack)
-        before = stack.time_drift_last_checked
+        before = self._call("get_stack", stack.id).time_drift_last_checked
         self._call(
             "detect_stack_drift", stack.id, detect_stack_drift_details=models.DetectStackDriftDetails()
         )
