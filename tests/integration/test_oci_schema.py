@@ -1,4 +1,4 @@
-"""The facts about the Terraform provider of OCI are those of its bridged package: read anew."""
+"""Facts about the Terraform provider of OCI are what its bridged package says: read anew from the wheel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.oci_schema.read_bridge import FILE, RESOURCES, SOURCES, facts
+from tests.support.oci_schema.read_bridge import FILE, RESOURCES, SOURCES, UNNUMBERED, content
 
 DOWNLOAD_S = 300
 
@@ -32,13 +32,16 @@ def test_the_committed_facts_are_those_of_the_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         wanted = [each for each in archive.namelist() if _is_read(each)]
         archive.extractall(tmp_path, wanted)
-    read = facts(tmp_path / "pulumi_oci")
-    assert read == {name: part for name, part in kept.items() if name not in ("source", "date")}
-    assert read["arguments"].keys() == {*RESOURCES, *(f"data.{each}" for each in SOURCES)}
+    package = tmp_path / "pulumi_oci"
+    again = content(package, version)
+    assert again["arguments"].keys() == {*RESOURCES, *(f"data.{each}" for each in SOURCES)}
+    assert again == kept
+    sources = "".join(each.read_text() for each in package.rglob("*.py"))
+    assert [each for each in UNNUMBERED if f"{each}:" not in sources] == [], "no such name in the bridge"
 
 
 def _is_read(path: str) -> bool:
     inside = path.removeprefix("pulumi_oci/")
-    places = {"provider.py", *RESOURCES.values(), *SOURCES.values()}
+    places = {*RESOURCES.values(), *SOURCES.values(), "provider.py"}
     beside = {str(Path(each).with_name(name)) for each in places for name in ("_inputs.py", "outputs.py")}
     return inside in places | beside

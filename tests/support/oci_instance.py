@@ -42,6 +42,10 @@ class OciInstance:
         self.attachments: list[dict[str, Any]] = []
         self.later: list[dict[str, Any]] | None = None
         """What is attached from the second look on."""
+        self.volumes: dict[str, str] = {}
+        """State of volumes by OCID."""
+        self.hides: tuple[str, ...] = ()
+        """Beginnings of the names of objects that the machine may not see, as if they were not there."""
         self.cards: list[dict[str, Any]] = []
         self.tokens: dict[str, rsa.RSAPublicKey] = {}
         self.faults: list[int] = []
@@ -150,9 +154,13 @@ class OciInstance:
             if self.later is not None and not more:
                 self.attachments, self.later = self.later, None
             return 200, listed, more
+        if words[:2] == ["20160918", "volumes"] and len(words) == 3 and words[2] in self.volumes:
+            return 200, {"id": words[2], "lifecycleState": self.volumes[words[2]]}, {}
         return _NOT_FOUND
 
     def _object(self, method: str, key: str, body: bytes, only_new: bool) -> tuple[int, Any, dict[str, str]]:
+        if key.startswith(self.hides or "\0"):
+            return _NOT_FOUND
         if method == "PUT":
             if only_new and key in self.objects:
                 return 412, {"code": "IfNoneMatchFailed", "message": "the object is there already"}, {}

@@ -37,7 +37,9 @@ FIELDS: dict[str, dict[str, Any]] = {
     "filesystem": {
         "scale": _scale("BM.Optimized3.36", 4, "higher-performance"),
         "scale-one-card": _scale("VM.Optimized3.Flex(8)", 2, pagepool={"servers": 0.3, "clients": 0.1}),
-        "scale-replicated": _scale("BM.Standard.E5.192", 4, replicas=2, block_size="8 MiB"),
+        "scale-replicated": _scale(
+            "BM.Standard.E5.192", 4, "ultra-high-performance-30", replicas=2, block_size="8 MiB"
+        ),
         "linked": {
             **POOL,
             "name": "lake",

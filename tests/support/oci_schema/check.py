@@ -11,11 +11,6 @@ from tests.support.oci_schema.read_bridge import FILE
 
 META = frozenset({"//", "lifecycle", "depends_on", "count", "for_each", "provider"})
 """Arguments that every resource takes: they are Terraform's own, and none of the provider's."""
-EXCEPTIONS = {
-    # The bridge has lists in the plural; the SDK's attribute is client_cidr_block_allow_list, too.
-    "oci_bastion_bastion": {"client_cidr_block_allow_list": "client_cidr_block_allow_lists"},
-}
-"""By resource: arguments of Terraform that the bridge has under another name."""
 _TYPES: dict[str, Any] = {"string": str, "bool": bool, "number": (int, float), "map": Mapping}
 
 
@@ -35,13 +30,7 @@ def problems(root: Mapping[str, Any]) -> Iterator[str]:
                 if taken is None:
                     yield f"{prefix}{kind} is not known"
                 else:
-                    yield from _of_block(f"{prefix}{kind}.{name}", given, _as_terraform(kind, taken))
-
-
-def _as_terraform(kind: str, taken: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Arguments under the names that Terraform has them by."""
-    names = {other: name for name, other in EXCEPTIONS.get(kind, {}).items()}
-    return {names.get(name, name): argument for name, argument in taken.items()}
+                    yield from _of_block(f"{prefix}{kind}.{name}", given, taken)
 
 
 def _of_block(place: str, given: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from tests.support.oci_schema.check import EXCEPTIONS, META, known
+from tests.support.oci_schema.check import META, known
 
 MODELS = {
     "oci_bastion_bastion": "bastion.CreateBastionDetails",
@@ -133,8 +133,8 @@ class Judged:
             if attribute not in types:
                 self.problems.append(f"{place}.{name} is no attribute of {model}")
                 continue
-            argument = taken.get(EXCEPTIONS.get(place.partition(".")[0], {}).get(name, name), {})
-            self._value(f"{place}.{name}", package, (model, attribute), types[attribute], value, argument)
+            told = taken.get(name, {})
+            self._value(f"{place}.{name}", package, (model, attribute), types[attribute], value, told)
 
     def _value(
         self,
@@ -267,3 +267,25 @@ def unused(judged: Judged) -> Iterator[str]:
     for table, used in ((RENAMED, judged.renamed), (BESIDE, judged.beside)):
         for name, entries in table.items():
             yield from (f"{name} {entry}" for entry in entries if (name, entry) not in used)
+
+
+def plurals(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Names that the SDK has in the singular alone: the bridge has made plurals of them."""
+    for kind, model in MODELS.items():
+        package, _, name = model.partition(".")
+        yield from _plurals(kind, package, name, arguments[kind], frozenset())
+
+
+def _plurals(
+    place: str, package: str, model: str, taken: Mapping[str, Any], around: frozenset[str]
+) -> Iterator[str]:
+    types = _model(package, model)().swagger_types
+    for name, argument in taken.items():
+        of = next((each for each in (name, name.removesuffix("s")) if each in types), None)
+        if of is None:
+            continue
+        if of != name:
+            yield f"{place}.{name}"
+        inner = re.sub(r"list\[(.+)\]", r"\1", types[of])
+        if argument["type"] == "block" and inner not in around:
+            yield from _plurals(f"{place}.{name}", package, inner, argument["block"], around | {inner})

@@ -53,16 +53,16 @@ SOURCES = {
     "oci_identity_availability_domains": "identity/get_availability_domains.py",
     "oci_objectstorage_namespace": "objectstorage/get_namespace.py",
 }
-UNNUMBERED = {"filters": "filter"}
-"""Blocks of Terraform whose names the bridge has made a plural."""
+UNNUMBERED = {
+    "allowed_auths": "allowed_auth",
+    "client_cidr_block_allow_lists": "client_cidr_block_allow_list",
+    "filters": "filter",
+    "plugins_configs": "plugins_config",
+}
+"""Lists of Terraform whose names the bridge has made a plural. The `oci` SDK has the singular, too, except
+for `filter`, which is Terraform's own (`tests.support.oci_schema.models.plurals`)."""
 _UPDATABLE = re.compile(r":param [^:\n]* (\w+): \(Updatable\)")
 _SCALARS = {"str": "string", "bool": "bool", "int": "number", "float": "number"}
-
-
-def facts(package: Path) -> dict[str, Any]:
-    """Arguments of the provider, those of each resource and data source, and what is computed."""
-    provider = _of_class(package, "provider.py", "ProviderArgs")
-    return {"provider": provider, "arguments": arguments(package), "computed": computed(package)}
 
 
 def arguments(package: Path) -> dict[str, Any]:
@@ -177,15 +177,21 @@ def _typed(package: Path, inputs: str, annotation: ast.expr | None) -> dict[str,
     return {"type": "block", **kind, "block": _of_class(package, inputs, name)}
 
 
-def main() -> None:
-    """Write the file."""
-    package, version = Path(sys.argv[1]), sys.argv[2]
-    content = {
+def content(package: Path, version: str) -> dict[str, Any]:
+    """What the file has."""
+    return {
         "source": f"PyPI pulumi-oci {version}, bridged from the Terraform provider of OCI",
         "date": "2026-11-27",
-        **facts(package),
+        "provider": _of_class(package, "provider.py", "ProviderArgs"),
+        "arguments": arguments(package),
+        "computed": computed(package),
     }
-    FILE.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def main() -> None:
+    """Write the file."""
+    found = content(Path(sys.argv[1]), sys.argv[2])
+    FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ NAMES_OF_OTHERS = {
         "filesystems/lustre_client/health.py": "the kernel's name of it, in /proc/mounts",
         "filesystems/lustre_client/mounts.py": "the kernel's name of it, in /proc/mounts",
         "filesystems/oci_lustre/fields.py": "what Oracle calls a file system that has no other name",
-        "providers/aws/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
-        "providers/aws/claim/this_machine.py": "the kernel's name of it, for mount(8); no spec is there",
+        "providers/boot/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
+        "node_programs/lustre_targets/tools.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {
         "filesystems/nfs_client/mount_facts.py": "the kernel's name of it, for mount(8)",

@@ -44,7 +44,32 @@ def _pair(one: int, *, site: int = 1, disk: str | None = None) -> str:
 _WITNESS = "    witness: {server: tie1, disk: /dev/disk/by-id/wwn-0x5000c500a1b2c3d9}\n"
 
 
+def _packages(*packages: str, provider: str = "site") -> str:
+    """A Spectrum Scale with packages of the site's."""
+    listed = f"    packages: [{', '.join(packages)}]\n"
+    return _pairs(_pair(1), more=listed) if provider == "site" else _scale(listed)
+
+
+_SUM = f"sha256: {'ab' * 32}"
+
+
 WRONG: dict[str, str | bytes] = {
+    "scale_package_of_nowhere": _packages(f"{{{_SUM}}}"),
+    "scale_package_of_two_places": _packages("{path: a/g.rpm, url_from: BASE}"),
+    "scale_package_that_nobody_knows": _packages("{url: 'https://depot/g.rpm'}"),
+    "scale_package_that_is_a_secret": _packages(
+        f"{{url: 'https://depot/g.rpm?X-Amz-Signature=1', {_SUM}}}",
+        f"{{url: 'https://me:pass@depot/g.rpm', {_SUM}}}",
+        f"{{url: 'https://objectstorage.eu/p/{'x' * 30}/n/site/b/depot/o/g.rpm', {_SUM}}}",
+    ),
+    "scale_package_that_is_the_installer": _packages(
+        "{path: Storage_Scale_Data_Management-5.2.3-x86_64-Linux-install}"
+    ),
+    "scale_packages_of_two_formats": _packages("{path: a/g.rpm}", "{path: a/h.deb}"),
+    "scale_package_that_a_cloud_does_not_have": _packages(
+        "{path: a/g.rpm}", f"{{url_from: BASE, {_SUM}}}", provider="oci"
+    ),
+    "scale_release_in_short": _pairs(_pair(1), more='    release: "5.2"\n'),
     "scale_of_a_cloud_that_shares_no_volumes": "provider: aws\nregion: us-east-1\nnodes:\n"
     "  compute: {instance: m5n.8xlarge}\nfilesystems:\n  lake: {type: scale, path: /gpfs/fs1, "
     "nsd: {instance: m5n.8xlarge, count: 2, disks: {type: io2, count: 4, size: 1 TiB, iops: 4000}}}\n",

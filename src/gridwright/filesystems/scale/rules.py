@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.filesystems.scale.model import BLOCK_SIZE
+from gridwright.filesystems.scale.packages import package_problems
 from gridwright.filesystems.scale.site_rules import owner_problems, pair_problems
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.units import Bytes, UnitError
@@ -30,6 +31,7 @@ def scale_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     """What is wrong between fields, as plain data; whatever has the wrong type is passed over."""
     yield from owner_problems(fields)
     yield from pair_problems(fields)
+    yield from package_problems(fields)
     servers = fields.get("nsd")
     if isinstance(servers, Mapping):
         yield from _pairs(fields, servers)

@@ -12,9 +12,9 @@ from gridwright.catalog import InstanceType
 from gridwright.catalog.attachments import free_attachments
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.site import Site
-from gridwright.providers.aws.layout import built_lustres
 from gridwright.providers.aws.offered import nearest_types
 from gridwright.providers.aws.section import Aws
+from gridwright.providers.lustre_servers import built_lustres
 from gridwright.spec.storage import INSTANCE_STORE
 
 NAMES_OF_NODE = 25

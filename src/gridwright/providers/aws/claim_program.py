@@ -12,7 +12,8 @@ _PACKAGE = "gridwright.providers.aws.claim"
 
 def build_zipapp() -> bytes:
     """The program, the same bytes for the same sources; it looks at disks with the readers of scratch."""
-    return one_file(_PACKAGE, "the claim of this machine", ["gridwright.node_programs.scratch"])
+    others = ["gridwright.node_programs.scratch", "gridwright.node_programs.lustre_targets"]
+    return one_file(_PACKAGE, "the claim of this machine", others)
 
 
 def unit_file() -> str:

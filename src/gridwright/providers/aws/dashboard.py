@@ -11,10 +11,11 @@ from troposphere import GetAtt, Ref, Sub, Tags, cloudwatch
 
 from gridwright.providers.aws.boot_reports import FAILURES, GRID, NAMESPACE
 from gridwright.providers.aws.launching import Building
-from gridwright.providers.aws.layout import built_lustres, fsx_file_systems
+from gridwright.providers.aws.layout import fsx_file_systems
 from gridwright.providers.aws.names import fsx_export, logical_id, of_account, tags
 from gridwright.providers.aws.target_alarms import DOWN, FILE_SYSTEM, FREE
 from gridwright.providers.aws.user_data import exported
+from gridwright.providers.lustre_servers import built_lustres
 
 WIDTH, HEIGHT = 12, 6
 """Of a graph: two in a row of 24 columns (CloudWatch User Guide, dashboard body structure)."""

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 from gridwright.errors import Finding
 from gridwright.providers.aws.distribution import DEFAULT, distribution_of_nodes, lacks_scheduler
-from gridwright.providers.aws.layout import built_lustres, fsx_file_systems
+from gridwright.providers.aws.layout import fsx_file_systems
 from gridwright.providers.aws.section import Aws
+from gridwright.providers.lustre_servers import built_lustres
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE

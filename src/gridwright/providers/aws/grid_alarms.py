@@ -9,9 +9,10 @@ from troposphere import Ref, cloudwatch
 from gridwright.providers.aws.alarms import acting, lasting
 from gridwright.providers.aws.boot_reports import FAILURES, GRID, NAMESPACE
 from gridwright.providers.aws.launching import Building, machine_id
-from gridwright.providers.aws.layout import Role, built_lustres
+from gridwright.providers.aws.layout import Role
 from gridwright.providers.aws.names import server_group
 from gridwright.providers.aws.target_alarms import target_alarms
+from gridwright.providers.lustre_servers import built_lustres
 from gridwright.spec.model import GridSpec
 
 FAILURES_S = 900

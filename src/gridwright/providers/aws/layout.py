@@ -10,7 +10,7 @@ from functools import cached_property
 
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.provided import LustreServers, ManagedLustre
+from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.address_ranges import first_offsets
 from gridwright.providers.aws.addresses import (
     address_problems,
@@ -21,10 +21,17 @@ from gridwright.providers.aws.addresses import (
 )
 from gridwright.providers.aws.section import Aws, default_subnets
 from gridwright.providers.controller import CONTROLLER
+from gridwright.providers.lustre_servers import (
+    ServerExamples,
+    Target,
+    built_lustres,
+    lustre_problems,
+    server_roles,
+    targets_of_servers,
+)
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import MACHINES
-from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
 
 FIRST_ADDRESS = 10
@@ -36,11 +43,14 @@ ROOM_OF_SERVERS = 8
 """Addresses that a group has at least, where the subnet has room."""
 FIRST_OF_SITE = 4
 """Offset of the first machine in a range of a subnet that is there, where every address counts."""
-LONGEST_FSNAME = 8
-"""Longest name of a Lustre (mkfs.lustre(8), --fsname)."""
 LOGIN = "login1"
 DEFAULT_VOLUME = Bytes(100 * 2**30)
 """Of disks that say no size."""
+_EXAMPLES = ServerExamples(
+    mds="{instance: m5.4xlarge, disks: {type: gp3, size: 500 GiB}}",
+    disks="{type: gp3, size: 500 GiB}",
+    volume="gp3",
+)
 
 
 class Role(StrEnum):
@@ -66,27 +76,6 @@ class Role(StrEnum):
         if self is Role.MACHINE:
             return MACHINES
         return "storage" if self.serves_lustre else "compute" if self is Role.COMPUTE else "head"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """One target of a Lustre, on one volume."""
-
-    filesystem: str
-    """Name in the spec."""
-    fsname: str
-    """Name of the Lustre, of at most eight characters."""
-    kind: str
-    """mgt, mdt (with the mgt, where it is the first one and there is no MGS of its own) or ost."""
-    index: int
-    with_mgt: bool
-    disks: Disks
-    """What its volume is like."""
-
-    @property
-    def name(self) -> str:
-        """Its label: shared-OST0003, shared-MDT0000, MGS."""
-        return "MGS" if self.kind == "mgt" else f"{self.fsname}-{self.kind.upper()}{self.index:04x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,15 +176,6 @@ def fsx_file_systems(spec: GridSpec) -> dict[str, ManagedLustre]:
     }
 
 
-def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:
-    """The file systems whose servers the grid has itself."""
-    return {
-        name: servers
-        for name, each in spec.filesystems.items()
-        if (servers := kind_of(each).lustre_servers(each)) is not None
-    }
-
-
 def aws_layout(spec: GridSpec) -> AwsLayout:
     """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     aws = aws_section(spec)
@@ -209,11 +189,6 @@ def aws_layout(spec: GridSpec) -> AwsLayout:
         *_servers(spec, aws, subnets),
     ]
     return AwsLayout(spec.name, aws, subnets, tuple(machines))
-
-
-def fsname(filesystem: str) -> str:
-    """The name of a Lustre by that of its file system in the spec: letters, digits, at most eight."""
-    return filesystem.replace("-", "")[:LONGEST_FSNAME]
 
 
 def _grid_machines(
@@ -285,7 +260,7 @@ def first_compute(aws: Aws) -> int:
 
 def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
     groups = [
-        (name, lustre, *each) for name, lustre in built_lustres(spec).items() for each in _roles(lustre)
+        (name, lustre, *each) for name, lustre in built_lustres(spec).items() for each in server_roles(lustre)
     ]
     if not groups:
         return
@@ -293,58 +268,22 @@ def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Netwo
     counts = [servers.count for *_, servers in groups]
     offsets = first_offsets(counts, first_address(aws), network.num_addresses, ROOM_OF_SERVERS)
     for (name, lustre, role, servers), offset in zip(groups, offsets, strict=True):
-        index = 0
-        for number in range(1, servers.count + 1):
-            targets = tuple(_targets(name, role, servers, index, own_mgs=lustre.mgs is not None))
-            index += len(targets)
+        for number, targets in enumerate(targets_of_servers(name, lustre, role, servers), start=1):
             yield Machine(
                 name=f"{name}-{role}{number}",
-                role=role,
+                role=Role(role),
                 group=name,
                 instance=servers.instance,
                 subnet="storage",
                 address=network[offset + number - 1],
                 replaced=True,
-                targets=targets,
+                targets=tuple(targets),
             )
-
-
-def _roles(lustre: LustreServers) -> Iterator[tuple[Role, Servers]]:
-    for role, servers in ((Role.MGS, lustre.mgs), (Role.MDS, lustre.mds), (Role.OSS, lustre.oss)):
-        if servers is not None:
-            yield role, servers
-
-
-def _targets(name: str, role: Role, servers: Servers, first: int, *, own_mgs: bool) -> Iterator[Target]:
-    disks = servers.disks
-    kind = {Role.MGS: "mgt", Role.MDS: "mdt", Role.OSS: "ost"}[role]
-    for each in range(disks.count or 1) if disks is not None else ():
-        index = first + each
-        assert disks is not None  # noqa: S101 - for mypy, which does not see it through the condition
-        yield Target(
-            filesystem=name,
-            fsname=fsname(name),
-            kind=kind,
-            index=index,
-            with_mgt=kind == "mdt" and index == 0 and not own_mgs,
-            disks=disks,
-        )
 
 
 def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
     yield from _room_problems(spec, aws, subnets)
-    for name, lustre in built_lustres(spec).items():
-        yield from _lustre_problems(spec, name, lustre)
-    seen: dict[str, str] = {}
-    for name in built_lustres(spec):
-        other = seen.setdefault(fsname(name), name)
-        if other != name:
-            yield problem_at(
-                spec,
-                ("filesystems", name),
-                f"as a Lustre it would be called {fsname(name)}, like {other}",
-                f"give it a name that differs in its first {LONGEST_FSNAME} letters",
-            )
+    yield from (problem_at(spec, *each) for each in lustre_problems(spec, _EXAMPLES))
 
 
 def room_problems(spec: GridSpec) -> Iterator[Problem]:
@@ -357,7 +296,7 @@ def room_problems(spec: GridSpec) -> Iterator[Problem]:
 def _room_problems(
     spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]
 ) -> Iterator[Problem]:
-    servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
+    servers = sum(each.count for one in built_lustres(spec).values() for _, each in server_roles(one))
     needed = {
         "public": first_address(aws) + room_of_login(aws),
         "compute": first_compute(aws) + spec.node_count() + 1,
@@ -369,32 +308,3 @@ def _room_problems(
     if not found:
         taken = [each.address for each in _grid_machines(spec, aws, subnets) if each.subnet == "compute"]
         yield from address_problems(spec, subnets["compute"], taken)
-
-
-def _lustre_problems(spec: GridSpec, name: str, lustre: LustreServers) -> Iterator[Problem]:
-    if lustre.mds is None:
-        yield problem_at(
-            spec,
-            ("filesystems", name),
-            f"Lustre {name} has no metadata server, and cannot be built",
-            "add mds: {instance: m5.4xlarge, disks: {type: gp3, size: 500 GiB}}",
-        )
-    for role, servers in _roles(lustre):
-        if role is Role.MGS and servers.count > 1:
-            yield problem_at(
-                spec, ("filesystems", name, role, "count"), "a Lustre has one management server", "write 1"
-            )
-        if servers.disks is None:
-            yield problem_at(
-                spec,
-                ("filesystems", name, role),
-                f"the {role.upper()} has no disks, and cannot be built",
-                "add disks: {type: gp3, size: 500 GiB}",
-            )
-        elif servers.disks.type == INSTANCE_STORE:
-            yield problem_at(
-                spec,
-                ("filesystems", name, role, "disks", "type"),
-                "the disks of an instance are lost with it, and a server's targets must outlive it",
-                "write a type of volume, such as gp3",
-            )

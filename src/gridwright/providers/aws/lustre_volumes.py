@@ -13,11 +13,12 @@ from troposphere import AWSObject, Ref, Tags, ec2
 
 from gridwright.catalog.contents import Catalog
 from gridwright.errors import GridwrightError, Problem
-from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Target
+from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id, tags
 from gridwright.providers.aws.network import subnet_of
 from gridwright.providers.aws.retention import kept
 from gridwright.providers.aws.security_groups import Group, groups_of_site
+from gridwright.providers.lustre_servers import Target
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 

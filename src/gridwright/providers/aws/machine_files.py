@@ -12,11 +12,12 @@ from gridwright.providers.aws import power_program, roll_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.console_role import ROLE as CONSOLE
 from gridwright.providers.aws.console_role import console_role_files, console_variables
-from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
+from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
 from gridwright.providers.boot.bundle import Part
 from gridwright.providers.boot.known_distributions import known_distributions
+from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -27,8 +28,6 @@ from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
 
-MOUNTED_BELOW = "/srv/gridwright"
-"""Where servers mount their targets."""
 METADATA = ("169.254.169.254", "fd00:ec2::254")
 """Addresses of the metadata service (EC2 User Guide, instance metadata)."""
 
@@ -61,9 +60,6 @@ _ROLL = PlaybookRole(
     when="gridwright_roller | default('') == inventory_hostname",
     package=_PACKAGE,
     comment="Before slurm.conf is written: nodes that are replaced later keep their lines in it until then.",
-)
-_SERVER = PlaybookRole(
-    name="lustre_server", task="Serve Lustre", when="gridwright_serves_lustre", package=_PACKAGE
 )
 
 
@@ -130,7 +126,7 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
     powers, spot = bool(spec.powered_nodes()), spot_program.spot_nodes(spec)
     roller = roll_program.roller(layout) if scheduler is not None else None
     needed = (
-        *((_CLAIM, bool(groups)), (_SERVER, serves), (_ROLL, roller is not None)),
+        *((_CLAIM, bool(groups)), (SERVER_ROLE, serves), (_ROLL, roller is not None)),
         *((_POWER, powers), (_SPOT, bool(spot)), (CONSOLE, scheduler is not None)),
     )
     files = _programs(claim=bool(groups), power=powers, spot=bool(spot))
@@ -224,19 +220,9 @@ def claim_file(spec: GridSpec, layout: AwsLayout, like: Machine) -> str:
 
 
 def _slot(machine: Machine) -> dict[str, Any]:
-    known = {"name": machine.name, "address": str(machine.address), "targets": _targets(machine)}
+    known = {
+        "name": machine.name,
+        "address": str(machine.address),
+        "targets": [each.as_document() for each in machine.targets],
+    }
     return {**known, "powered": True} if machine.powered else known
-
-
-def _targets(machine: Machine) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": each.name,
-            "kind": each.kind,
-            "index": each.index,
-            "fsname": each.fsname,
-            "with_mgt": each.with_mgt,
-            "mount": f"{MOUNTED_BELOW}/{each.name}",
-        }
-        for each in machine.targets
-    ]

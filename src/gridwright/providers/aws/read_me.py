@@ -8,10 +8,11 @@ from typing import Any
 
 from gridwright.providers.aws.console_layout import console_machine, secret_name
 from gridwright.providers.aws.kept_images import named_images
-from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres, fsx_file_systems
+from gridwright.providers.aws.layout import AwsLayout, Role, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.aws.root_squash import OFF, wanted_root_squash
+from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.read_me import markdown
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.spec.model import GridSpec

@@ -28,9 +28,10 @@ from troposphere import AWSObject, Output, Ref, Tags, ec2
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.ports import LNET
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.layout import AwsLayout, Machine, Role, built_lustres
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import Export, logical_id, tags
 from gridwright.providers.aws.network import vpc_of
+from gridwright.providers.lustre_servers import built_lustres
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports

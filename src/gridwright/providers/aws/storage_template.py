@@ -22,7 +22,7 @@ from gridwright.providers.aws.alarms import fsx_alarms
 from gridwright.providers.aws.claims_table import CLAIMS_TABLE, claims_table_resource
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.fsx import fsx_outputs, fsx_problems, fsx_resources
-from gridwright.providers.aws.layout import AwsLayout, built_lustres, fsx_file_systems
+from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.lustre_volumes import interface_id, lustre_resources, volume_problems
 from gridwright.providers.aws.names import Export
 from gridwright.providers.aws.network import network_outputs, network_resources
@@ -35,6 +35,7 @@ from gridwright.providers.aws.security_groups import (
 )
 from gridwright.providers.aws.site_bucket import SITE_BUCKET, site_bucket_resources
 from gridwright.providers.aws.template_limits import count_problems, template_problems
+from gridwright.providers.lustre_servers import built_lustres
 from gridwright.spec.model import GridSpec
 
 # The zone is the spec's, and never changes: it is no parameter that could be turned.

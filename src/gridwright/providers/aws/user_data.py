@@ -14,18 +14,11 @@ from typing import Any
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 
-from gridwright.filesystems.lustre_client.fields import NOT_SQUASHED
-from gridwright.providers.aws.layout import (
-    AwsLayout,
-    Machine,
-    Role,
-    built_lustres,
-    fsname,
-    fsx_file_systems,
-)
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
 from gridwright.providers.boot.bundle import Part, pointer
 from gridwright.providers.boot.user_data_text import here, multipart
+from gridwright.providers.lustre_servers import root_squash_rows
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.network import SharedKey
 from gridwright.spec.model import GridSpec
@@ -93,23 +86,8 @@ def part_of(role: Role) -> Part:
 def role_variables(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, Any]:
     """What the roles are told beside the grid spec."""
     if part == "servers":
-        return {"lustre_server_root_squash": _root_squash(spec, layout)}
+        return {"lustre_server_root_squash": root_squash_rows(spec, layout.root_nids)}
     return {}
-
-
-def _root_squash(spec: GridSpec, layout: AwsLayout) -> list[dict[str, str]]:
-    """What root of a client becomes on each Lustre of own servers, and whose root stays root.
-
-    Values are those of mdt.*.root_squash and mdt.*.nosquash_nids (Lustre Operations Manual, using root
-    squash): 0:0 and NONE are what a Lustre has that nothing was set of.
-    """
-    kept = " ".join(layout.root_nids)
-    return [
-        {"fsname": fsname(name), "root_squash": "0:0", "nosquash_nids": "NONE"}
-        if each.root_squash == NOT_SQUASHED
-        else {"fsname": fsname(name), "root_squash": each.root_squash, "nosquash_nids": kept}
-        for name, each in built_lustres(spec).items()
-    ]
 
 
 def claim_name(machine: Machine) -> str:

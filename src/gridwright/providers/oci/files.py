@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.providers.oci.clusters import cluster_documents
-from gridwright.providers.oci.layout import OciLayout, built_lustres, oci_layout
+from gridwright.providers.oci.layout import OciLayout, oci_layout
 from gridwright.providers.oci.machine_files import oci_machine_files
 from gridwright.providers.oci.names import GRID, STORAGE
 from gridwright.providers.oci.service_subnet import services, tiered_lustres
@@ -83,13 +83,6 @@ def checked_layout(spec: GridSpec) -> OciLayout:
 
 
 def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
-    for name in built_lustres(spec):
-        yield problem_at(
-            spec,
-            ("filesystems", name, "oss"),
-            "this release does not make servers of Lustre on OCI: it plans and predicts them",
-            "write type: scale with nsd servers, or provider: aws",
-        )
     for name, each in spec.filesystems.items():
         if (disks := each.node_disks) is not None and disks.type != INSTANCE_STORE:
             yield problem_at(

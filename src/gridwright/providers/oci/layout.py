@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from gridwright.catalog import Catalog, InstanceType, load_catalog
+from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.provided import LustreServers, SharedDiskServers
+from gridwright.filesystems.provided import SharedDiskServers
 from gridwright.providers.controller import CONTROLLER
+from gridwright.providers.lustre_servers import (
+    Target,
+    built_lustres,
+    fsname,
+    server_roles,
+    targets_of_servers,
+)
+from gridwright.providers.oci.lustre_rules import lustre_rules
 from gridwright.providers.oci.section import SERVICES, Oci
 from gridwright.providers.oci.service_subnet import services, services_problems
+from gridwright.providers.oci.shapes import GIB, Shapes
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import Servers
+from gridwright.spec.storage import INSTANCE_STORE, Servers
 from gridwright.units import Bytes
 
 LOGIN = "login1"
@@ -34,7 +42,6 @@ DEVICE_LETTERS = (*(f"{chr(each)}" for each in range(ord("b"), ord("z") + 1)), *
 """Ends of the consistent device paths: 32 of them, from oraclevdb to oraclevdag (facts oci-scale)."""
 DEFAULT_VOLUME = Bytes(100 * 2**30)
 """Of disks that say no size."""
-GIB = 2**30
 
 
 class OciRole(StrEnum):
@@ -71,6 +78,8 @@ class OciVolume:
     servers: tuple[str, ...]
     device: str
     """The same path on each of its servers."""
+    target: Target | None = None
+    """Of a Lustre: what lies on it."""
 
     @property
     def is_shared(self) -> bool:
@@ -133,10 +142,24 @@ class OciLayout:
         """Those that a server attaches, in the order of their devices."""
         return tuple(each for each in self.volumes if server in each.servers)
 
+    def lustre_source(self, filesystem: str) -> str:
+        """What clients mount of a Lustre that is built: 10.30.128.16@tcp:/shared."""
+        (mgs,) = (each for each in self.volumes if each.filesystem == filesystem and _has_mgs(each))
+        return f"{self.addresses[mgs.servers[0]]}@tcp:/{fsname(filesystem)}"
+
+    @property
+    def root_nids(self) -> list[str]:
+        """Addresses, as Lustre has them, of machines whose root is root of file systems, too."""
+        return [f"{each.serving_address}@tcp" for each in self.of_role(OciRole.HEAD, OciRole.LOGIN)]
+
     @cached_property
     def addresses(self) -> dict[str, str]:
         """What other machines reach each one at, by name."""
         return {each.name: str(each.serving_address) for each in self.machines}
+
+
+def _has_mgs(volume: OciVolume) -> bool:
+    return volume.target is not None and volume.target.has_mgs
 
 
 def oci_section(spec: GridSpec) -> Oci:
@@ -161,15 +184,6 @@ def shared_disk_file_systems(spec: GridSpec) -> dict[str, SharedDiskServers]:
     }
 
 
-def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:
-    """Those on servers of Lustre that the grid has itself, by name."""
-    return {
-        name: servers
-        for name, each in spec.filesystems.items()
-        if (servers := kind_of(each).lustre_servers(each)) is not None
-    }
-
-
 def oci_layout(spec: GridSpec) -> OciLayout:
     """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     oci = oci_section(spec)
@@ -177,7 +191,7 @@ def oci_layout(spec: GridSpec) -> OciLayout:
     subnets = oci.ranges
     if not services(spec):
         subnets.pop(SERVICES, None)
-    shapes = _Shapes(spec, catalog)
+    shapes = Shapes(spec, catalog)
     groups = tuple(_server_groups(spec))
     machines = [
         *_outside(spec, oci, subnets, shapes),
@@ -187,6 +201,7 @@ def oci_layout(spec: GridSpec) -> OciLayout:
     ]
     problems = [*shapes.problems, *_room(spec, machines, subnets)]
     problems += services_problems(spec, oci, subnets)
+    problems += [problem_at(spec, *each) for each in lustre_rules(spec)]
     volumes = tuple(_volumes(spec, groups, catalog, problems))
     if problems:
         raise GridwrightError(*problems)
@@ -198,6 +213,8 @@ class _Group:
     filesystem: str
     role: OciRole
     servers: Servers
+    targets: tuple[list[Target], ...] = ()
+    """Of each server of a Lustre."""
 
     @property
     def are_pairs(self) -> bool:
@@ -212,56 +229,14 @@ def _server_groups(spec: GridSpec) -> Iterator[_Group]:
         if shared.nsd is not None:
             yield _Group(name, OciRole.NSD, shared.nsd)
     for name, lustre in built_lustres(spec).items():
-        for role, servers in (
-            (OciRole.MGS, lustre.mgs),
-            (OciRole.MDS, lustre.mds),
-            (OciRole.OSS, lustre.oss),
-        ):
-            if servers is not None:
-                yield _Group(name, role, servers)
-
-
-class _Shapes:
-    """Shapes as the catalogue has them; what it does not know is noted once for each place."""
-
-    def __init__(self, spec: GridSpec, catalog: Catalog) -> None:
-        self._spec, self._catalog = spec, catalog
-        self.problems: list[Problem] = []
-
-    def of(self, name: str, *field: str) -> InstanceType | None:
-        try:
-            return self._catalog.instance(name, self._spec.provider)
-        except GridwrightError as error:
-            found = [problem_at(self._spec, field, each.what, each.remedy or "") for each in error.problems]
-            self.problems += [each for each in found if each not in self.problems]
-            return None
-
-    def words(self, name: str, *field: str) -> tuple[str, int | None, int | None]:
-        """Shape, OCPUs and GiB of memory, as Terraform takes them."""
-        instance = self.of(name, *field)
-        flexible = re.fullmatch(r"(.+\.Flex)(?:\(([0-9]+)\))?", name)
-        if flexible is None:
-            return name, None, None
-        # An OCPU of an Arm processor is two cores from A2 on; the number in brackets is OCPUs.
-        ocpus = int(flexible[2]) if flexible[2] else (instance.cores if instance else 1)
-        memory = instance.memory_bytes // GIB if instance else 16 * ocpus
-        return flexible[1], ocpus, memory
-
-    def has_two_cards(self, name: str) -> bool:
-        instance = next((each for each in [self._known(name)] if each), None)
-        return instance is not None and instance.network.nics > 1
-
-    def _known(self, name: str) -> InstanceType | None:
-        try:
-            return self._catalog.instance(name, self._spec.provider)
-        except GridwrightError:
-            return None
+        for role, servers in server_roles(lustre):
+            yield _Group(name, OciRole(role), servers, tuple(targets_of_servers(name, lustre, role, servers)))
 
 
 _Subnets = dict[str, ipaddress.IPv4Network]
 
 
-def _outside(spec: GridSpec, oci: Oci, subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+def _outside(spec: GridSpec, oci: Oci, subnets: _Subnets, shapes: Shapes) -> Iterator[OciMachine]:
     """The bastion host and the grid control server."""
     if oci.bastion == "host":
         shape, ocpus, memory = shapes.words(oci.login, "oci", "login")
@@ -277,7 +252,7 @@ def _outside(spec: GridSpec, oci: Oci, subnets: _Subnets, shapes: _Shapes) -> It
         )  # fmt: skip
 
 
-def _servers(groups: Sequence[_Group], subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+def _servers(groups: Sequence[_Group], subnets: _Subnets, shapes: Shapes) -> Iterator[OciMachine]:
     offset = FIRST_SERVER
     for group in groups:
         given = group.servers.instance
@@ -296,7 +271,7 @@ def _servers(groups: Sequence[_Group], subnets: _Subnets, shapes: _Shapes) -> It
             offset += 1
 
 
-def _nodes(spec: GridSpec, subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+def _nodes(spec: GridSpec, subnets: _Subnets, shapes: Shapes) -> Iterator[OciMachine]:
     network = subnets["fs"]
     offset = FIRST_COMPUTE if network.num_addresses > 2 * FIRST_COMPUTE else SMALL_COMPUTE
     for group, nodes in spec.nodes.items():
@@ -309,7 +284,7 @@ def _nodes(spec: GridSpec, subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMa
             offset += 1
 
 
-def _beside(spec: GridSpec, subnets: _Subnets, shapes: _Shapes) -> Iterator[OciMachine]:
+def _beside(spec: GridSpec, subnets: _Subnets, shapes: Shapes) -> Iterator[OciMachine]:
     """Machines without the scheduler, from the upper end of the nodes' subnet."""
     offset = subnets["fs"].num_addresses - 2
     for group, machines in spec.machines.items():
@@ -350,6 +325,8 @@ def _volumes(
 ) -> Iterator[OciVolume]:
     for group in groups:
         disks = group.servers.disks
+        if (disks is None and not group.are_pairs) or (disks is not None and disks.type == INSTANCE_STORE):
+            continue  # the rules of Lustre tell it
         if disks is None:
             problems.append(
                 problem_at(
@@ -380,11 +357,12 @@ def _volumes(
                         device=device(index),
                     )  # fmt: skip
             continue
-        for name in names:
-            for index in range(count):
+        for name, targets in zip(names, group.targets, strict=True):
+            for index, target in enumerate(targets):
                 yield OciVolume(
                     name=f"{spec.name}-{name}-v{index + 1:02d}", filesystem=group.filesystem, role=group.role,
                     pair=0, index=index, gib=gib, vpus_per_gib=vpus, servers=(name,), device=device(index),
+                    target=target,
                 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gridwright.catalog import InstanceType
@@ -44,18 +44,28 @@ def report_wrong_shapes(site: Site) -> None:
             for problem in error.problems:
                 site.report(each.path, problem.what, problem.remedy or "")
     oci = site.spec.section(Oci)
-    if oci is None or oci.image is None:
+    if oci is None:
         return
+    every = [*named_shapes(site.spec)]
+    servers = [each for each in every if each.path[0] == "filesystems"] if oci.server_image else []
+    if oci.image is not None:
+        _report_two_kinds(site, "image", [each for each in every if each not in servers])
+    _report_two_kinds(site, "server_image", servers)
+
+
+def _report_two_kinds(site: Site, field: str, shapes: Sequence[NamedShape]) -> None:
+    """Note where machines that one image starts have two kinds of processor."""
     first: dict[str, NamedShape] = {}
-    for each in named_shapes(site.spec):
+    for each in shapes:
         if (instance := _known(site, each)) is not None:
             first.setdefault(instance.architecture, each)
     if len(first) > 1:
         kinds = ", and ".join(f"{each.what} ({each.name}) {kind}" for kind, each in first.items())
         site.report(
-            ("oci", "image"),
+            ("oci", field),
             f"one image starts machines of one kind of processor, and the grid has two: {kinds}",
-            "remove image, so that each shape has a platform image of its own, or write shapes of one kind",
+            f"remove {field}, so that each shape has a platform image of its own, or write shapes of one "
+            "kind",
         )
 
 

@@ -88,6 +88,10 @@ def changed_outputs(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_of(name: str, grid: str, filesystem: str) -> bool:
-    """Whether a resource of this name is of a file system: itself, or a volume GRID-NAME-pPAIR-vNUMBER."""
+    """Whether a resource of this name is of a file system: itself, or a volume of it.
+
+    Volumes are GRID-NAME-pPAIR-vNUMBER where pairs share them, and GRID-NAME-ROLESERVER-vNUMBER elsewhere.
+    """
     whole = f"{grid}-{filesystem}"
-    return name in (whole, filesystem) or re.fullmatch(rf"{re.escape(whole)}-p\d+-v\d+", name) is not None
+    volume = rf"{re.escape(whole)}-(?:p|mgs|mds|oss)\d+-v\d+"
+    return name in (whole, filesystem) or re.fullmatch(volume, name) is not None

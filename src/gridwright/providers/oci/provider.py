@@ -130,6 +130,12 @@ class OciProvider(Provider):
 
         report_wrong_shapes(site)
 
+    def report_too_many_volumes(self, site: Site) -> None:
+        """See Seller."""
+        from gridwright.providers.oci.lustre_rules import report_lustre_rules
+
+        report_lustre_rules(site)
+
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""
         from gridwright.providers.machines import machines_of_types

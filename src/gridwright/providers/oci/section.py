@@ -253,6 +253,12 @@ class Oci(SpecModel):
         description="OCID of the image of all machines. By default the newest platform image of the "
         "distribution when a machine is first made: it stays until the machine is made anew.",
     )
+    server_image: Annotated[Annotated[str, ocid("image")] | None, _LAUNCHED] = Field(
+        default=None,
+        description="OCID of the image of servers of file systems, where it is another one: those of Lustre "
+        "need a kernel that Lustre's server packages are made for, such as one of Rocky Linux 9. By default "
+        "that of all machines.",
+    )
     cluster_placement: Annotated[bool, _LAUNCHED] = Field(
         default=False, description="Whether nodes are placed close together, in a cluster placement group."
     )

@@ -1,4 +1,4 @@
-"""`status`: stacks, machines and their set-up, volumes at both servers of their pair, and drift if asked."""
+"""`status`: stacks, machines and their set-up, volumes at all their servers, and drift if asked."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_a_budget_is_of_the_grids_tag_and_told_to_the_topic() -> None:
 
 def test_alarms_of_targets_watch_what_servers_tell() -> None:
     """Where a name differs, an alarm waits for ever for figures that nobody tells."""
-    program = files("gridwright.providers.aws") / "roles/lustre_server/files/lustre_health.py"
+    program = files("gridwright.providers.boot") / "roles/lustre_server/files/lustre_health.py"
     said = program.read_text()
     found = alarms(LUSTRE)
     free = found["SharedFreeSpace"]

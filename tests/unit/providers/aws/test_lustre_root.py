@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment
 
-import gridwright.providers.aws
+import gridwright.providers.boot
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.user_data import role_variables
 from gridwright.spec import parse_spec
@@ -17,7 +17,7 @@ from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.aws_updates import effects
 from tests.support.skips import needs
 
-ROLE = Path(gridwright.providers.aws.__file__).parent / "roles" / "lustre_server"
+ROLE = Path(gridwright.providers.boot.__file__).parent / "roles" / "lustre_server"
 LCTL = """#!/bin/sh
 # Parameters are files of a directory; list_param takes a pattern, as lctl does.
 cd "$PARAMETERS" || exit 1
@@ -138,7 +138,7 @@ def test_units_of_a_server_are_such_as_systemd_takes(tmp_path: Path) -> None:
     for name in ("service", "timer"):
         text = (ROLE / f"templates/gridwright-lustre-server.{name}.j2").read_text()
         text = text.replace("/usr/local/lib/gridwright/lustre-server.sh", "/bin/true").replace(
-            "gridwright-claim.service", "basic.target"
+            "{{ lustre_server_targets_unit }}", "basic.target"
         )
         (tmp_path / f"gridwright-lustre-server.{name}").write_text(text)
     done = subprocess.run(

@@ -19,8 +19,9 @@ from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_matrix import matrix, rows
-from tests.support.oci_schema.check import EXCEPTIONS, known, problems
-from tests.support.oci_schema.models import allowed_values, judge, unused
+from tests.support.oci_schema.check import known
+from tests.support.oci_schema.models import allowed_values, judge, plurals, unused
+from tests.support.oci_schema.read_bridge import UNNUMBERED
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 Root = dict[str, Any]
@@ -68,21 +69,14 @@ def test_every_entry_of_the_tables_is_needed() -> None:
     assert "MODELS oci_bastion_bastion" in set(unused(without))
 
 
-def test_every_exception_of_the_schema_is_needed() -> None:
-    """The bridge has only the other name, and something is rendered with that of Terraform."""
-    for kind, names in EXCEPTIONS.items():
-        rendered = [each for root in _roots() for each in root["resource"].get(kind, {}).values()]
-        for name, other in names.items():
-            assert other in known()[kind]
-            assert name not in known()[kind]
-            assert any(name in each for each in rendered)
-            assert not any(other in each for each in rendered)
-    bastion = copy.deepcopy(next(root for root in _roots() if "oci_bastion_bastion" in root["resource"]))
-    given = bastion["resource"]["oci_bastion_bastion"]["grid"]
-    given["client_cidr_block_allow_lists"] = given.pop("client_cidr_block_allow_list")
-    assert list(problems(bastion)) == [
-        "oci_bastion_bastion.grid has client_cidr_block_allow_lists, which nobody takes"
-    ]
+def test_every_name_that_the_bridge_has_made_a_plural_is_known_and_needed() -> None:
+    """Facts have the names of Terraform; with those of the bridge, the SDK tells which are wrong."""
+    assert list(plurals(known())) == []
+    text = json.dumps(known())
+    for bridged, name in UNNUMBERED.items():
+        assert f'"{name}": {{' in text
+        told = list(plurals(json.loads(text.replace(f'"{name}": {{', f'"{bridged}": {{'))))
+        assert [each.rpartition(".")[2] for each in told] == ([bridged] if name != "filter" else [])
 
 
 INSTANCE, VOLUME, RULE = (

@@ -6,12 +6,14 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.states import NEW
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.aws_errors import explained
 from gridwright.providers.aws.claim.cloud import UNKNOWN, Interface, Volume
 from gridwright.providers.aws.claim.configuration import Configuration
-from gridwright.providers.aws.claim.problems import ClaimError, LostError
-from gridwright.providers.aws.claim.records import NEW, Kept, Record
+from gridwright.providers.aws.claim.problems import LostError
+from gridwright.providers.aws.claim.records import Kept, Record
 
 GRID_TAG = "gridwright:grid"
 SLOT_TAG = "gridwright:slot"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.cloud import Cloud
 from gridwright.providers.aws.claim.configuration import Configuration
 from gridwright.providers.aws.claim.deciding import next_step
 from gridwright.providers.aws.claim.machine import Machine
 from gridwright.providers.aws.claim.observation import Observation
-from gridwright.providers.aws.claim.problems import ClaimError, ManagementSilentError
 from gridwright.providers.aws.claim.steps import (
     AttachInterface,
     AttachVolume,

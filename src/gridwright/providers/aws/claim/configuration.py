@@ -32,48 +32,23 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from gridwright.node_programs.scratch.json_reader import JsonReader
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.target import DesiredTarget, TargetReader, in_order
 from gridwright.node_programs.scratch.problems import WRONG_INPUT, Trouble
-from gridwright.providers.aws.claim.problems import ClaimError
 
 CONFIGURATION = Path("/etc/gridwright/claim.json")
 SCHEMA = 1
 WITHOUT_TARGETS = ("compute", "machine")
 """Roles of machines that have a name and an address, and no volumes of their own."""
 ROLES = (*WITHOUT_TARGETS, "mgs", "mds", "oss")
-KINDS = ("mgt", "mdt", "ost")
-"""In the order in which they are mounted: who registers needs the management server."""
 _NAME = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_FSNAME = r"[A-Za-z0-9_-]{1,8}"
-"""mkfs.lustre(8), --fsname."""
 _NID = r"[0-9A-Za-z_.-]{1,253}@[a-z0-9]{1,15}"
 _TEXT = r"[A-Za-z0-9_.-]{1,255}"
-_MOST_INDEX = 0xFFFE
 _WRITE_ANEW = "correct it, or have the instance replaced: it gets its file from the grid's bundle"
-
-
-@dataclass(frozen=True)
-class DesiredTarget:
-    """One target of a Lustre, on a volume of its own."""
-
-    name: str
-    """The tag of its volume, and the label of its file system: MGS, shared-MDT0000, shared-OST0003."""
-    kind: str
-    index: int
-    fsname: str
-    with_mgt: bool
-    mount: Path
-
-    @property
-    def has_mgs(self) -> bool:
-        """Whether the management server is on it."""
-        return self.kind == "mgt" or self.with_mgt
 
 
 @dataclass(frozen=True)
@@ -141,10 +116,8 @@ def parse_configuration(data: Any) -> Configuration:  # noqa: ANN401 - whatever 
     return configuration
 
 
-class _Reader(JsonReader):
+class _Reader(TargetReader):
     """Reads a claim file."""
-
-    example = Path("/srv/gridwright/shared-OST0000")
 
     def configuration(self, data: Any) -> Configuration:  # noqa: ANN401
         known = {"schema", "grid", "region", "table", "role", "mgs", "slots", "directories"}
@@ -180,7 +153,6 @@ class _Reader(JsonReader):
             self.target(each, f"{where}.targets[{index}]")
             for index, each in enumerate(self.list(given.get("targets", []), f"{where}.targets"))
         ]
-        targets.sort(key=lambda each: (not each.has_mgs, KINDS.index(each.kind), each.index))
         address = given.get("address")
         try:
             address = str(ipaddress.IPv4Address(address))
@@ -190,31 +162,7 @@ class _Reader(JsonReader):
         powered = given.get("powered", False)
         if not isinstance(powered, bool):
             self.wrong(f"{where}.powered", powered, "true or false")
-        return Slot(name, str(address), tuple(targets), powered is True)
-
-    def target(self, data: Any, where: str) -> DesiredTarget:  # noqa: ANN401
-        given = self.mapping(data, where, {"name", "kind", "index", "fsname", "with_mgt", "mount"})
-        kind = given.get("kind")
-        if kind not in KINDS:
-            self.wrong(f"{where}.kind", kind, ", ".join(KINDS))
-            kind = "ost"
-        index = given.get("index")
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= _MOST_INDEX:
-            self.wrong(f"{where}.index", index, f"a whole number from 0 to {_MOST_INDEX}")
-            index = 0
-        with_mgt = given.get("with_mgt", False)
-        if not isinstance(with_mgt, bool):
-            self.wrong(f"{where}.with_mgt", with_mgt, "true or false")
-        return DesiredTarget(
-            name=self.text(given, "name", r"[A-Za-z0-9_-]{1,16}", "a label, such as shared-OST0000", where),
-            kind=kind,
-            index=index,
-            fsname=self.text(
-                given, "fsname", _FSNAME, "the name of a Lustre, of at most 8 characters", where
-            ),
-            with_mgt=with_mgt is True,
-            mount=self.path(given.get("mount"), f"{where}.mount"),
-        )
+        return Slot(name, str(address), in_order(targets), powered is True)
 
     def together(self, slots: tuple[Slot, ...], mgs: str | None) -> None:
         """What spans slots: names, addresses, targets and mount points of their own, and a way to the MGS."""
@@ -236,10 +184,3 @@ class _Reader(JsonReader):
         given = self.mapping(data, "directories", known)
         paths = {name: self.path(given[name], f"directories.{name}") for name in given if name in known}
         return Directories(**paths)
-
-    def text(self, given: Mapping[str, Any], key: str, pattern: str, wanted: str, where: str = "") -> str:
-        data = given.get(key)
-        if not isinstance(data, str) or not re.fullmatch(pattern, data, re.ASCII):
-            self.wrong(f"{where}.{key}".lstrip("."), data, wanted)
-            return "wrong"
-        return data

@@ -5,12 +5,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.cloud import GONE, Interface
 from gridwright.providers.aws.claim.configuration import WITHOUT_TARGETS, Configuration, Slot
 from gridwright.providers.aws.claim.machine import Identity
 from gridwright.providers.aws.claim.observation import Observation
-from gridwright.providers.aws.claim.problems import ClaimError, LostError
+from gridwright.providers.aws.claim.problems import LostError
 from gridwright.providers.aws.claim.records import Record
 from gridwright.providers.aws.claim.steps import (
     AttachInterface,

@@ -7,8 +7,8 @@ import os
 import time
 import urllib.parse
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.scratch.problems import Trouble
-from gridwright.providers.aws.claim.problems import ClaimError
 
 _HOST = "http://169.254.169.254"
 ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"

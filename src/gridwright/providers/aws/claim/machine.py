@@ -5,30 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from gridwright.providers.aws.claim.configuration import DesiredTarget
-
-BLANK = "blank"
-UNCLEAR = "unclear"
-"""Nothing that libblkid knows, and yet not blank."""
-TARGET = "target"
-"""The superblock of a target of Lustre; `label` names it."""
-FOREIGN = "foreign"
-UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True)
-class Device:
-    """A volume as this machine sees it."""
-
-    path: str
-    holds: str
-    """BLANK, UNCLEAR, TARGET, FOREIGN or UNREADABLE."""
-    what: str = ""
-    """What it holds, for a message."""
-    label: str = ""
-    """The target's name, as `shared-OST0000`."""
-    registered: bool = False
-    """Whether it has been mounted before: the management server knows it."""
+from gridwright.node_programs.lustre_targets.device import Device
+from gridwright.node_programs.lustre_targets.target import DesiredTarget
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ import ipaddress
 import time
 from pathlib import Path
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.writing import write
 from gridwright.node_programs.scratch.commands import Ended, run, tool
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.configuration import Directories
 from gridwright.providers.aws.claim.instance_metadata import Metadata
-from gridwright.providers.aws.claim.problems import ClaimError
-from gridwright.providers.aws.claim.writing import write
 
 TABLE = "7001"
 """A table of routes that nobody else has (ip-route(8))."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
+from gridwright.node_programs.lustre_targets.device import Device
+from gridwright.node_programs.lustre_targets.target import DesiredTarget
 from gridwright.providers.aws.claim.cloud import UNKNOWN, Cloud, Interface, Volume
-from gridwright.providers.aws.claim.configuration import DesiredTarget
-from gridwright.providers.aws.claim.machine import Device, Identity, Machine
+from gridwright.providers.aws.claim.machine import Identity, Machine
 from gridwright.providers.aws.claim.records import Record
 
 Looked = TypeVar("Looked")

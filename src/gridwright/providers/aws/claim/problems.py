@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from gridwright.node_programs.scratch.problems import ScratchError, Trouble
-
-
-class ClaimError(ScratchError):
-    """A claim that is refused or that failed, with everything that is wrong."""
-
-
-class ManagementSilentError(ClaimError):
-    """A target could not be registered, since no management server runs where it should."""
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.scratch.problems import Trouble
 
 
 class LostError(ClaimError):

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-NEW = "new"
-"""The volume was found by its tags, and nothing was written to it."""
-FORMATTING = "formatting"
-"""It was proven blank, and is about to be formatted; nothing was ever stored on it."""
-FORMATTED = "formatted"
-"""It holds a target, and may hold data: it is never formatted again."""
-STATES = (NEW, FORMATTING, FORMATTED)
+from gridwright.node_programs.lustre_targets.states import NEW
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
+from gridwright.node_programs.lustre_targets.target import DesiredTarget
 from gridwright.node_programs.scratch.problems import Trouble
-from gridwright.providers.aws.claim.configuration import DesiredTarget, Slot
+from gridwright.providers.aws.claim.configuration import Slot
 from gridwright.providers.aws.claim.machine import Identity
 from gridwright.providers.aws.claim.records import Record
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gridwright.node_programs.lustre_targets.judging import Act, DiskVerdict, DiskWords, verdict
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.states import FORMATTED, FORMATTING, NEW
+from gridwright.node_programs.lustre_targets.target import DesiredTarget
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.cloud import GONE, Volume
-from gridwright.providers.aws.claim.configuration import Configuration, DesiredTarget, Slot
-from gridwright.providers.aws.claim.machine import BLANK, TARGET, UNCLEAR, Device
+from gridwright.providers.aws.claim.configuration import Configuration, Slot
 from gridwright.providers.aws.claim.observation import Observation
-from gridwright.providers.aws.claim.problems import ClaimError
-from gridwright.providers.aws.claim.records import FORMATTED, FORMATTING, NEW, Kept, Record
+from gridwright.providers.aws.claim.records import Kept, Record
 from gridwright.providers.aws.claim.steps import AttachVolume, Format, Mount, Step, Wait, Write
 
 VOLUME_S = 300.0
@@ -155,78 +157,35 @@ def _started(
     if path is None:
         what = f"volume {volume.id} of {target.name} is attached, and no device of this machine is it"
         return Wait(f"device {volume.id}", Trouble(what, f"look at dmesg; {_AGAIN}"), DEVICE_S)
-    there = observation.mounted(target)
-    if there == path:
-        return None if record.volumes[volume.id].state == FORMATTED else _holds(record, target, volume)
-    if there is not None:
-        what = f"{there} is mounted on {target.mount}, where {path} with {target.name} belongs"
-        raise ClaimError(Trouble(what, f"unmount it: umount {target.mount}; {_AGAIN}"))
-    device, state = observation.device(path), record.volumes[volume.id].state
-    if device.holds == TARGET and device.label == target.name:
-        return _startable(configuration, observation, record, target, volume, device)
-    formats = (device.holds, state) in ((BLANK, NEW), (BLANK, FORMATTING), (UNCLEAR, FORMATTING))
-    if formats and (said := observation.cannot_format(target.kind)) is not None:
-        raise ClaimError(
-            Trouble(
-                f"this machine cannot make {target.name}: its e2fsprogs know nothing of Lustre ({said})",
-                "install e2fsprogs as Lustre's own builds have them (mke2fs -V says wc, as in 1.47.1-wc1): "
-                f"name their repository in lustre_server_tools_repository. Nothing was formatted; {_AGAIN}",
-            )
-        )
-    if device.holds == BLANK and state == NEW:
+    state = record.volumes[volume.id].state
+    found = verdict(observation, target, path, state, configuration.mgs, _words(volume))
+    return _step(found, record, target, volume, path)
+
+
+def _words(volume: Volume) -> DiskWords:
+    return DiskWords(
+        volume=f"volume {volume.id}",
+        meant="tagged",
+        restore="if there is a snapshot of it, make a volume from that with the same tags",
+        again=_AGAIN,
+        silent="look at its own claim there: systemctl status gridwright-claim",
+    )
+
+
+def _step(
+    found: DiskVerdict, record: Record, target: DesiredTarget, volume: Volume, path: str
+) -> Step | None:
+    """The step that a verdict asks for."""
+    wait = Wait("management server", found.silence, MGS_S) if found.silence is not None else None
+    if found.act is Act.NOTE_FORMATTED:
+        made = record.with_volume(volume.id, Kept(target.name, FORMATTED))
+        return Write(made, f"volume {volume.id} holds {target.name}")
+    if found.act is Act.NOTE_FORMATTING:
         meant = record.with_volume(volume.id, Kept(target.name, FORMATTING))
         return Write(meant, f"volume {volume.id} is blank, and about to be formatted as {target.name}")
-    if formats:
-        return Format(record, device.path, target)
-    raise ClaimError(_refusal(target, volume, device, state))
-
-
-def _startable(
-    configuration: Configuration,
-    observation: Observation,
-    record: Record,
-    target: DesiredTarget,
-    volume: Volume,
-    device: Device,
-) -> Step:
-    """It holds the target."""
-    if record.volumes[volume.id].state != FORMATTED:
-        if not observation.is_whole(device.path):
-            raise ClaimError(
-                Trouble(
-                    f"formatting {device.path} (volume {volume.id}) as {target.name} was cut off, and it has "
-                    "the label already: it is not formatted again",
-                    f"nothing was ever stored on it; make it blank: wipefs --all {device.path}; {_AGAIN}",
-                )
-            )
-        return _holds(record, target, volume)
-    if target.has_mgs or device.registered or configuration.mgs is None:
-        return Mount(record, device.path, target)
-    what = (
-        f"{target.name} has to be registered, and the management server {configuration.mgs} does not answer"
-    )
-    remedy = f"look at its own claim there: systemctl status gridwright-claim; {_AGAIN}"
-    wait = Wait("management server", Trouble(what, remedy), MGS_S)
-    return Mount(record, device.path, target, wait) if observation.reaches(configuration.mgs) else wait
-
-
-def _holds(record: Record, target: DesiredTarget, volume: Volume) -> Step:
-    made = record.with_volume(volume.id, Kept(target.name, FORMATTED))
-    return Write(made, f"volume {volume.id} holds {target.name}")
-
-
-def _refusal(target: DesiredTarget, volume: Volume, device: Device, state: str) -> Trouble:
-    where = f"volume {volume.id} ({device.path}), tagged for {target.name},"
-    if device.holds == BLANK:
-        return Trouble(
-            f"{where} is blank, and it was formatted before: its data are lost, or it was swapped",
-            "if there is a snapshot of it, make a volume from that with the same tags. Nothing was formatted",
-        )
-    held = device.what or device.holds
-    return Trouble(
-        f"{where} holds {held}; it is left alone",
-        "see whose it is: if it is not needed, make it blank by hand (wipefs --all, and zeros at both ends); "
-        f"{_AGAIN}"
-        if state != FORMATTED
-        else f"the volume of {target.name} was overwritten or swapped: find the one that holds it",
-    )
+    device = found.device.path if found.device is not None else path
+    if found.act is Act.FORMAT:
+        return Format(record, device, target)
+    if found.act is Act.MOUNT:
+        return Mount(record, device, target, wait)
+    return wait if found.act is Act.AWAIT else None

@@ -90,6 +90,13 @@ class Cloud(ObjectStore):  # type: ignore[misc]
     def give_up(self) -> None:
         """Nothing: machines here have fixed names and are in no group, so nobody would replace this one."""
 
+    def volume(self, volume: str) -> dict[str, Any]:
+        """A block volume as the Block Volume API has it. Raises Refused."""
+        path = f"/20160918/volumes/{urllib.parse.quote(volume, safe='')}"
+        answer, _ = self.principal.request("GET", "iaas", path)
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
     def attachments(self) -> list[dict[str, Any]]:
         """Volumes that are attached to this machine, as the Compute API lists them, page by page."""
         query = {"compartmentId": self.principal.compartment, "instanceId": self.principal.instance}

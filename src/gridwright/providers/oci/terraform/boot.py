@@ -13,6 +13,7 @@ from gridwright.providers.boot.bundle import LOGS, PREFIX, Bundle, Part, pointer
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.names import GRID, STORAGE, tags
 from gridwright.providers.oci.service_subnet import services
+from gridwright.providers.oci.targets.ledger import PREFIX as TARGETS
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.providers.oci.user_data import KEYS, part_of
 from gridwright.spec.model import GridSpec
@@ -154,9 +155,11 @@ def statements_of(layout: OciLayout, name: str, group: str, *, has_volumes: bool
 
     if name == "head":
         return [objects("manage", KEYS, more=", request.permission = 'OBJECT_CREATE'")]
+    has_targets = name == "servers" and any(each.target is not None for each in layout.volumes)
+    noted = [TARGETS] if has_targets else []
     found = [
-        objects("read", PREFIX, *([KEYS] if name == "nodes" else [])),
-        objects("manage", REPORTS, LOGS, more=f", {puts}"),
+        objects("read", PREFIX, *([KEYS] if name == "nodes" else []), *noted),
+        objects("manage", REPORTS, LOGS, *noted, more=f", {puts}"),
     ]
     if has_volumes:
         reads = ("inspect volume-attachments", "inspect volumes", "inspect instances")

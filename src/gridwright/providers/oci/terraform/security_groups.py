@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gridwright.filesystems.ports import LNET
-from gridwright.providers.oci.layout import OciLayout, OciRole, built_lustres, shared_disk_file_systems
+from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.oci.layout import OciLayout, OciRole, shared_disk_file_systems
 from gridwright.providers.oci.names import STORAGE, tags
 from gridwright.providers.oci.service_subnet import file_storages, services, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, id_of
@@ -128,7 +129,8 @@ def rules(spec: GridSpec, layout: OciLayout) -> Iterator[NetworkRuleIn]:
     if built_lustres(spec):
         for ports in LNET:
             yield NetworkRuleIn(SERVERS, SERVERS, ports, "Lustre servers among themselves")
-            for client in (NODES, HEAD):
+            # The bastion host is a login machine, and mounts what nodes mount.
+            for client in (NODES, HEAD, BASTION) if layout.oci.bastion == "host" else (NODES, HEAD):
                 yield NetworkRuleIn(SERVERS, client, ports, "Lustre clients to servers")
                 yield NetworkRuleIn(
                     client, SERVERS, ports, "Lustre servers to clients: locks are called back"

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gridwright.node_programs.lustre_targets.device import BLANK, TARGET, UNCLEAR, Device
+from gridwright.node_programs.lustre_targets.problems import ManagementSilentError
+from gridwright.node_programs.lustre_targets.target import DesiredTarget
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.claiming import Claimant
 from gridwright.providers.aws.claim.cloud import UNKNOWN, Interface, Volume
-from gridwright.providers.aws.claim.configuration import Configuration, DesiredTarget, Slot
-from gridwright.providers.aws.claim.machine import BLANK, TARGET, UNCLEAR, Device, Identity
-from gridwright.providers.aws.claim.problems import LostError, ManagementSilentError
+from gridwright.providers.aws.claim.configuration import Configuration, Slot
+from gridwright.providers.aws.claim.machine import Identity
+from gridwright.providers.aws.claim.problems import LostError
 from gridwright.providers.aws.claim.records import Record
 
 FASTER = 100.0

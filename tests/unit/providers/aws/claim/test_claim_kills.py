@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from gridwright.providers.aws.claim.machine import TARGET
-from gridwright.providers.aws.claim.problems import ClaimError
-from gridwright.providers.aws.claim.records import FORMATTED
+from gridwright.node_programs.lustre_targets.device import TARGET
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.states import FORMATTED
 from gridwright.providers.aws.claim.steps import Done
 from tests.unit.providers.aws.claim.claim_world import Killed, Machine, World, configuration_of, slots
 

@@ -13,14 +13,24 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.node_programs.lustre_targets.device import (
+    BLANK,
+    FOREIGN,
+    TARGET,
+    UNCLEAR,
+    UNREADABLE,
+    device_of,
+    lustre_label,
+)
+from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
+from gridwright.node_programs.lustre_targets.target import DesiredTarget
+from gridwright.node_programs.lustre_targets.tools import format_command
 from gridwright.node_programs.scratch.content import inspect
 from gridwright.node_programs.scratch.disks import Content
 from gridwright.providers.aws.claim.aws_errors import explained
-from gridwright.providers.aws.claim.configuration import DesiredTarget, parse_configuration
-from gridwright.providers.aws.claim.machine import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE
-from gridwright.providers.aws.claim.problems import ClaimError, ManagementSilentError
+from gridwright.providers.aws.claim.configuration import parse_configuration
 from gridwright.providers.aws.claim.targets import device_name
-from gridwright.providers.aws.claim.this_machine import ThisMachine, device_of, format_command, lustre_label
+from gridwright.providers.aws.claim.this_machine import ThisMachine
 from tests.support.skips import needs
 
 MIB = 1 << 20

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.providers.aws.claim.configuration import Slot, parse_configuration
-from gridwright.providers.aws.claim.problems import ClaimError
 from tests.unit.providers.aws.claim.claim_world import World, configuration_of
 
 ALWAYS = (Slot("compute1", "10.20.128.16"),)

@@ -23,7 +23,11 @@ from tests.support.one_file_program import (
 
 SOURCE = Path(__file__).parents[5] / "src" / "gridwright" / "providers" / "aws" / "claim"
 MODULES = sorted(SOURCE.glob("*.py"))
-OURS = ("gridwright.providers.aws.claim.", "gridwright.node_programs.scratch.")
+OURS = (
+    "gridwright.providers.aws.claim.",
+    "gridwright.node_programs.scratch.",
+    "gridwright.node_programs.lustre_targets.",
+)
 
 
 def test_it_is_the_same_bytes_each_time() -> None:
@@ -41,6 +45,7 @@ def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> No
         modules = {name for name in archive.namelist() if not name.endswith("__init__.py")}
     assert {name.rpartition("/")[0] for name in modules} == {
         "",
+        "gridwright/node_programs/lustre_targets",
         "gridwright/node_programs/scratch",
         "gridwright/providers/aws/claim",
     }

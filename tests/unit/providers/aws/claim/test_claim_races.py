@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from gridwright.node_programs.lustre_targets.device import FOREIGN, TARGET
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.states import FORMATTED, FORMATTING
 from gridwright.providers.aws.claim.claiming import Claimant
-from gridwright.providers.aws.claim.machine import FOREIGN, TARGET
-from gridwright.providers.aws.claim.problems import ClaimError, LostError
-from gridwright.providers.aws.claim.records import FORMATTED, FORMATTING, Kept, Record
+from gridwright.providers.aws.claim.problems import LostError
+from gridwright.providers.aws.claim.records import Kept, Record
 from gridwright.providers.aws.claim.steps import Done
 from tests.support.examples import examples
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots

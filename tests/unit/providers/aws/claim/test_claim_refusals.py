@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from gridwright.node_programs.lustre_targets.device import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE
+from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.states import FORMATTED, NEW
 from gridwright.providers.aws.claim.claiming import Claimant
 from gridwright.providers.aws.claim.cloud import Interface
-from gridwright.providers.aws.claim.machine import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE, Identity
-from gridwright.providers.aws.claim.problems import ClaimError, LostError
-from gridwright.providers.aws.claim.records import FORMATTED, NEW, Kept, Record
+from gridwright.providers.aws.claim.machine import Identity
+from gridwright.providers.aws.claim.problems import LostError
+from gridwright.providers.aws.claim.records import Kept, Record
 from gridwright.providers.aws.claim.steps import Done, Mount, Step
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 

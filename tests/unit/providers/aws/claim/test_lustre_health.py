@@ -16,7 +16,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 PROGRAM = (
-    Path(__file__).parents[5] / "src/gridwright/providers/aws/roles/lustre_server/files/lustre_health.py"
+    Path(__file__).parents[5] / "src/gridwright/providers/boot/roles/lustre_server/files/lustre_health.py"
 )
 TARGETS = ("shared-OST0000", "shared-OST0001")
 
@@ -171,4 +171,19 @@ def test_one_that_lacks_a_target_is_not(root: Path) -> None:
     mounted(root, TARGETS[0])
     assert waited(root)[0] == 1
     (root / "run/gridwright/node.json").unlink()
-    assert "name no targets" in waited(root)[1]
+    assert "claim.json name targets of this server" in waited(root)[1]
+
+
+def test_a_machine_that_is_one_server_for_good_is_told_its_targets_by_another_file(root: Path) -> None:
+    """On Oracle Cloud nobody claims a place."""
+    recovery(root, COMPLETE, COMPLETE)
+    for name in ("run/gridwright/node.json", "etc/gridwright/claim.json"):
+        (root / name).unlink()
+    targets = [{"name": name, "mount": f"/srv/gridwright/{name}"} for name in TARGETS]
+    fixed = root / "etc/gridwright/targets.json"
+    fixed.write_text(json.dumps({"schema": 1, "name": "shared-oss1", "targets": targets}))
+    assert waited(root)[0] == 0
+    assert figures(root)["server"] == "shared-oss1"
+    mounted(root, TARGETS[0])
+    assert waited(root)[0] == 1
+    assert figures(root)["down"] == 1

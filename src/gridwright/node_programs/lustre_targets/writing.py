@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.scratch.problems import Trouble
-from gridwright.providers.aws.claim.problems import ClaimError
 
 
 def write(path: Path, text: str) -> None:

@@ -19,6 +19,8 @@ ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
 FIGURES = ROOT / "var/lib/gridwright/health/figures.json"
 NODE = ROOT / "run/gridwright/node.json"
 CLAIM = ROOT / "etc/gridwright/claim.json"
+TARGETS = ROOT / "etc/gridwright/targets.json"
+"""Of a machine that is one server for good; others claim a place among those of CLAIM."""
 MOUNTS = ROOT / "proc/self/mounts"
 LIMIT_S = 15
 WAIT_S = float(os.environ.get("GRIDWRIGHT_WAIT_S", "1200"))
@@ -55,8 +57,16 @@ def mounted() -> dict[str, str]:
     return {fields[1]: fields[0] for fields in lines if len(fields) > 2 and fields[2].startswith("lustre")}
 
 
+def own_name() -> str:
+    """Which server this is; empty where nobody has told."""
+    return str(read(TARGETS).get("name") or read(NODE).get("name", ""))
+
+
 def expected(name: str) -> list[tuple[str, str]]:
     """Targets of this server and where they belong."""
+    fixed = read(TARGETS)
+    if fixed.get("name") == name and name:
+        return [(each["name"], each["mount"]) for each in fixed.get("targets", [])]
     slots = [each for each in read(CLAIM).get("slots", []) if each.get("name") == name]
     return [(each["name"], each["mount"]) for slot in slots for each in slot.get("targets", [])]
 
@@ -83,7 +93,7 @@ def look(mount: str, there: dict[str, str]) -> SeenTarget:
 
 def seen() -> dict:  # type: ignore[type-arg] # Python 3.9
     """The figures of this server."""
-    name = str(read(NODE).get("name", ""))
+    name = own_name()
     said = asked("lctl", "get_param", "-n", "health_check")
     there = mounted()
     targets = [look(mount, there) for _, mount in expected(name)]
@@ -124,10 +134,10 @@ def tell() -> None:
 
 def lacking() -> list[str]:
     """What keeps this server from serving, in words; nothing where it serves."""
-    name = str(read(NODE).get("name", ""))
+    name = own_name()
     there, targets = mounted(), expected(name)
     if not targets:
-        return [f"{NODE} and {CLAIM} name no targets of this server"]
+        return [f"neither {TARGETS} nor {NODE} and {CLAIM} name targets of this server"]
     found = [f"{target} is not mounted" for target, mount in targets if mount not in there]
     said = asked("lctl", "get_param", "-n", "health_check")
     if said != "healthy":
