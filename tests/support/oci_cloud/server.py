@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -50,11 +51,15 @@ class OciDouble:
     buckets: Buckets = field(default_factory=Buckets)
     drifted: dict[str, str] = field(default_factory=dict)
     """How a resource is not as its state has it, by its address."""
+    cloud_file: Path | None = None
+    """The cloud of the stand-in of Terraform's provider, whose resources this double has then."""
     asked: list[str] = field(default_factory=list)
     count: Iterator[int] = field(default_factory=itertools.count)
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:  # noqa: PLR0911, PLR0912
         """Status and answer of one request."""
+        if self.cloud_file is not None:
+            self._read()
         if path.startswith("/n"):
             return self.buckets.answer(method, path, query, self.resources)
         kind, *rest = path.strip("/").split("/")[1:]
@@ -80,7 +85,7 @@ class OciDouble:
         if kind == "volumes":
             return 200, [each["shown"] for each in self.of("oci_core_volume")]
         if kind == "volumeAttachments" and method == "DELETE":
-            self.resources.pop(rest[0])
+            self._detach(rest[0])
             return 204, None
         if kind == "instances":
             return 200, [each["shown"] for each in self.of("oci_core_instance")]
@@ -202,6 +207,21 @@ class OciDouble:
                     self.resources.pop(old["id"], None)
             stack["state"] = run.state
 
+    def _read(self) -> None:
+        """Have what a provider of Terraform has made in a cloud that is a file."""
+        content = (
+            json.loads(self.cloud_file.read_text()) if self.cloud_file and self.cloud_file.exists() else {}
+        )
+        found = content.get("resources", {})
+        self.resources = {ocid: resource(ocid, each["type"], each["values"]) for ocid, each in found.items()}
+
+    def _detach(self, ocid: str) -> None:
+        self.resources.pop(ocid)
+        if self.cloud_file is not None:
+            content = json.loads(self.cloud_file.read_text())
+            del content["resources"][ocid]
+            self.cloud_file.write_text(json.dumps(content))
+
     def _let_go(self, going: set[str]) -> None:
         """Raise JobError where OCI does not let some of it go."""
         contents = self.buckets.contents({k: v for k, v in self.resources.items() if k not in going})
@@ -215,19 +235,7 @@ class OciDouble:
         if is_new and (why := refused_attachment(self.resources, values)):
             raise JobError(f"Error: {why}: {address}")
         ocid = ocid or f"ocid1.{kind}.oc1..{next(self.count)}"
-        shown = {
-            "id": ocid,
-            "displayName": values.get("display_name"),
-            "lifecycleState": "ATTACHED" if "attachment" in kind else "RUNNING",
-            "freeformTags": values.get("freeform_tags", {}),
-            "faultDomain": values.get("fault_domain"),
-            "instanceId": values.get("instance_id"),
-            "volumeId": values.get("volume_id"),
-            "attachmentType": values.get("attachment_type"),
-            "compartmentId": values.get("compartment_id"),
-            "timeCreated": WHEN,
-        }
-        self.resources[ocid] = {"type": kind, "shown": shown, "values": values}
+        self.resources[ocid] = resource(ocid, kind, values)
         return ocid
 
     def _search(self, query: str) -> Iterator[dict[str, Any]]:
@@ -237,6 +245,23 @@ class OciDouble:
         for each in self.resources.values():
             if each["shown"]["freeformTags"].get(found[1]) == found[2]:
                 yield {**each["shown"], "identifier": each["shown"]["id"], "resourceType": each["type"]}
+
+
+def resource(ocid: str, kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    """One that stands in the tenancy: as Terraform has it, and as services show it."""
+    shown = {
+        "id": ocid,
+        "displayName": values.get("display_name"),
+        "lifecycleState": "ATTACHED" if "attachment" in kind else "RUNNING",
+        "freeformTags": values.get("freeform_tags") or {},
+        "faultDomain": values.get("fault_domain"),
+        "instanceId": values.get("instance_id"),
+        "volumeId": values.get("volume_id"),
+        "attachmentType": values.get("attachment_type"),
+        "compartmentId": values.get("compartment_id"),
+        "timeCreated": WHEN,
+    }
+    return {"type": kind, "shown": shown, "values": values}
 
 
 def _state(resources: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
