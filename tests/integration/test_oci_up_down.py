@@ -181,6 +181,9 @@ def test_drift_is_named(cloud: OciDouble, spec: GridSpec) -> None:
     assert "oci_core_subnet.fs is gone (gridwright-oci-scale-storage)" in found.text()
     assert status(spec).whole
     assert provider.drifted(spec, Caller()).state == "broken"
+    cloud.look_ends = "FAILED"
+    with pytest.raises(GridwrightError, match="look for drift failed"):
+        provider.drifted(spec, Caller())
 
 
 def test_leftovers_end_down_with_an_error(cloud: OciDouble, spec: GridSpec) -> None:

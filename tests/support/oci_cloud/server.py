@@ -51,6 +51,9 @@ class OciDouble:
     buckets: Buckets = field(default_factory=Buckets)
     drifted: dict[str, str] = field(default_factory=dict)
     """How a resource is not as its state has it, by its address."""
+    looks: list[int] = field(default_factory=list)
+    """For drift: work requests."""
+    look_ends: str = "SUCCEEDED"
     cloud_file: Path | None = None
     """The cloud of the stand-in of Terraform's provider, whose resources this double has then."""
     asked: list[str] = field(default_factory=list)
@@ -69,6 +72,9 @@ class OciDouble:
                 return _refused(400, "InvalidParameter", f"unknown {unknown}")
         if kind == "stacks":
             return self._stack(method, rest, query, body)
+        if kind == "workRequests":
+            look = {"id": rest[0], "operationType": "DRIFT_DETECTION", "status": self.look_ends}
+            return 200, look
         if kind == "jobs" and method == "POST":
             return 200, _shown(self._start(body))
         if kind == "jobs" and not rest:
@@ -128,14 +134,11 @@ class OciDouble:
         return 200, _shown(stack)
 
     def _drift(self, stack: dict[str, Any], action: str) -> tuple[int, Any]:
-        """The look is over by the time that it is asked for."""
         known = {each: self.drifted[each] for each in stack["state"] if each in self.drifted}
         if action == "detectDrift":
-            stack |= {
-                "timeDriftLastChecked": f"2026-11-27T12:{next(self.count) % 60:02d}:00.000Z",
-                "stackDriftStatus": "DRIFTED" if known else "IN_SYNC",
-            }
+            self.looks.append(next(self.count))
             return 202, None
+        # The SDK asks for what this very look has found.
         return 200, {
             "items": [
                 {
@@ -307,6 +310,8 @@ def serving() -> Iterator[OciDouble]:
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
+            if status == 202:
+                self.send_header("opc-work-request-id", f"ocid1.ormworkrequest.oc1..{double.looks[-1]}")
             self.end_headers()
             self.wfile.write(content)
 

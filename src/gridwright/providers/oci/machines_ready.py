@@ -11,12 +11,14 @@ from gridwright.providers.boot.bundle import LOGS, Part
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.boot_reports import RESTARTING, OciBootReport, boot_report
 from gridwright.providers.oci.layout import OciLayout
-from gridwright.providers.oci.session import OciCloud
+from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.oci.user_data import part_of
 from gridwright.spec.hosts import fold_hosts
 
 QUIET_S = 3600.0
 """So long nothing may be heard of any machine: each tells every ten minutes that it goes on."""
+PASSING = frozenset({0, 429, 500, 502, 503, 504})
+"""Answers that pass by themselves: none at all, an overload, an outage."""
 FAILED_TRIES = 3
 """After so many tries a machine counts as failed, though it goes on: what passes by itself has passed."""
 
@@ -69,7 +71,13 @@ class OciMachinesReady:
 
     def _current(self, name: str) -> OciBootReport | None:
         """What this machine told of the bundle that is there for it now; nothing else counts."""
-        report = boot_report(self.cloud, self.namespace, self.bucket, name)
+        try:
+            report = boot_report(self.cloud, self.namespace, self.bucket, name)
+        except OciCallError as error:
+            # Nothing is heard for a while, which `quiet_s` bounds: machines go on meanwhile.
+            if error.http_status not in PASSING:
+                raise
+            return self._last.get(name)
         bundle = self.bundles[part_of(self.layout.machine(name).role)]
         return report if report and report.is_of(self.instances.get(name), bundle) else None
 
