@@ -33,6 +33,7 @@ BY_FILE = "--dist loadfile --no-loadscope-reorder"
 """Tests of a file share its lab; files begin in the order of `tests/machine/conftest.py`."""
 ONE_BY_ONE = "--dist load --maxschedchunk 1"
 """For few tests that take long: none waits behind another while a worker has nothing to do."""
+THOROUGH = "--thorough"
 AROUND = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Tests start the command some thousand times: it is compiled once, whatever the caller keeps."""
 
@@ -161,6 +162,7 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
         "tests.machine.image",
         "tests.vm.images",
         "tests.vm.boot_image",
+        *(("tests.support.tofu",) if THOROUGH in more else ()),
     )
     images = Part("images", [(sys.executable, "-m", each) for each in made])
     lint = [
@@ -183,7 +185,7 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
 WANTED = {
     "check": check,
     "test": test,
-    "test-thorough": lambda: test("--thorough", machines="vm"),
+    "test-thorough": lambda: test(THOROUGH, machines="vm"),
 }
 
 

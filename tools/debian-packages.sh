@@ -56,6 +56,7 @@ if [ "$purpose" = test ]; then
     # So is the directory of users that some of them ask, a daemon of their own.
     if [ "$(id -u)" -eq 0 ]; then
         need debootstrap command -v debootstrap
+        need iptables command -v iptables
         need slapd test -x /usr/sbin/slapd
     fi
 fi

@@ -9,8 +9,6 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.caller import Caller
@@ -20,32 +18,15 @@ from gridwright.providers.oci.up import up
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
-from tests.support.oci_cloud.server import OciDouble, serving
+from tests.support.oci_cloud.server import OciDouble
+from tests.support.oci_cloud.signed_in import signed_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "oci-scale.yaml"
 
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OciDouble]:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    (tmp_path / "key.pem").write_bytes(pem)
-    (tmp_path / "key.pem").chmod(0o600)
-    lines = [
-        "[DEFAULT]",
-        "user=ocid1.user.oc1..aaaa",
-        "tenancy=ocid1.tenancy.oc1..aaaa",
-        "fingerprint=20:3b:97:13:55:1c:5b:0d:d3:37:d8:50:4e:c5:3a:34",
-        f"key_file={tmp_path / 'key.pem'}",
-        "region=us-ashburn-1",
-    ]
-    (tmp_path / "config").write_text("\n".join(lines), encoding="utf-8")
-    (tmp_path / "config").chmod(0o600)
-    monkeypatch.setenv("OCI_CLI_CONFIG_FILE", str(tmp_path / "config"))
-    for name in ("OCI_CLI_AUTH", "OCI_CLI_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    with serving() as double:
-        monkeypatch.setenv("GRIDWRIGHT_OCI_ENDPOINT", double.url)
+    with signed_in(tmp_path, monkeypatch) as double:
         yield double
 
 
@@ -83,11 +64,15 @@ def test_up_twice_status_and_down(cloud: OciDouble, spec: GridSpec) -> None:
     result = down(look(spec, frozenset()), Caller(), poll_s=0.01)
     assert not cloud.of("oci_core_instance")
     assert cloud.of("oci_core_volume")
+    # Logs of machines are in the bucket, which outlives them.
+    assert cloud.of("oci_objectstorage_bucket")
+    cloud.buckets.objects |= {f"boot-logs/{number}.gz": "a log" for number in range(7)}
     assert result.kept
     assert status(spec).state == "storage-only"
     assert "nothing of it is left" in down(look(spec, frozenset({"lake"})), Caller(), poll_s=0.01).text()
     assert not cloud.resources
     assert not cloud.stacks
+    assert not cloud.buckets.objects
 
 
 def test_a_change_that_loses_data_is_refused(cloud: OciDouble, spec: GridSpec) -> None:
@@ -105,7 +90,11 @@ def test_a_change_that_loses_data_is_refused(cloud: OciDouble, spec: GridSpec) -
     with pytest.raises(GridwrightError, match="no file system lak"):
         raise_up(spec, names=frozenset({"lak"}))
     assert {each["shown"]["id"] for each in cloud.of("oci_core_volume")} == volumes
-    raise_up(spec, names=frozenset({"lake"}))
+    said: list[str] = []
+    raise_up(spec, said, names=frozenset({"lake"}))
+    # The double deletes no volume that is attached, as OCI.
+    assert "detaching 40 volumes from their servers" in said
+    assert status(spec).whole
     assert not {each["shown"]["id"] for each in cloud.of("oci_core_volume")} & volumes
 
 
@@ -121,6 +110,16 @@ def test_faults_are_told_with_a_remedy(cloud: OciDouble, spec: GridSpec) -> None
     cloud.limit, cloud.throttled = 100, 2
     raise_up(spec)
     assert status(spec).whole
+
+
+def test_a_grid_whose_state_is_elsewhere_is_not_made_twice(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    before = set(cloud.resources)
+    cloud.stacks.clear()
+    with pytest.raises(GridwrightError, match="is there already") as raised:
+        raise_up(spec)
+    assert "another name" in str(raised.value)
+    assert set(cloud.resources) == before
 
 
 def test_leftovers_end_down_with_an_error(cloud: OciDouble, spec: GridSpec) -> None:
@@ -145,3 +144,30 @@ def test_an_order_to_stop_ends_the_waiting(cloud: OciDouble, spec: GridSpec) -> 
     assert re.search("goes on at OCI", " ".join(said))
     assert not cloud.resources
     assert os.environ["GRIDWRIGHT_OCI_ENDPOINT"] not in " ".join(said)
+
+
+def test_a_lustre_of_the_grids_own_comes_up_and_its_volumes_are_guarded(cloud: OciDouble) -> None:
+    spec = load_spec(EXAMPLE.with_name("oci-lustre.yaml"))
+    for name in ("clients", "servers"):
+        cloud.account.images[f"ocid1.image.oc1.iad.aaaaaaaa{name}"] = {"shapes": []}
+    assert raise_up(spec).made
+    found = status(spec)
+    assert found.whole, found.text()
+    assert len(found.volumes) == 25
+    assert all(len(each.attached) == 1 for each in found.volumes)
+    assert not raise_up(spec).changes
+    shared = spec.filesystems["shared"]
+    fewer = shared.model_copy(update={"oss": shared.server_groups["oss"].model_copy(update={"count": 5})})
+    smaller = spec.model_copy(update={"filesystems": {"shared": fewer}})
+    with pytest.raises(GridwrightError) as raised:
+        raise_up(smaller)
+    assert (
+        sum(
+            "would destroy the data on oci-lustre-shared-oss6-v" in str(each)
+            for each in raised.value.problems
+        )
+        == 4
+    )
+    assert len(cloud.of("oci_core_volume")) == 25
+    raise_up(smaller, names=frozenset({"shared"}))
+    assert len(cloud.of("oci_core_volume")) == 21

@@ -46,6 +46,7 @@ class World:
             "gridwright_clusters": [{"name": "lake", "first": "nsd1", "document": cluster.document()}],
             "ansible_python_interpreter": "/usr/bin/python3",
             f"{ROLE}_kernel": scale.KERNEL,
+            f"{ROLE}_tools": [],
         }
         play = {
             "hosts": "nsd1", "gather_facts": False, "vars": variables, "roles": [ROLE],

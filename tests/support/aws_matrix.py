@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from allpairspy import AllPairs
+from tests.support.pairwise import pairwise
 
 REGION, ACCOUNT = "us-west-2", "111122223333"
 NUMBER = "11111111-2222-3333-4444-555555555555"
@@ -112,24 +112,29 @@ FIELDS: dict[str, dict[str, Any]] = {
 _NAMES = tuple(FIELDS)
 
 
-def _can_be(row: Sequence[str]) -> bool:
-    """Whether values go together, of the first fields or of all: adapters are of one type here."""
-    known = dict(zip(_NAMES, row, strict=False))
-    if known.get("efa") == "on" and known.get("nodes") != "many":
+def can_be(known: Mapping[str, str]) -> bool:
+    """Whether values go together, of some fields or of all: adapters are of one type here."""
+    nodes = known.get("nodes")
+    if known.get("efa") == "on" and nodes not in (None, "many"):
         return False
     # Slurm alone powers nodes, and those are replaced.
-    powered = known.get("nodes") in ("powered", "spot")
+    powered = nodes in ("powered", "spot")
     if powered and (known.get("scheduler") == "none" or known.get("replace_nodes") == "never"):
         return False
     # Types of Graviton run one thread on each core, and the image of servers is for another processor.
-    return not (known.get("nodes") == "arm" and known.get("hyperthreads") == "off")
+    return not (nodes == "arm" and known.get("hyperthreads") == "off")
+
+
+@cache
+def rows() -> tuple[dict[str, str], ...]:
+    """Names of values by field, one row for each spec."""
+    return pairwise(FIELDS, can_be)
 
 
 @cache
 def matrix() -> dict[str, dict[str, Any]]:
     """Specs as plain values, by a name that says what is not as usual."""
-    rows = AllPairs([list(values) for values in FIELDS.values()], filter_func=_can_be)
-    return dict(_spec(dict(zip(_NAMES, row, strict=True))) for row in rows)
+    return dict(_spec(row) for row in rows())
 
 
 def _spec(chosen: dict[str, str]) -> tuple[str, dict[str, Any]]:

@@ -10,7 +10,6 @@ from gridwright.cli.watch.console_grid import explaining
 from gridwright.monitor.console.marks import TimeMark
 from gridwright.monitor.console.viewers import JobFacts
 from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
-from gridwright.monitor.readings import MountedPlace
 from tests.support.console_page import ConsolePage
 from tests.support.pretend_histories import END_S, LIBRARIES, TROUBLE_S, PretendHistories
 
@@ -34,16 +33,11 @@ def troubled(
     histories: PretendHistories, *, job_name: str = "risk-nightly.py", name: str = "demo"
 ) -> Watching:
     """All that is known of the grid."""
-    places = {
-        node: {each.directory: MountedPlace(histories.mount, "lustre") for each in LIBRARIES}
-        for node in histories.nodes()
-    }
     marks = (PROOF, FINDING)
     return Watching(
         name=name,
         histories=histories,
         libraries=LIBRARIES,
-        places=lambda: places,
         marks=lambda start, end: [
             each for each in marks if each.start_s <= end and (each.end_s or end) >= start
         ],

@@ -36,13 +36,14 @@ if TYPE_CHECKING:
     from gridwright.filesystems.reading import FigureSource
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
-    from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+    from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, PairDisk
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service, ServiceNodes
     from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
+    from gridwright.spec.provider import ProviderKind
     from gridwright.yamltext.fields import FieldError
 
 M = TypeVar("M", bound=FileSystem)
@@ -80,6 +81,12 @@ class FileSystemKind(ABC, Generic[M]):
 
         Whatever has the wrong type is passed over; the model tells of it.
         """
+        yield from ()
+
+    def provider_problems(
+        self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
+    ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """The same for what cannot be with the provider of a grid, all of whose plain data are `grid`."""
         yield from ()
 
     def findings(self, name: str, filesystem: M, spec: GridSpec) -> Iterator[Finding]:
@@ -359,6 +366,10 @@ class FileSystemKind(ABC, Generic[M]):
 
     def shared_disk_servers(self, filesystem: M) -> SharedDiskServers | None:
         """Servers in pairs with shared disks that the provider makes of its machines; None without such."""
+        return None
+
+    def named_servers(self, filesystem: M) -> NamedServers | None:
+        """Servers that are a site's own machines, by their names; None where the spec names none."""
         return None
 
     def cluster_document(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -20,6 +21,8 @@ class ClusterMachine:
     """The availability domain or the hall; two where replicas are apart."""
     memory_bytes: int | None = None
     nic_bytes_per_s: float | None = None
+    is_witness: bool = False
+    """Whether it is a server that has no data: it only decides between two sites."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +37,13 @@ class PairDisk:
     """From 0 on, within the pair."""
     is_descriptor_only: bool = False
     """Whether it holds no data, and only breaks a tie between two sites."""
+    label: str = ""
+    """What tells it from other disks of its file system in any order; empty: its pair and index do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedServers:
+    """Servers that a site has already, as the spec names them, with the disks that their pairs share."""
+
+    machines: Sequence[ClusterMachine]
+    disks: Sequence[PairDisk]

@@ -9,7 +9,7 @@ from typing import Any
 from gridwright.monitor.job_rows import JobLoad, job_rows
 from gridwright.monitor.libraries import LibraryRow, WatchedLibrary, library_rows
 from gridwright.monitor.other_rows import OtherLoad, other_rows
-from gridwright.monitor.readings import NodeSamples
+from gridwright.monitor.readings import MountedPlace, NodeSamples
 from gridwright.monitor.rows import (
     DiskRow,
     MountRow,
@@ -34,6 +34,7 @@ from gridwright.monitor.served_rows import (
     served_job_rows,
     serves_only,
 )
+from gridwright.monitor.user_rows import UserLoad, user_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Frame:
     mounts: tuple[MountRow, ...]
     targets: tuple[TargetLoad, ...]
     jobs: tuple[JobLoad, ...]
+    users: tuple[UserLoad, ...] = ()
     others: tuple[OtherLoad, ...] = ()
     osts: tuple[ServedOst, ...] = ()
     mdts: tuple[ServedMdt, ...] = ()
@@ -57,6 +59,8 @@ class Frame:
     served_jobs: tuple[ServedJob, ...] = ()
     library_names: dict[str, str] = field(default_factory=dict)
     """Of libraries, by directory."""
+    places: dict[str, dict[str, MountedPlace]] = field(default_factory=dict)
+    """What directories of libraries lie on: by node, and by directory."""
 
     @property
     def whole(self) -> bool:
@@ -71,7 +75,7 @@ class Frame:
             **{
                 each.name: [asdict(row) for row in getattr(self, each.name)]
                 for each in fields(self)
-                if each.name not in {"time", "seconds", "library_names"}
+                if each.name not in {"time", "seconds", "library_names", "places"}
             },
         }
 
@@ -114,10 +118,12 @@ def frame_of_seen(
         mounts=tuple(mount_rows(nodes)),
         targets=tuple(targets),
         jobs=tuple(job_rows(nodes)),
+        users=tuple(user_rows(nodes)),
         others=tuple(other_rows(nodes)),
         osts=tuple(ost_rows([*nodes, *gone], rows, targets)),
         mdts=tuple(mdt_rows([*nodes, *gone], rows)),
         recovery=tuple(recovery_rows(nodes)),
         served_jobs=tuple(served_job_rows(nodes)),
         library_names={each.directory: each.name for each in libraries},
+        places={each.name: each.last.places for each in nodes if each.last.places},
     )

@@ -30,15 +30,34 @@ class JobLoad:
     """How that is known: `pressure`, `delay` or `state`; see `job_waits.py`."""
     directories: tuple[str, ...] = ()
     """Of libraries, where it has files open."""
+    more_on: tuple[str, ...] = ()
+    """Nodes that have kept the sum of some jobs alone, of which this may be one."""
+    more_bytes_per_s: float = 0.0
+    """How much more at most it read and wrote there: the whole of these sums."""
+
+    @property
+    def may_be_more(self) -> bool:
+        """Whether what it moved may be more than these figures say, by what can be seen in them."""
+        moved = (self.read_bytes_per_s or 0.0) + (self.written_bytes_per_s or 0.0)
+        return self.more_bytes_per_s > SEEN_PART * moved
 
 
+SEEN_PART = 0.005
+"""Half of the last of the three digits that figures have."""
 MOST_JOBS = 100
 """Jobs with a row of their own: nobody reads ten thousand."""
+THERE = "gridwright_job_processes"
+"""What is told of every job that is there."""
+SUM = "other"
+"""The job, or the user, that stands for all that a node has kept together."""
+CPU_TIME = "gridwright_job_cpu_seconds_total"
+IN_SUM = "gridwright_job_seconds_in_sum"
+"""Of a history: how long at most a job was in the sum of a node within the time of a picture."""
 
 
 def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
     """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others."""
-    names = {labels[0] for node in nodes for labels in node.figures.labels("gridwright_job_processes")}
+    names = {labels[0] for node in nodes for labels in node.figures.labels(THERE)}
     rows = _rows(names, nodes)
     rows.sort(key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job))
     others = rows[MOST_JOBS:]
@@ -52,6 +71,32 @@ def job_row(job: str, nodes: Sequence[SeenNode]) -> JobLoad | None:
 
 
 def _rows(names: Collection[str], nodes: Sequence[SeenNode]) -> list[JobLoad]:
+    rows = _loads(names, nodes)
+    sums = [(node, _moved_in_sum(node)) for node in nodes if node.figures.gauge(THERE, SUM)]
+    return [_with_sums(row, sums) for row in rows] if sums else rows
+
+
+def _moved_in_sum(node: SeenNode) -> float:
+    rates = (node.figures.rate(f"gridwright_job_{way}_bytes_total", SUM) for way in ("read", "written"))
+    return sum(each or 0.0 for each in rates)
+
+
+def _with_sums(row: JobLoad, sums: Sequence[tuple[SeenNode, float]]) -> JobLoad:
+    """A row that says where the job may be in a sum."""
+    there = {*row.nodes}
+    more = [
+        (node.name, moved)
+        for node, moved in sums
+        if row.job != SUM and (node.name not in there or node.figures.gauge(IN_SUM, row.job))
+    ]
+    return replace(
+        row,
+        more_on=tuple(name for name, _ in more),
+        more_bytes_per_s=sum(moved for _, moved in more),
+    )
+
+
+def _loads(names: Collection[str], nodes: Sequence[SeenNode]) -> list[JobLoad]:
     owners = [labels for node in nodes for labels in node.figures.labels("gridwright_job_user")]
     # Of jobs that a history has only the sum of, it knows no user.
     users = {labels[0]: labels[1] for labels in owners if len(labels) == 2}
@@ -78,7 +123,7 @@ def _job_row(
     waits: Mapping[str, tuple[float | None, str]],
     opened: Mapping[str, Collection[str]],
 ) -> JobLoad:
-    on = [node for node in nodes if node.figures.gauge("gridwright_job_processes", job) is not None]
+    on = [node for node in nodes if node.figures.gauge(THERE, job) is not None]
 
     def rate(name: str) -> float | None:
         return whole([node.figures.rate(f"gridwright_job_{name}_total", job) for node in on])

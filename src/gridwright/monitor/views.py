@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
@@ -173,14 +174,19 @@ def _jobs(frame: Frame) -> tuple[TableRow, ...]:
                 figure(row.cpus),
                 _waits(row),
                 size(row.memory_bytes),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
+                _at_least(megabytes(row.read_bytes_per_s), row),
+                _at_least(megabytes(row.written_bytes_per_s), row),
                 figure(row.processes, 0),
                 TableCell(", ".join(names.get(each, each) for each in row.directories) or NOTHING),
             ),
         )
         for row in frame.jobs
     )
+
+
+def _at_least(cell: TableCell, row: JobLoad) -> TableCell:
+    """A rate, with a mark where it may be more: a node has the job in a sum."""
+    return replace(cell, text=f"≥{cell.text}") if row.may_be_more and cell.value is not None else cell
 
 
 def _waits(row: JobLoad) -> TableCell:
@@ -195,6 +201,12 @@ def notes(frame: Frame, chosen: Chosen = _ALL) -> list[str]:
     found += [f"{row.node} is away: {row.absent}" for row in frame.nodes if row.absent]
     found += [line for row in frame.nodes for line in _silent(row)]
     found += [f"{row.filesystem}: {row.note}" for row in frame.libraries if row.note]
+    sums = dict.fromkeys(name for row in frame.jobs if row.may_be_more for name in row.more_on)
+    if sums:
+        hosts, has = fold_hosts(tuple(sums)), "has" if len(sums) == 1 else "have"
+        found.append(
+            f"{hosts} {has} kept the sum of some jobs alone: a job whose rates begin with ≥ may be in it"
+        )
     machines: dict[str, list[str]] = {}
     for node in frame.nodes:
         if not node.absent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.errors import Finding
 from gridwright.model.layouts import library_layouts
@@ -23,8 +23,14 @@ class Rendering:
     """The nodes that the playbook among the files is for."""
 
 
-def render_playbook(spec: GridSpec, setup: SchedulerSetup, hosts: Hosts, notes: Notes) -> Rendering:
-    """The playbook, the files of the scheduler, and README.md: all there is where nodes are there already."""
-    playbook = playbook_files(spec, hosts, setup, Provided(layouts=library_layouts(spec)))
+def render_playbook(
+    spec: GridSpec, setup: SchedulerSetup, hosts: Hosts, notes: Notes, provided: Provided | None = None
+) -> Rendering:
+    """The playbook, the files of the scheduler, and README.md: all there is where nodes are there already.
+
+    `provided` is what the provider knows beside the spec.
+    """
+    known = replace(provided or Provided(), layouts=library_layouts(spec))
+    playbook = playbook_files(spec, hosts, setup, known)
     files = {**setup.files, **playbook, "README.md": read_me(spec, setup, notes)}
     return Rendering(files, setup.findings, hosts)

@@ -123,7 +123,7 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
         yield from provider.problems(data)
         yield from power_problems(data, provider)
         yield from buying_problems(data, provider)
-    yield from _of_kinds(data)
+    yield from _of_kinds(data, provider)
     yield from repository_problems(data, provider)
     yield from queue_problems(data)
     yield from setup_problems(data)
@@ -289,11 +289,15 @@ def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldEr
         seen.append((name, filesystem, mine))
 
 
-def _of_kinds(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    """What kinds of file systems know of their own fields."""
+def _of_kinds(data: Mapping[str, Any], provider: ProviderKind | None) -> Iterator[tuple[Path, FieldError]]:
+    """What kinds of file systems know of their own fields, and of their provider."""
     for name, filesystem in _mapping(data, "filesystems").items():
         kind = filesystem_kind_in(filesystem)
-        for path, problem in kind.problems(filesystem) if kind is not None else ():
+        if kind is None:
+            continue
+        for path, problem in kind.problems(filesystem):
+            yield ("filesystems", name, *path), problem
+        for path, problem in kind.provider_problems(filesystem, data, provider) if provider else ():
             yield ("filesystems", name, *path), problem
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, SerializeAsAny
 from gridwright.errors import Finding
 from gridwright.spec.fields import Change, Directory, Update
 from gridwright.spec.kinds import KindRegistry, KindSection, OfItsKind
+from gridwright.spec.provider import ProviderKind
 from gridwright.spec.repository import Repository
 from gridwright.spec.storage import Disks, Servers
 from gridwright.yamltext.fields import FieldError
@@ -36,6 +37,11 @@ class FileSystemKindInSpec(Protocol):
 
     def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """What is wrong between its fields, as plain data: a path below its section, and the problem."""
+
+    def provider_problems(
+        self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
+    ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """The same for what cannot be with the provider of a grid, all of whose plain data are `grid`."""
 
     # `spec` is a GridSpec, whose module imports this one.
     def findings(self, name: str, filesystem: Any, spec: Any) -> Iterator[Finding]:  # noqa: ANN401

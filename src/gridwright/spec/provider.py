@@ -69,8 +69,9 @@ class ProviderKind:
     planned_volumes: ClassVar[tuple[str, ...]] = ()
     """The types of block volumes that plans choose from, as the catalogue names them."""
     shares_volumes: ClassVar[bool] = False
-    """Whether plans may attach a volume to two servers at once."""
-
+    """Whether it attaches a volume to two servers at once."""
+    names_servers: ClassVar[bool] = False
+    """Whether servers of file systems are machines of a site, which the spec names and setup sets up."""
     plans_services: ClassVar[bool] = False
     """Whether plans choose managed offers of the catalogue, for nodes that the spec describes."""
 

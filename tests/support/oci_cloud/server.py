@@ -16,9 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from oci.resource_manager import models
 
+from tests.support.oci_cloud.account import WHEN, Account
+from tests.support.oci_cloud.account import refused as _refused
+from tests.support.oci_cloud.attachment_rules import refused_attachment, refused_removal
+from tests.support.oci_cloud.buckets import Buckets
 from tests.support.oci_cloud.terraform_run import JobError, Run
 
-WHEN = "2026-11-27T12:00:00.000Z"
 _KNOWN = {
     "stacks": (models.CreateStackDetails, models.UpdateStackDetails),
     "jobs": (models.CreateJobDetails,),
@@ -43,11 +46,17 @@ class OciDouble:
     never_ends: bool = False
     leaves: str = ""
     """A destroy forgets resources of this type, as a broken provider would."""
+    account: Account = field(default_factory=Account)
+    buckets: Buckets = field(default_factory=Buckets)
+    drifted: dict[str, str] = field(default_factory=dict)
+    """How a resource is not as its state has it, by its address."""
     asked: list[str] = field(default_factory=list)
     count: Iterator[int] = field(default_factory=itertools.count)
 
-    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:  # noqa: PLR0911
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:  # noqa: PLR0911, PLR0912
         """Status and answer of one request."""
+        if path.startswith("/n"):
+            return self.buckets.answer(method, path, query, self.resources)
         kind, *rest = path.strip("/").split("/")[1:]
         if method in ("POST", "PUT") and kind in _KNOWN:
             allowed = {name for model in _KNOWN[kind] for name in model().attribute_map.values()}
@@ -66,6 +75,13 @@ class OciDouble:
             if rest[1:] == ["logs", "content"]:
                 return 200, job["log"]
             return 200, _shown(job)
+        if (found := self.account.answer(kind, rest, query, body)) is not None:
+            return found
+        if kind == "volumes":
+            return 200, [each["shown"] for each in self.of("oci_core_volume")]
+        if kind == "volumeAttachments" and method == "DELETE":
+            self.resources.pop(rest[0])
+            return 204, None
         if kind == "instances":
             return 200, [each["shown"] for each in self.of("oci_core_instance")]
         if kind == "volumeAttachments":
@@ -78,9 +94,11 @@ class OciDouble:
         """Resources of a type."""
         return [each for each in self.resources.values() if each["type"] == kind]
 
-    def _stack(self, method: str, rest: list[str], query: dict[str, str], body: Any) -> tuple[int, Any]:
+    def _stack(  # noqa: PLR0911
+        self, method: str, rest: list[str], query: dict[str, str], body: Any
+    ) -> tuple[int, Any]:
         if method == "POST":
-            stack = {
+            stack: dict[str, Any] = {
                 "id": f"ocid1.ormstack.oc1..{next(self.count)}",
                 "timeCreated": WHEN,
                 "lifecycleState": "ACTIVE",
@@ -93,14 +111,37 @@ class OciDouble:
         if rest[0] not in self.stacks:
             return _refused(404, "NotAuthorizedOrNotFound", rest[0])
         stack = self.stacks[rest[0]]
+        if rest[1:2] == ["actions"]:
+            return self._drift(stack, rest[2])
         if method == "PUT":
             stack |= self._kept(body)
         elif method == "DELETE":
             del self.stacks[rest[0]]
             return 204, None
         elif rest[1:] == ["tfState"]:
-            return 200, {"version": 4, "outputs": stack["outputs"]}
+            return 200, {"version": 4, "outputs": stack["outputs"], "resources": list(_state(stack["state"]))}
         return 200, _shown(stack)
+
+    def _drift(self, stack: dict[str, Any], action: str) -> tuple[int, Any]:
+        """The look is over by the time that it is asked for."""
+        known = {each: self.drifted[each] for each in stack["state"] if each in self.drifted}
+        if action == "detectDrift":
+            stack |= {
+                "timeDriftLastChecked": f"2026-11-27T12:{next(self.count) % 60:02d}:00.000Z",
+                "stackDriftStatus": "DRIFTED" if known else "IN_SYNC",
+            }
+            return 202, None
+        return 200, {
+            "items": [
+                {
+                    "stackId": stack["id"],
+                    "resourceType": each.partition(".")[0],
+                    "resourceName": each.partition(".")[2],
+                    "resourceDriftStatus": known.get(each, "IN_SYNC"),
+                }
+                for each in stack["state"]
+            ]
+        }
 
     def _kept(self, body: dict[str, Any]) -> dict[str, Any]:
         source = body.pop("configSource")
@@ -137,6 +178,7 @@ class OciDouble:
             for address, (_, arguments) in run.wanted.items():
                 if address in stack["state"] and arguments.get("lifecycle", {}).get("prevent_destroy"):
                     raise JobError(f"Error: Instance cannot be destroyed\n{address}")
+            self._let_go({each["id"] for each in stack["state"].values()})
             for each in stack["state"].values():
                 if each["type"] != self.leaves:
                     self.resources.pop(each["id"], None)
@@ -146,6 +188,8 @@ class OciDouble:
             job["plan"] = {"resource_changes": run.changes(), "output_changes": {}}
             return
         changes = self.jobs[details["executionPlanJobId"]]["plan"]["resource_changes"]
+        deleted = {each["address"] for each in changes if "delete" in each["change"]["actions"]}
+        self._let_go({each["id"] for address, each in stack["state"].items() if address in deleted})
         try:
             run.apply(self._make, changes)
             if self.job_error:
@@ -158,9 +202,18 @@ class OciDouble:
                     self.resources.pop(old["id"], None)
             stack["state"] = run.state
 
+    def _let_go(self, going: set[str]) -> None:
+        """Raise JobError where OCI does not let some of it go."""
+        contents = self.buckets.contents({k: v for k, v in self.resources.items() if k not in going})
+        if why := refused_removal(self.resources, contents, going):
+            raise JobError(f"Error: {why}")
+
     def _make(self, address: str, kind: str, values: dict[str, Any], ocid: str | None) -> str:
         if kind == "oci_core_instance" and ocid is None and len(self.of(kind)) >= self.limit:
             raise JobError(f"Error: 400-LimitExceeded, the following service limits were exceeded: {address}")
+        is_new = kind == "oci_core_volume_attachment" and ocid is None
+        if is_new and (why := refused_attachment(self.resources, values)):
+            raise JobError(f"Error: {why}: {address}")
         ocid = ocid or f"ocid1.{kind}.oc1..{next(self.count)}"
         shown = {
             "id": ocid,
@@ -174,7 +227,7 @@ class OciDouble:
             "compartmentId": values.get("compartment_id"),
             "timeCreated": WHEN,
         }
-        self.resources[ocid] = {"type": kind, "shown": shown}
+        self.resources[ocid] = {"type": kind, "shown": shown, "values": values}
         return ocid
 
     def _search(self, query: str) -> Iterator[dict[str, Any]]:
@@ -186,12 +239,16 @@ class OciDouble:
                 yield {**each["shown"], "identifier": each["shown"]["id"], "resourceType": each["type"]}
 
 
+def _state(resources: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """As a state file of Terraform has them."""
+    for address, each in resources.items():
+        kind, _, name = address.partition(".")
+        instances = [{"attributes": {"id": each["id"]}}]
+        yield {"mode": "managed", "type": kind, "name": name, "instances": instances}
+
+
 def _shown(stored: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in stored.items() if k not in ("archive", "state", "outputs", "plan", "log")}
-
-
-def _refused(status: int, code: str, message: str) -> tuple[int, dict[str, str]]:
-    return status, {"code": code, "message": message}
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.support.oci_schema.read_bridge import FILE
 
-_META = frozenset({"//", "lifecycle", "depends_on", "count", "for_each", "provider"})
+META = frozenset({"//", "lifecycle", "depends_on", "count", "for_each", "provider"})
+"""Arguments that every resource takes: they are Terraform's own, and none of the provider's."""
 _TYPES: dict[str, Any] = {"string": str, "bool": bool, "number": (int, float), "map": Mapping}
 
 
@@ -37,7 +38,7 @@ def _of_block(place: str, given: Mapping[str, Any], taken: Mapping[str, Any]) ->
         if argument.get("required") and name not in given:
             yield f"{place} lacks {name}"
     for name, value in given.items():
-        if name in _META:
+        if name in META:
             continue
         if name not in taken:
             yield f"{place} has {name}, which nobody takes"

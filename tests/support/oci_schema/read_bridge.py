@@ -1,15 +1,19 @@
-"""Reads arguments of resources out of the Python package that is bridged from the Terraform provider.
+"""Reads the schema of resources out of the Python package that is bridged from the Terraform provider.
 
     python -m tests.support.oci_schema.read_bridge DIRECTORY_OF_pulumi_oci VERSION
 
-writes arguments.json anew. The package is parsed, not imported: its wheel is unpacked, nothing is installed.
+writes arguments.json anew: arguments of each resource and data source, whether they are required and
+whether a change is made in place ("(Updatable)" in the provider's own text), and what is computed.
+The package is parsed, not imported: its wheel is unpacked, nothing is installed.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,6 +53,15 @@ SOURCES = {
     "oci_identity_availability_domains": "identity/get_availability_domains.py",
     "oci_objectstorage_namespace": "objectstorage/get_namespace.py",
 }
+UNNUMBERED = {
+    "allowed_auths": "allowed_auth",
+    "client_cidr_block_allow_lists": "client_cidr_block_allow_list",
+    "filters": "filter",
+    "plugins_configs": "plugins_config",
+}
+"""Lists of Terraform whose names the bridge has made a plural. The `oci` SDK has the singular, too, except
+for `filter`, which is Terraform's own (`tests.support.oci_schema.models.plurals`)."""
+_UPDATABLE = re.compile(r":param [^:\n]* (\w+): \(Updatable\)")
 _SCALARS = {"str": "string", "bool": "bool", "int": "number", "float": "number"}
 
 
@@ -60,6 +73,53 @@ def arguments(package: Path) -> dict[str, Any]:
     for name, file in SOURCES.items():
         found[f"data.{name}"] = _of_function(package, file)
     return found
+
+
+def computed(package: Path) -> dict[str, Any]:
+    """What each resource and data source tells beside its arguments: types, and those of lists' elements."""
+    found: dict[str, Any] = {}
+    for name, file in RESOURCES.items():
+        state = _of_class(package, file, "_" + _class_name(file).removesuffix("Args") + "State")
+        given = _of_class(package, file, _class_name(file))
+        found[name] = {key: _plain(each) for key, each in state.items() if key not in given}
+    for name, file in SOURCES.items():
+        given = _of_function(package, file)
+        result = "".join(word.capitalize() for word in Path(file).stem.split("_")) + "Result"
+        told = _of_result(package, file, result)
+        known = {*given, *UNNUMBERED}
+        found[f"data.{name}"] = {key: each for key, each in told.items() if key not in known}
+    return found
+
+
+def _plain(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """A computed value is an attribute, also where it is a list of objects, and nobody can update it."""
+    found = {key: each for key, each in typed.items() if key in ("type", "list")}
+    if typed["type"] == "block":
+        found |= {"list": True, "block": {key: _plain(each) for key, each in typed["block"].items()}}
+    return found
+
+
+def _of_result(package: Path, file: str, name: str) -> dict[str, Any]:
+    """Properties of a class of results."""
+    outputs = str(Path(file).with_name("outputs.py"))
+    found = {}
+    for each in _classes(package / file)[name].body:
+        if isinstance(each, ast.FunctionDef) and each.returns is not None:
+            if each.name.startswith("_") or ast.unparse(each.returns) == "None":
+                continue
+            words = ast.unparse(each.returns)
+            reference = re.search(r"outputs\.(\w+)", words)
+            if reference is None:
+                found[each.name] = _typed(package, outputs, each.returns)
+            elif not _deep(reference[1]):
+                block = _of_result(package, outputs, reference[1])
+                found[each.name] = {"type": "block", "list": True, "block": block}
+    return found
+
+
+def _deep(name: str) -> bool:
+    """Whether a class of results is further down than anybody refers to."""
+    return name.startswith("GetImagesImage") and name != "GetImagesImageResult"
 
 
 def _class_name(file: str) -> str:
@@ -79,8 +139,11 @@ def _of_class(package: Path, file: str, name: str) -> dict[str, Any]:
     )
     given = zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)
     inputs = str(Path(file).with_name("_inputs.py"))
+    updatable = set(_UPDATABLE.findall(ast.get_docstring(init) or ""))
     return {
-        argument.arg: _typed(package, inputs, argument.annotation) | ({} if default else {"required": True})
+        UNNUMBERED.get(argument.arg, argument.arg): _typed(package, inputs, argument.annotation)
+        | ({} if default else {"required": True})
+        | ({"updatable": True} if argument.arg in updatable else {})
         for argument, default in given
     }
 
@@ -93,7 +156,7 @@ def _of_function(package: Path, file: str) -> dict[str, Any]:
     (asked,) = (each for each in functions if each.name == Path(file).stem)
     inputs = str(Path(file).with_name("_inputs.py"))
     names = [each for each in asked.args.args if each.arg != "opts"]
-    return {each.arg: _typed(package, inputs, each.annotation) for each in names}
+    return {UNNUMBERED.get(each.arg, each.arg): _typed(package, inputs, each.annotation) for each in names}
 
 
 def _typed(package: Path, inputs: str, annotation: ast.expr | None) -> dict[str, Any]:
@@ -106,7 +169,7 @@ def _typed(package: Path, inputs: str, annotation: ast.expr | None) -> dict[str,
     words = words.removeprefix("Sequence[").strip()
     kind = {"list": True} if is_list else {}
     if words.startswith("Mapping["):
-        return {"type": "map"}
+        return {"type": "map", **kind}
     if words in _SCALARS:
         return {"type": _SCALARS[words], **kind}
     choices = (each.strip().removeprefix("Union[") for each in words.split(","))
@@ -114,15 +177,21 @@ def _typed(package: Path, inputs: str, annotation: ast.expr | None) -> dict[str,
     return {"type": "block", **kind, "block": _of_class(package, inputs, name)}
 
 
-def main() -> None:
-    """Write the file."""
-    package, version = Path(sys.argv[1]), sys.argv[2]
-    content = {
+def content(package: Path, version: str) -> dict[str, Any]:
+    """What the file has."""
+    return {
         "source": f"PyPI pulumi-oci {version}, bridged from the Terraform provider of OCI",
         "date": "2026-11-27",
+        "provider": _of_class(package, "provider.py", "ProviderArgs"),
         "arguments": arguments(package),
+        "computed": computed(package),
     }
-    FILE.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def main() -> None:
+    """Write the file."""
+    found = content(Path(sys.argv[1]), sys.argv[2])
+    FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

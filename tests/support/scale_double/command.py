@@ -77,11 +77,21 @@ def answer(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
 
 
 def _elsewhere(cluster: Cluster, words: Sequence[str]) -> tuple[int, str, str]:
-    """`ssh … NODE mmlscluster -Y`."""
+    """`ssh … NODE mmlscluster -Y`, and what is on a disk there."""
     there = cluster.cluster_at(words[-2])
     if there is None:
         return _SSH_FAILED, "", ""
+    if words[-1].startswith("wipefs "):
+        return _signatures(cluster.read_device(words[-2], words[-1].split()[-1]))
     if not there:
         raise Refused("mmlscluster: This node does not belong to a GPFS cluster.")
     head = "mmlscluster:clusterSummary:HEADER:version:reserved:reserved:clusterName:\n"
     return 0, f"{head}mmlscluster:clusterSummary:0:1:::{there}:\n", ""
+
+
+def _signatures(content: str | None) -> tuple[int, str, str]:
+    """As `wipefs --parsable` has it; an NSD's disk has a partition table of its own."""
+    if content is None:
+        return 1, "", "wipefs: error: probing initialization failed: No such file or directory\n"
+    kind = "gpt" if content.startswith("NSD ") else content.removeprefix("empty")
+    return 0, f"# offset,uuid,label,type\n0x438,,,{kind}\n" if kind else "", ""

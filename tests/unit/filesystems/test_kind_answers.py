@@ -37,7 +37,9 @@ LEAST: dict[str, dict[str, Any]] = {
     "fsx-lustre": {"capacity": "1200 GiB"},
     "oci-lustre": {"capacity": "31.2 TB"},
     "oci-file-storage": {},
-    "scale": {"nsd": SERVERS},
+    "scale": {
+        "nsd": {**SERVERS, "instance": "BM.Optimized3.36", "disks": {"type": "balanced", "size": "1 TiB"}}
+    },
     "nfs": {"server": "nfs1", "export": "/srv/grid"},
     "moosefs": {},
     "managed": {"limits": {"read": "4 GB/s", "write": "2 GB/s"}},
@@ -45,7 +47,7 @@ LEAST: dict[str, dict[str, Any]] = {
 """Fields of each kind beside type and path: those that it cannot do without, and servers where it has any."""
 KINDS = dict(all_kinds())
 ORACLES = {"provider": "oci", "region": "us-ashburn-1", "instance": "VM.Standard.E5.Flex(8)"}
-WHERE = {"oci-lustre": ORACLES, "oci-file-storage": ORACLES}
+WHERE = dict.fromkeys(("oci-lustre", "oci-file-storage", "scale"), ORACLES)
 """Where a kind is sold that AWS does not have."""
 AMAZONS = {"provider": "aws", "region": "us-east-1", "instance": "m5n.8xlarge"}
 

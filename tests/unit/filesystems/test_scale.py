@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -14,6 +13,8 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
+from gridwright.filesystems.scale.daemon_states import filesystem_findings, waiter_findings
+from gridwright.filesystems.scale.disk_states import disk_findings, disks_of, path_findings, serves
 from gridwright.filesystems.scale.health import health, monitor_findings
 from gridwright.filesystems.scale.model import ScaleFileSystem
 
@@ -36,19 +37,80 @@ def event(component: str, name: str) -> str:
 WELL = HEADERS + state("NODE", "HEALTHY") + state("GPFS", "HEALTHY") + state("FILESYSTEM", "HEALTHY", "lake")
 
 
+DISKS = (
+    "mmlsdisk::HEADER:version:reserved:reserved:nsdName:driverType:sectorSize:failureGroup:metadata:data:"
+    "status:availability:diskID:storagePool:remarks:numQuorumDisks:readQuorumValue:writeQuorumValue:"
+    "diskSizeKB:diskUID:thinDiskType:\n"
+)
+NSDS = (
+    "mmlsnsd:nsd:HEADER:version:reserved:reserved:fileSystem:diskName:volumeId:serverList:deviceType:"
+    "localDiskName:remarks:sizeMB:\n"
+)
+WAITERS = (
+    "mmdiag:waiters:HEADER:version:reserved:reserved:threadId:threadAddr:threadName:waitStartTime:waitTime:"
+    "isMonitored:condVarAddr:condVarName:condVarReason:mutexAddr:mutexName:auxReason:delayTime:delayReason:\n"
+)
+MADE = "mmlsfs::HEADER:version:reserved:reserved:deviceName:fieldName:data:remarks:\n"
+
+
+def disk(name: str, available: str = "up", status: str = "ready") -> str:
+    return (
+        f"mmlsdisk::0:1:::{name}:nsd:512:101:yes:yes:{status}:{available}:1:system:desc:3:2:2:1048576:0A::\n"
+    )
+
+
+def path(name: str, server: str, remarks: str = "server node") -> str:
+    local = "-" if "not found" in remarks else "/dev/oracleoci/oraclevdb"
+    return f"mmlsnsd:nsd:0:1:::lake:{name}:0A0A:{server}:generic:{local}:{remarks}::\n"
+
+
+def waiter(thread: str, seconds: str, why: str = "for I/O completion", watched: str = "monitored") -> str:
+    return f"mmdiag:waiters:0:1:::1:00F5:{thread}:2026-11-27_10%3A00%3A00:{seconds}:{watched}::::::{why}:::\n"
+
+
+def made(**fields: str) -> str:
+    return MADE + "".join(f"mmlsfs::0:1:::lake:{name}:{value}::\n" for name, value in fields.items())
+
+
+AS_SPECIFIED = made(blockSize="2097152", defaultDataReplicas="1", defaultMetadataReplicas="1")
+
+
 @dataclass
 class Node:
     printed: str | None = WELL
     mounts: str = "lake /lake gpfs rw,relatime 0 0\n"
     space: str | None = "4096 1000000 900000 500000 499000\n"
+    disks: str | None = DISKS + disk("lake_p1_v01") + disk("lake_p1_v02")
+    nsds: str = NSDS + path("lake_p1_v01", "nsd1.example.com,nsd2.example.com")
+    paths: str = NSDS + path("lake_p1_v01", "nsd1") + path("lake_p1_v01", "nsd2")
+    waiters: str | None = WAITERS
+    made: str | None = AS_SPECIFIED
+    host: str = "compute1"
+    ran: list[Sequence[str]] = field(default_factory=list)
 
     def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
-        told = {"cat": self.mounts, "/usr/lpp/mmfs/bin/mmhealth": self.printed, "stat": self.space}[
-            command[0]
-        ]
+        self.ran.append(command)
+        told = {
+            "cat": self.mounts,
+            "stat": self.space,
+            "uname": f"{self.host}\n",
+            "mmhealth": self.printed,
+            "mmlsdisk": self.disks,
+            "mmlsnsd": self.paths if "-X" in command else self.nsds,
+            "mmdiag": self.waiters,
+            "mmlsfs": self.made,
+        }[command[0].removeprefix("/usr/lpp/mmfs/bin/")]
         if told is None:
             raise environment_error(f"{command[0]} has not answered for {timeout_s:.0f} s")
         return CommandOutput(0, told.encode(), b"")
+
+
+def scale(**fields: object) -> ScaleFileSystem:
+    nsd = {"instance": "BM.DenseIO.E5.128", "count": 4}
+    return ScaleFileSystem.model_validate({"type": "scale", "path": "/lake", "nsd": nsd, **fields})
+
+
+SPEC = scale()
 
 
 def names(found: Health) -> list[str]:
@@ -56,10 +118,7 @@ def names(found: Health) -> list[str]:
 
 
 def test_a_healthy_one_has_nothing_to_say() -> None:
-    spec = ScaleFileSystem.model_validate(
-        {"type": "scale", "path": Path("/lake"), "nsd": {"instance": "BM.DenseIO.E5.128"}}
-    )
-    found = kind_of(spec).health(spec, Node(), "/lake/work")
+    found = kind_of(SPEC).health(SPEC, Node(), "/lake/work")
     assert found is not None
     assert (found.condition, names(found)) == (Condition.HEALTHY, [])
     assert (found.capacity_bytes, found.available_bytes) == (4096 * 1000000, 4096 * 900000)
@@ -78,7 +137,7 @@ def test_a_component_that_is_not_well_is_told_with_its_events(
     status: str, name: str, condition: Condition
 ) -> None:
     printed = WELL + state("NETWORK", status) + event("NETWORK", "ib_rdma_port_width_low")
-    found = health(Node(printed), "/lake")
+    found = health(SPEC, Node(printed), "/lake")
     assert (found.condition, names(found)) == (condition, [name])
     assert found.findings[0].text == f"Spectrum Scale: NETWORK is {status} (ib_rdma_port_width_low)"
 
@@ -97,14 +156,135 @@ def test_rows_without_the_newer_columns_are_read() -> None:
 
 
 def test_what_does_not_answer_is_told() -> None:
-    assert names(health(Node(printed=None), "/lake")) == ["scale-silent"]
-    assert names(health(Node(printed=""), "/lake")) == ["scale-silent"]
-    found = health(Node(space=None), "/lake")
+    assert names(health(SPEC, Node(printed=None), "/lake")) == ["scale-silent"]
+    assert names(health(SPEC, Node(printed=""), "/lake")) == ["scale-silent"]
+    found = health(SPEC, Node(space=None), "/lake")
     assert (found.condition, names(found)) == (Condition.SILENT, ["filesystem-silent"])
-    away = health(Node(mounts="/dev/vda / ext4 rw 0 0\n"), "/lake")
+    away = health(SPEC, Node(mounts="/dev/vda / ext4 rw 0 0\n"), "/lake")
     assert (away.condition, names(away)) == (Condition.BROKEN, ["filesystem-not-mounted"])
 
 
 @given(st.integers(0, len(WELL)), st.integers(0, len(WELL)), st.text(max_size=20))
 def test_garbled_rows_never_break_the_parser(start: int, end: int, put: str) -> None:
     list(monitor_findings(WELL[:start] + put + WELL[end:]))
+
+
+@pytest.mark.parametrize(
+    ("disks", "name", "condition", "words"),
+    [
+        (disk("d1") + disk("d2", "down"), "scale-disk-down", Condition.BROKEN, "disk d2 of lake is not read"),
+        (disk("d1", "unrecovered") + disk("d2", "down"), "scale-disk-down", Condition.BROKEN, "disks d1, d2"),
+        (disk("d1", "recovering"), "scale-disk-recovering", Condition.DEGRADED, "reads go to copies"),
+        (disk("d1", status="suspended"), "scale-disk-suspended", Condition.DEGRADED, "new data go to the"),
+        (disk("d1", status="being emptied"), "scale-disk-suspended", Condition.DEGRADED, "being emptied"),
+    ],
+)
+def test_disks_that_are_not_as_they_should_be_are_named(
+    disks: str, name: str, condition: Condition, words: str
+) -> None:
+    found = health(SPEC, Node(disks=DISKS + disks), "/lake")
+    assert (found.condition, names(found)) == (condition, [name])
+    assert words in found.findings[0].text
+
+
+def test_with_two_copies_a_disk_that_is_down_takes_nothing_away() -> None:
+    copied = made(blockSize="2097152", defaultDataReplicas="2", defaultMetadataReplicas="2")
+    found = health(scale(replicas=2), Node(disks=DISKS + disk("d1", "down"), made=copied), "/lake")
+    assert (found.condition, names(found)) == (Condition.DEGRADED, ["scale-disk-down"])
+    assert found.away == {"d1": "down"}
+
+
+def test_a_server_without_its_way_to_a_disk_is_told_by_servers_alone() -> None:
+    """mmlsnsd -X asks all servers over ssh, which every node at once would do."""
+    lost = (
+        NSDS
+        + path("lake_p1_v01", "nsd1")
+        + path("lake_p1_v01", "nsd2.example.com", "(not found) server node")
+    )
+    of_node = Node(paths=lost)
+    assert names(health(SPEC, of_node, "/lake")) == []
+    assert not any("-X" in command for command in of_node.ran)
+    found = health(SPEC, Node(paths=lost, host="nsd1.example.com"), "/lake")
+    assert names(found) == ["scale-path-missing"]
+    assert found.findings[0].text.startswith("nsd2 does not see disk lake_p1_v01")
+
+
+def test_threads_that_wait_for_long_are_told_and_those_that_idle_are_not() -> None:
+    waiters = WAITERS + "".join(
+        (
+            waiter("RebuildWorkThread", "299.9"),
+            waiter("EventsExporterSenderThread", "86400", "for poll on sock 1379"),
+            waiter("WritebehindWorkerThread", "900.5"),
+            waiter("WritebehindWorkerThread", "301"),
+            waiter("SharedHashTabFetchHandlerThread", "5000", watched="not monitored"),
+            waiter("OddThread", "nan"),
+        )
+    )
+    found = health(SPEC, Node(waiters=waiters), "/lake")
+    assert names(found) == ["scale-long-waiters"]
+    assert "2 threads" in found.findings[0].text
+    assert "up to 900 s: WritebehindWorkerThread for I/O completion (2)" in found.findings[0].text
+
+
+def test_a_file_system_that_was_made_otherwise_is_told() -> None:
+    found = health(SPEC, Node(made=made(blockSize="4194304", defaultDataReplicas="2")), "/lake")
+    assert names(found) == ["scale-block-size", "scale-replicas"]
+    assert "blocks of 4 MiB, and the spec has 2 MiB" in found.findings[0].text
+    # Pools may have sizes of their own: one of them is that of the spec.
+    both = AS_SPECIFIED + "mmlsfs::0:1:::lake:blockSize:262144:system pool:\n"
+    assert names(health(SPEC, Node(made=both), "/lake")) == []
+
+
+def test_what_hangs_is_one_finding_and_the_rest_is_not_waited_for() -> None:
+    node = Node(disks=None, made=None, waiters=None)
+    found = health(SPEC, node, "/lake")
+    assert names(found) == ["scale-silent"]
+    assert "mmdiag" in found.findings[0].text
+    assert sum(command[0].startswith("/usr/lpp") for command in node.ran) == 3
+
+
+def test_a_file_system_of_another_cluster_is_not_asked_for_its_disks() -> None:
+    remote = {"cluster": "s.example.com", "contacts": ["n1"], "filesystem": "fs1"}
+    node = Node()
+    found = health(scale(nsd=None, remote=remote), node, "/lake")
+    assert (found.condition, names(found), found.away) == (Condition.HEALTHY, [], None)
+    assert not any("mmlsdisk" in command[0] for command in node.ran)
+
+
+_WELL_TOLD = [DISKS + disk("d1", "down"), NSDS + path("d1", "n1", "(not found) server node")]
+_WELL_TOLD += [WAITERS + waiter("T", "900"), AS_SPECIFIED]
+
+
+@given(st.sampled_from(_WELL_TOLD), st.integers(0, 700), st.integers(0, 700), st.text(max_size=20))
+def test_garbled_rows_of_other_commands_never_break_their_parsers(
+    printed: str, start: int, end: int, put: str
+) -> None:
+    text = printed[:start] + put + printed[end:]
+    for told in (
+        disk_findings(text, "lake"),
+        path_findings(text),
+        waiter_findings(text),
+        filesystem_findings(text, "lake", 1 << 21, 1),
+        disks_of(text),
+    ):
+        list(told)
+    serves(text, "n1")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["up", "down", "recovering"])), max_size=8
+    )
+)
+def test_every_disk_that_is_not_up_is_named_and_no_other(disks: list[tuple[str, str]]) -> None:
+    states = dict(disks)
+    text = DISKS + "".join(disk(name, state) for name, state in states.items())
+    found = {each.name: each.text for each in disk_findings(text, "lake")}
+    for state, finding in (("down", "scale-disk-down"), ("recovering", "scale-disk-recovering")):
+        wanted = sorted(name for name, each in states.items() if each == state)
+        assert (finding in found) == bool(wanted)
+        if wanted:
+            assert f"{', '.join(wanted)} of lake" in found[finding]
+    assert {each.name for each in disks_of(text) if not each.up} == {
+        name for name, state in states.items() if state != "up"
+    }

@@ -19,7 +19,7 @@ from gridwright.filesystems.scale.administration.difference import difference
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import same_value
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
-from gridwright.filesystems.scale.administration.order import ScaleCommand
+from gridwright.filesystems.scale.administration.order import ScaleCommand, commands
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedRemote, WantedSetting
 from gridwright.filesystems.scale.administration.y_format import encoded, records
 from gridwright.node_programs.one_file import one_file
@@ -120,9 +120,45 @@ def test_a_disk_of_another_cluster_is_refused_and_keeps_its_id(tmp_path: Path) -
     wanted = wanted_of(tmp_path, 1, 1, 1)
     taken = Path(wanted.nsds[1].device)
     taken.write_text("NSD payroll of another")
+    cluster = Cluster()
+    assert run(wanted, InProcess(Cluster()), []).commands == ()
+    # Commands themselves refuse it, too.
     with pytest.raises(ScaleError, match="refers to an existing NSD"):
-        bring(wanted, Cluster())
+        for command in commands(wanted):
+            InProcess.carry_out(InProcess(cluster), command)
     assert taken.read_text() == "NSD payroll of another"
+
+
+def test_a_disk_that_holds_something_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    """mmcrnsd would write over it: an ID of an NSD is all that it looks for."""
+    wanted = wanted_of(tmp_path, 1, 1, 2)
+    cluster = Cluster()
+    for index, holds in ((1, "ext4"), (3, "LVM2_member")):
+        Path(wanted.nsds[index].device).write_text(holds)
+    found = run(wanted, InProcess(cluster), [])
+    assert (found.commands, cluster.calls, len(found.refusals)) == ((), [], 2)
+    assert f"{wanted.nsds[1].device} on nsd2 holds ext4" in found.refusals[0]
+    assert "holds LVM2_member" in found.refusals[1]
+    for index in (1, 3):
+        Path(wanted.nsds[index].device).write_text("empty")
+    bring(wanted, cluster)
+    # Disks that are the file system's are looked at no more, and a new one is.
+    larger = wanted_of(tmp_path, 1, 1, 3)
+    Path(larger.nsds[-1].device).write_text("xfs")
+    assert "holds xfs" in run(larger, InProcess(cluster), []).refusals[0]
+
+
+def test_a_disk_that_a_server_of_its_pair_does_not_have_is_told(tmp_path: Path) -> None:
+    """With one way to it, it would go with that server."""
+
+    class OneWay(Cluster):
+        def read_device(self, server: str, device: str) -> str | None:
+            return None if server == "nsd2" else super().read_device(server, device)
+
+    wanted, cluster = wanted_of(tmp_path, 1, 1, 1), OneWay()
+    with pytest.raises(ScaleError, match=f"{wanted.nsds[0].device} on nsd2"):
+        bring(wanted, cluster)
+    assert cluster.calls == []
 
 
 def test_another_cluster_on_the_node_is_left_alone(tmp_path: Path) -> None:

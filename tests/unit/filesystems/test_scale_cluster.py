@@ -16,10 +16,11 @@ from gridwright.filesystems.scale.cluster import (
     MIB,
     SERVERS_CLASS,
     page_pool,
-    quorum_names,
     scale_cluster,
 )
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.quorum import quorum_names
+from gridwright.filesystems.scale.site_servers import named_servers
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
 GIB = 2**30
@@ -104,6 +105,85 @@ def test_the_rules_hold_for_any_number_of_servers_disks_and_nodes(
     groups = {pair_of[nsd.servers[0]]: nsd.failure_group for nsd in cluster.nsds}
     assert len(set(groups.values())) == pairs
     assert ScaleCluster.from_document(json.loads(json.dumps(cluster.document()))) == cluster
+
+
+def on_site(sites: list[int], *, replicas: int, witness: bool, disks: int = 3) -> ScaleCluster:
+    """Of a site's own pairs, each at its site."""
+    pairs = [
+        {
+            "servers": [f"s{number}a", f"s{number}b"],
+            "site": site,
+            "memory": "768 GiB",
+            "network": "3125 MB/s",
+            "disks": [f"/dev/disk/by-id/wwn-0x{number:04x}{index:04x}" for index in range(disks)],
+        }
+        for number, site in enumerate(sites)
+    ]
+    tie = {"server": "tie", "disk": "/dev/mapper/tie"} if witness else None
+    spec = ScaleFileSystem.model_validate(
+        {"type": "scale", "path": "/gpfs", "pairs": pairs, "replicas": replicas, "witness": tie}
+    )
+    servers = named_servers(spec)
+    assert servers is not None
+    return scale_cluster("paper-003", "fs-1", spec, [*servers.machines, *machines(0, 2)], servers.disks)
+
+
+@given(st.tuples(st.integers(1, 4), st.integers(1, 4)), st.integers(1, 5))
+def test_each_of_two_sites_may_be_lost_where_a_third_has_a_witness(
+    counts: tuple[int, int], disks: int
+) -> None:
+    cluster = on_site([1] * counts[0] + [2] * counts[1], replicas=2, witness=True, disks=disks)
+    groups = {each.failure_group for each in cluster.nsds if each.usage != "descOnly"}
+    (tie,) = (each for each in cluster.nsds if each.usage == "descOnly")
+    assert len(groups) == 2
+    assert tie.failure_group not in groups
+    assert (tie.servers, cluster.node_classes["gridWitness"]) == (("tie",), ("tie",))
+    assert "pool=" not in nsd_stanzas([tie])
+    # A page pool that fits servers is none for a small machine.
+    assert "tie" not in (*cluster.node_classes[SERVERS_CLASS], *cluster.node_classes[CLIENTS_CLASS])
+    site_of = {each.name: each.fault_domain for each in cluster.nodes}
+    assert len(cluster.quorum) % 2 == 1
+    for lost in (1, 2):
+        assert 2 * sum(site_of[each] != lost for each in cluster.quorum) > len(cluster.quorum)
+
+
+@given(st.lists(st.integers(1, 4), min_size=3, max_size=3))
+def test_one_of_three_sites_may_be_lost(counts: list[int]) -> None:
+    sites = [site for site, count in enumerate(counts, start=1) for _ in range(count)]
+    cluster = on_site(sites, replicas=2, witness=False)
+    site_of = {each.name: each.fault_domain for each in cluster.nodes}
+    assert len(cluster.quorum) % 2 == 1
+    for lost in (1, 2, 3):
+        assert 2 * sum(site_of[each] != lost for each in cluster.quorum) > len(cluster.quorum)
+    assert len({each.failure_group for each in cluster.nsds}) == 3
+
+
+@given(st.permutations(range(4)), st.permutations(range(3)))
+def test_names_of_nsds_stay_whatever_is_written_first(pairs: list[int], disks: list[int]) -> None:
+    """A name that moved on would be made anew, on a disk that has data."""
+
+    def named(pair_order: list[int], disk_order: list[int]) -> dict[str, str]:
+        spec = ScaleFileSystem.model_validate(
+            {
+                "type": "scale",
+                "path": "/gpfs",
+                "pairs": [
+                    {
+                        "servers": [f"s{pair}a", f"s{pair}b"],
+                        "disks": [f"/dev/mapper/p{pair}d{disk}" for disk in disk_order],
+                    }
+                    for pair in pair_order
+                ],
+            }
+        )
+        servers = named_servers(spec)
+        assert servers is not None
+        cluster = scale_cluster("g", "fs", spec, [*servers.machines], servers.disks)
+        return {each.device: each.name for each in cluster.nsds}
+
+    first = named(list(range(4)), list(range(3)))
+    assert named(pairs, disks) == first
+    assert len(set(first.values())) == 12
 
 
 @given(memory=st.integers(8 * GIB, 4096 * GIB), share=st.floats(0.01, 0.5), is_server=st.booleans())

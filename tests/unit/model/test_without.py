@@ -134,8 +134,20 @@ def test_the_last_node_leaves_nothing() -> None:
     assert all(rate.bytes_per_s == 0 for each in left.libraries for rate in each.rates.values())
 
 
+def scale(servers: int, **fields: Any) -> GridModel:
+    """On a cloud that shares volumes between two servers."""
+    disks = {"type": "balanced", "count": 10, "size": "1 TiB"}
+    nsd = {"instance": "BM.Optimized3.36", "count": servers, "disks": disks}
+    return grid(
+        {"type": "scale", "path": "/s", "nsd": nsd, **fields},
+        provider="oci",
+        region="us-ashburn-1",
+        nodes={"compute": {"instance": "VM.DenseIO2.24", "count": 5}},
+    )
+
+
 def test_a_pair_of_scale_goes_on_without_one_server_and_nothing_without_both() -> None:
-    model = grid({"type": "scale", "path": "/s", "nsd": LUSTRE["oss"]})
+    model = scale(4)
     whole = library(without(model, "compute1"), "data").rates["write"].bytes_per_s
     one = library(without(model, "nsd4"), "data")
     assert (one.files, one.files_part) == ("kept", 0)
@@ -146,11 +158,10 @@ def test_a_pair_of_scale_goes_on_without_one_server_and_nothing_without_both() -
     both = library(without(model, "nsd3", "nsd4"), "data")
     assert (both.files, both.files_part) == ("unavailable", 1)
     assert both.rates["write"].bytes_per_s == 0
-    copies = grid({"type": "scale", "path": "/s", "nsd": LUSTRE["oss"], "replicas": 2})
+    copies = scale(4, replicas=2)
     # Of two pairs one may have two of the three descriptors.
     assert library(without(copies, "nsd3", "nsd4"), "data").files == "unavailable"
-    three = {"instance": "c6in.8xlarge", "count": 6, "disks": DISKS}
-    more = grid({"type": "scale", "path": "/s", "nsd": three, "replicas": 2})
+    more = scale(6, replicas=2)
     assert library(without(more, "nsd3", "nsd4"), "data").files == "kept"
     assert library(without(more, "nsd3", "nsd4", "nsd5", "nsd6"), "data").files == "unavailable"
 

@@ -51,7 +51,7 @@ filesystems:
   scratch: {type: local, path: /scratch, disks: {type: instance-store}, format: ext4}
   volumes: {type: local, path: /volumes, disks: {type: gp3, size: 1 TiB}}
   plain: {type: local, path: /plain}
-  own: {type: scale, path: /own, nsd: {instance: BM.Standard2.52, count: 2}}
+  own: {type: scale, path: /own, remote: {cluster: s.example.com, contacts: [n1], filesystem: f1}}
 libraries:
   data: {filesystem: fast}
   work: {filesystem: scratch}

@@ -19,7 +19,7 @@ region: us-east-1
 nodes: {compute: {count: 2, instance: m5.large}}
 filesystems:
   home: {type: nfs, server: fs-1.efs.example, export: /, path: /home/grid}
-  own: {type: scale, path: /own/below, nsd: {instance: BM.Standard2.52, count: 2}}
+  own: {type: scale, path: /own/below, remote: {cluster: s.example.com, contacts: [n1], filesystem: f1}}
 libraries: {data: {filesystem: home}}
 scheduler: {type: slurm}
 """

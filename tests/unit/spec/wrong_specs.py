@@ -26,7 +26,74 @@ def _scale(
     )
 
 
+def _pairs(*pairs: str, more: str = "", provider: str = "site", nodes: str = '{hosts: "c[1-2]"}') -> str:
+    """A Spectrum Scale on a site's own servers."""
+    section = "aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24]}\nregion: us-east-1\n" * (provider == "aws")
+    return (
+        f"provider: {provider}\n{section}scheduler: {{type: slurm}}\nnodes:\n  compute: {nodes}\n"
+        "filesystems:\n  lake:\n    type: scale\n    path: /gpfs/fs1\n"
+        f"    pairs: [{', '.join(pairs)}]\n{more}"
+    )
+
+
+def _pair(one: int, *, site: int = 1, disk: str | None = None) -> str:
+    named = disk or f"/dev/disk/by-id/wwn-0x5000c500a1b2c3d{one}"
+    return f"{{servers: [nsd{one}, nsd{one + 1}], site: {site}, disks: [{named}]}}"
+
+
+_WITNESS = "    witness: {server: tie1, disk: /dev/disk/by-id/wwn-0x5000c500a1b2c3d9}\n"
+
+
+def _packages(*packages: str, provider: str = "site") -> str:
+    """A Spectrum Scale with packages of the site's."""
+    listed = f"    packages: [{', '.join(packages)}]\n"
+    return _pairs(_pair(1), more=listed) if provider == "site" else _scale(listed)
+
+
+_SUM = f"sha256: {'ab' * 32}"
+
+
 WRONG: dict[str, str | bytes] = {
+    "scale_package_of_nowhere": _packages(f"{{{_SUM}}}"),
+    "scale_package_of_two_places": _packages("{path: a/g.rpm, url_from: BASE}"),
+    "scale_package_that_nobody_knows": _packages("{url: 'https://depot/g.rpm'}"),
+    "scale_package_that_is_a_secret": _packages(
+        f"{{url: 'https://depot/g.rpm?X-Amz-Signature=1', {_SUM}}}",
+        f"{{url: 'https://me:pass@depot/g.rpm', {_SUM}}}",
+        f"{{url: 'https://objectstorage.eu/p/{'x' * 30}/n/site/b/depot/o/g.rpm', {_SUM}}}",
+    ),
+    "scale_package_that_is_the_installer": _packages(
+        "{path: Storage_Scale_Data_Management-5.2.3-x86_64-Linux-install}"
+    ),
+    "scale_packages_of_two_formats": _packages("{path: a/g.rpm}", "{path: a/h.deb}"),
+    "scale_package_that_a_cloud_does_not_have": _packages(
+        "{path: a/g.rpm}", f"{{url_from: BASE, {_SUM}}}", provider="oci"
+    ),
+    "scale_release_in_short": _pairs(_pair(1), more='    release: "5.2"\n'),
+    "scale_of_a_cloud_that_shares_no_volumes": "provider: aws\nregion: us-east-1\nnodes:\n"
+    "  compute: {instance: m5n.8xlarge}\nfilesystems:\n  lake: {type: scale, path: /gpfs/fs1, "
+    "nsd: {instance: m5n.8xlarge, count: 2, disks: {type: io2, count: 4, size: 1 TiB, iops: 4000}}}\n",
+    "scale_of_instance_types_on_a_site": _scale()
+    .replace("oci", "site")
+    .replace("{instance: VM.DenseIO2.24, count: 3}", "{hosts: c1}"),
+    "scale_of_named_servers_on_a_cloud": _pairs(
+        _pair(1), provider="oci", nodes="{instance: VM.DenseIO2.24, count: 3}"
+    ),
+    "scale_of_named_servers_and_made_ones": _pairs(
+        _pair(1), more="    nsd: {instance: BM.Standard2.52, count: 2}\n"
+    ),
+    "scale_pair_of_one": _pairs("{servers: [nsd1], disks: [/dev/mapper/lake1]}"),
+    "scale_pair_of_the_same_machine": _pairs("{servers: [nsd1, nsd1], disks: [/dev/mapper/lake1]}"),
+    "scale_pair_without_disks": _pairs("{servers: [nsd1, nsd2], disks: []}"),
+    "scale_disk_by_a_name_that_changes": _pairs(_pair(1, disk="/dev/sdb")),
+    "scale_disk_of_two_pairs": _pairs(_pair(1, disk="/dev/mapper/lake1"), _pair(3, disk="/dev/mapper/lake1")),
+    "scale_server_that_runs_jobs": _pairs(_pair(1), nodes='{hosts: "nsd[1-2]"}'),
+    "scale_nodes_that_nobody_names": _pairs(_pair(1), nodes="{count: 2}"),
+    "scale_two_copies_on_the_only_pair": _pairs(_pair(1), more="    replicas: 2\n"),
+    "scale_two_sites_without_a_witness": _pairs(_pair(1), _pair(3, site=2), more="    replicas: 2\n"),
+    "scale_witness_of_one_site": _pairs(_pair(1), _pair(3), more=f"    replicas: 2\n{_WITNESS}"),
+    "scale_witness_of_one_copy": _pairs(_pair(1), _pair(3, site=2), more=_WITNESS),
+    "scale_witness_of_nobody": _scale(_WITNESS),
     "scale_with_a_server_without_its_pair": _scale(count=3),
     "scale_with_two_copies_on_one_pair": _scale("    replicas: 2\n", count=2),
     "scale_with_three_copies": _scale("    replicas: 3\n"),

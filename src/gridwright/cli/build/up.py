@@ -38,7 +38,8 @@ def up(
         typer.Option(
             "--check",
             help="Look at what up would fail of, and make nothing: tools and room for a lab; on AWS the "
-            "account, its rights and quotas, the zone, images and the key.",
+            "account, its rights and quotas, the zone, images and the key; on OCI the compartment, limits, "
+            "free capacity, images and subnets.",
         ),
     ] = False,
     new_images: NewImages = False,

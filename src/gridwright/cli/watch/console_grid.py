@@ -14,16 +14,14 @@ from gridwright.errors import GridwrightError
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
     from gridwright.monitor.console.marks import MarkState, TimeMark
-    from gridwright.monitor.console.pictures import Places
     from gridwright.monitor.console.viewers import JobFacts
     from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
     from gridwright.monitor.history.questions import Histories
     from gridwright.monitor.libraries import WatchedLibrary
     from gridwright.spec.model import GridSpec
 
-_JOBS_S, _FINDINGS_S, _PLACES_S, _REMOTE_S = 10.0, 10.0, 600.0, 20.0
-"""How often a scheduler is asked for its jobs, a watch for what it found, nodes for what libraries lie on,
-and nodes for their history."""
+_JOBS_S, _FINDINGS_S, _REMOTE_S = 10.0, 10.0, 20.0
+"""How often a scheduler is asked for its jobs, a watch for what it found, and nodes for their history."""
 
 
 @contextmanager
@@ -64,16 +62,13 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             )
             return
         libraries = watched_libraries(grid)
-        nowhere: Places = {}
         no_jobs: Sequence[JobFacts] = ()
-        places = Remembered(lambda: _places(grid, libraries), nowhere, _PLACES_S)
         jobs = Remembered(lambda: _jobs(grid), no_jobs, _JOBS_S)
         yield Watching(
             name=grid.spec.name,
             histories=histories,
             refresh_s=_REMOTE_S if isinstance(histories, GridHistories) else 2.0,
             libraries=libraries,
-            places=places.get,
             marks=marks,
             absences=absences,
             findings=findings.get,
@@ -97,15 +92,6 @@ def _histories(grid: Grid | None, *, live: bool) -> Iterator[Histories]:
         return
     with LiveHistories(commands_of(grid), () if grid is None else directories_of(grid)) as sampled:
         yield sampled
-
-
-def _places(grid: Grid, libraries: Sequence[WatchedLibrary]) -> Places:
-    """What directories of libraries lie on, by node; those that are away have none."""
-    from gridwright.monitor.gathering import sample_grid
-    from gridwright.monitor.readings import Request
-
-    request = Request(0.1, 2, tuple(each.directory for each in libraries))
-    return {each.node: each.after.places for each in sample_grid(grid, request) if each.after is not None}
 
 
 def _jobs(grid: Grid) -> Sequence[JobFacts]:

@@ -286,7 +286,7 @@ def _no_job(
     job: str, known: Sequence[str], asked: tuple[int, str] | None = None, *, kept: bool = False
 ) -> GridwrightError:
     """`known` are jobs that there are; `kept` says that these are those of a history."""
-    from gridwright.monitor.job_rows import MOST_JOBS
+    from gridwright.monitor.job_rows import MOST_JOBS, SUM
     from gridwright.yamltext.source import show
 
     if asked is not None and asked[1] == "waiting":
@@ -296,7 +296,9 @@ def _no_job(
             remedy=f"see gridwright explain {job}",
         )
     state = f": its scheduler has it as {asked[1]}" if asked else ""
-    of = f" then, or {MOST_JOBS} others moved more" if kept and len(known) > MOST_JOBS else ""
+    hidden = kept and (SUM in known or len(known) > MOST_JOBS)
+    of = f" then, or {MOST_JOBS} others moved more, and it is in their sum" if hidden else ""
+    known = [each for each in known if each != SUM]
     return input_error(
         f"no node has a process of job {show(job)}{of}{state}",
         where="--job",

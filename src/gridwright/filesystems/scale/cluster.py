@@ -18,11 +18,10 @@ from gridwright.filesystems.scale.administration.wanted import (
 )
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.scale.ports import FIRST_COMMAND, LAST_COMMAND
+from gridwright.filesystems.scale.quorum import quorum_names
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
-MOST_QUORUM = 7
-"""Quorum nodes at most (rule 1): each one more is one more that every lease has to reach."""
-SERVERS_CLASS, CLIENTS_CLASS = "gridServers", "gridClients"
+SERVERS_CLASS, CLIENTS_CLASS, WITNESS_CLASS = "gridServers", "gridClients", "gridWitness"
 """Node classes. Scale has nsdNodes and clientNodes itself, and refuses names that end so (mmcrnodeclass)."""
 POOL = "system"
 """The pool that every file system has, and metadata are in (IBM Storage Scale, storage pools)."""
@@ -77,50 +76,13 @@ def device_name(name: str) -> str:
     return name.replace("-", "_")[:31]
 
 
-def nsd_name(grid: str, filesystem: str, pair: int, index: int) -> str:
-    """An NSD's name (rule 7): from grid, file system and volume, never from a name below /dev.
+def nsd_name(grid: str, filesystem: str, disk: PairDisk) -> str:
+    """An NSD's name (rule 7): from grid, file system and volume, never from a name that may change.
 
     Names have letters, digits and underscores, and begin with a letter (mmcrnsd command).
     """
-    return f"{grid}_{filesystem}_p{pair}_v{index + 1:02d}".replace("-", "_")
-
-
-def quorum_names(machines: Sequence[ClusterMachine], replicas: int = 1) -> tuple[str, ...]:
-    """The quorum nodes (rule 1): an odd number of servers up to seven, or two with tiebreaker disks.
-
-    One server of each pair comes first. With two copies a whole pair may die and the cluster goes on, so no
-    pair has two votes: where pairs are even in number, a node without disks has the odd one.
-    """
-    servers = [each for each in machines if each.is_server]
-    clients = [each for each in machines if not each.is_server]
-    first = _first_of_pairs(servers)
-    others = [each for each in servers if each not in first]
-    if not servers:
-        ordered = clients
-    elif replicas > 1 and 1 < len(first) < MOST_QUORUM:
-        ordered = first if len(first) % 2 else [*first, *_apart(first, clients or others)[:1]]
-    else:
-        ordered = [*first, *others]
-    if len(ordered) == 2:
-        return tuple(each.name for each in ordered)
-    return tuple(each.name for each in ordered[: _odd(min(len(ordered), MOST_QUORUM))])
-
-
-def _first_of_pairs(servers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
-    seen: dict[int, ClusterMachine] = {}
-    for each in servers:
-        seen.setdefault(each.pair, each)
-    return list(seen.values())
-
-
-def _apart(voters: Sequence[ClusterMachine], others: Sequence[ClusterMachine]) -> list[ClusterMachine]:
-    """Others in the order in which one more should have a vote: of a fault domain without one first."""
-    taken = {each.fault_domain for each in voters}
-    return sorted(others, key=lambda each: each.fault_domain in taken)
-
-
-def _odd(count: int) -> int:
-    return count if count % 2 else max(count - 1, 0)
+    own = disk.label or f"p{disk.pair}_v{disk.index + 1:02d}"
+    return f"{grid}_{filesystem}_{own}".replace("-", "_")
 
 
 def _nodes(machines: Sequence[ClusterMachine], replicas: int) -> tuple[WantedNode, ...]:
@@ -143,7 +105,8 @@ def _nodes(machines: Sequence[ClusterMachine], replicas: int) -> tuple[WantedNod
 
 def _classes(machines: Sequence[ClusterMachine]) -> Mapping[str, tuple[str, ...]]:
     found = {
-        SERVERS_CLASS: tuple(each.name for each in machines if each.is_server),
+        SERVERS_CLASS: tuple(each.name for each in machines if each.is_server and not each.is_witness),
+        WITNESS_CLASS: tuple(each.name for each in machines if each.is_witness),
         CLIENTS_CLASS: tuple(each.name for each in machines if not each.is_server),
     }
     return {name: members for name, members in found.items() if members}
@@ -168,7 +131,7 @@ def _nsds(
         turn = disk.index % len(servers)
         made.append(
             WantedNsd(
-                name=nsd_name(grid, name, disk.pair, disk.index),
+                name=nsd_name(grid, name, disk),
                 device=disk.device,
                 servers=(*servers[turn:], *servers[:turn]),
                 usage="descOnly" if disk.is_descriptor_only else "dataAndMetadata",
@@ -220,6 +183,10 @@ def _settings(filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine]) -
         WantedSetting(parameter="numaMemoryInterleave", value="yes", source="facts 003"),
         WantedSetting(parameter="workerThreads", value="1024", source="facts 003"),
     ]
+    if any(each.is_witness for each in machines):
+        # A descriptor that it cannot write is no reason for it to keep the file system.
+        why = "IBM Storage Scale, synchronous mirroring with replication: the tiebreaker node"
+        everywhere.append(WantedSetting("unmountOnDiskFail", "yes", WITNESS_CLASS, source=why))
     return (
         *everywhere,
         *_of_class(filesystem, machines, is_server=True),
@@ -231,7 +198,7 @@ def _of_class(
     filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine], *, is_server: bool
 ) -> list[WantedSetting]:
     """What nodes of one class have; the smallest of them decides, as a class has one value."""
-    members = [each for each in machines if each.is_server == is_server]
+    members = [each for each in machines if each.is_server == is_server and not each.is_witness]
     if not members:
         return []
     node_class = SERVERS_CLASS if is_server else CLIENTS_CLASS

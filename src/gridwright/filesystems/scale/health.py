@@ -1,7 +1,7 @@
-"""The health of a Spectrum Scale, as `mmhealth node show -Y` on the node reports it.
+"""The health of a Spectrum Scale, as its own commands on a node tell it.
 
-Written from IBM's manual (mmhealth command; -Y prints rows with colons and a header that names the columns,
-special characters as %XX) and never run against a Spectrum Scale: what the rows do not say is left unknown.
+Written from IBM's manual (-Y prints rows with colons and a header that names the columns, special characters
+as %XX) and never run against a Spectrum Scale: what the rows do not say is left unknown.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ from collections.abc import Iterator, Sequence
 
 from gridwright.errors import Finding, GridwrightError, Level
 from gridwright.filesystems.free_space import read_free_space, space_findings
-from gridwright.filesystems.health import Condition, Health, Run
+from gridwright.filesystems.health import Condition, Health, Run, TargetHealth
 from gridwright.filesystems.mount_table import mount_of, read_mounts
+from gridwright.filesystems.scale.administration.order import BIN
 from gridwright.filesystems.scale.administration.y_format import records
+from gridwright.filesystems.scale.daemon_states import filesystem_findings, waiter_findings
+from gridwright.filesystems.scale.disk_states import disk_findings, disks_of, path_findings, serves
+from gridwright.filesystems.scale.model import ScaleFileSystem
 
-MMHEALTH = "/usr/lpp/mmfs/bin/mmhealth"
-LIMIT_S = 20.0
-"""For mmhealth, which asks the node's monitor; it starts Python several times."""
+LIMIT_S = 15.0
+"""For each command: mmhealth asks the node's monitor and starts Python several times, others the cluster."""
+MOST_HANGING = 2
+"""Where so many did not end, no more are asked: what they wait for keeps all others, too."""
 _LEVELS: dict[str, Level] = {"FAILED": "error", "DEGRADED": "warning", "DEPEND": "warning", "TIPS": "info"}
 """Of the states of a component; HEALTHY, CHECKING, DISABLED and UNKNOWN are no fault of their own."""
 _NAMES: dict[Level, str] = {"error": "scale-failed", "warning": "scale-degraded", "info": "scale-tips"}
@@ -25,53 +30,114 @@ _ORDER: tuple[Level, ...] = ("error", "warning", "info")
 _MOST_EVENTS = 5
 
 
-def health(run: Run, mount_point: str) -> Health:
-    """How the Spectrum Scale mounted at `mount_point` is, as this node's monitor sees it. Takes root.
+def health(filesystem: ScaleFileSystem, run: Run, mount_point: str) -> Health:
+    """How the Spectrum Scale mounted at `mount_point` is, as this node sees it. Takes root.
 
     Raises GridwrightError (status ENVIRONMENT) where the node itself does not answer.
     """
     mount = mount_of(mount_point, read_mounts(run))
+    asked = _Asked(run)
     if mount is None or mount.type != "gpfs":
         there = f"there is {mount.type} of {mount.source}" if mount else "nothing is mounted there"
         text = f"no Spectrum Scale is mounted at {mount_point}: {there}"
         missing = Finding(
             "error", "filesystem-not-mounted", text, "mmmount FILESYSTEM; mmgetstate tells of the daemon"
         )
-        return Health(condition=Condition.BROKEN, findings=[missing, *_monitored(run)])
-    findings = _monitored(run)
+        return Health(condition=Condition.BROKEN, findings=[missing, *_of_node(asked), *asked.silent()])
+    findings = _of_node(asked)
     space = read_free_space(run, mount.point)
     if isinstance(space, str):
         text = f"{mount.point} does not answer: {space}. What touches it waits"
         silent = Finding(
             "error", "filesystem-silent", text, "See mmgetstate -a, mmdiag --waiters and mmfs.log.latest"
         )
-        return Health(condition=Condition.SILENT, findings=[silent, *findings])
-    findings = _sorted([*findings, *space_findings(space)])
-    levels = {each.level for each in findings}
+        return Health(condition=Condition.SILENT, findings=[silent, *findings, *asked.silent()])
+    targets: list[TargetHealth] = []
+    # Commands about disks are of the cluster that has them.
+    if filesystem.remote is None:
+        device = mount.source.rpartition("/")[2]
+        targets, more = _of_cluster(asked, filesystem, device)
+        findings += more
+    findings = _sorted([*findings, *asked.silent(), *space_findings(space)])
     return Health(
-        condition=Condition.DEGRADED if levels & {"error", "warning"} else Condition.HEALTHY,
+        condition=_condition(filesystem, findings),
         findings=findings,
+        targets=targets,
         capacity_bytes=space.total_bytes,
         available_bytes=space.available_bytes,
     )
 
 
-def _monitored(run: Run) -> list[Finding]:
-    try:
-        answer = run([MMHEALTH, "node", "show", "-Y"], timeout_s=LIMIT_S)
-    except GridwrightError as error:
-        said = str(error).splitlines()[0]
-    else:
-        findings = list(monitor_findings(answer.stdout.decode(errors="replace")))
-        if findings or b"mmhealth:State:0:" in answer.stdout:
-            return _sorted(findings)
-        said = answer.stderr.decode(errors="replace").strip()[:200] or f"exit status {answer.status}"
-    text = f"the monitor of Spectrum Scale does not tell: {said}"
-    return [
-        Finding(
-            "warning", "scale-silent", text, "Run it as root; see systemctl status mmsysmon and mmgetstate"
-        )
-    ]
+def _condition(filesystem: ScaleFileSystem, findings: Sequence[Finding]) -> Condition:
+    if filesystem.replicas == 1 and any(each.name == "scale-disk-down" for each in findings):
+        return Condition.BROKEN
+    levels = {each.level for each in findings}
+    return Condition.DEGRADED if levels & {"error", "warning"} else Condition.HEALTHY
+
+
+class _Asked:
+    """Commands that were asked, and which of them told nothing."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._silent: dict[str, str] = {}
+        self._hanging = 0
+
+    def __call__(self, *words: str, told: bytes = b"HEADER:") -> str:
+        """What a command printed; empty where it did not end in time, or has no row of such."""
+        name = words[0]
+        if self._hanging >= MOST_HANGING:
+            return ""
+        try:
+            answer = self._run([f"{BIN}/{name}", *words[1:]], timeout_s=LIMIT_S)
+        except GridwrightError as error:
+            self._silent.setdefault(name, str(error).splitlines()[0])
+            self._hanging += 1
+            return ""
+        if told not in answer.stdout:
+            said = answer.stderr.decode(errors="replace").strip()[:200]
+            self._silent.setdefault(name, said or f"exit status {answer.status}")
+        return answer.stdout.decode(errors="replace")
+
+    def host(self) -> str:
+        """The name of the node that commands run on."""
+        return self._run(["uname", "-n"]).stdout.decode(errors="replace").strip()
+
+    def silent(self) -> list[Finding]:
+        """One finding for all of them: what keeps one from answering keeps the others, too."""
+        if not self._silent:
+            return []
+        told = "; ".join(f"{name}: {why}" for name, why in self._silent.items())
+        return [
+            Finding(
+                "warning",
+                "scale-silent",
+                f"commands of Spectrum Scale do not tell how it is: {told}",
+                "Run it as root; see mmgetstate, systemctl status mmsysmon, and /var/adm/ras/mmfs.log.latest",
+            )
+        ]
+
+
+def _of_node(asked: _Asked) -> list[Finding]:
+    """What the node's own monitor and daemon tell."""
+    monitored = asked("mmhealth", "node", "show", "-Y", told=b"mmhealth:State:0:")
+    # No thread waits where there are no rows at all.
+    waiting = asked("mmdiag", "--waiters", "-Y", told=b"")
+    return _sorted([*monitor_findings(monitored), *waiter_findings(waiting)])
+
+
+def _of_cluster(
+    asked: _Asked, filesystem: ScaleFileSystem, device: str
+) -> tuple[list[TargetHealth], list[Finding]]:
+    """The disks of its own cluster, and what it was made with."""
+    disks = asked("mmlsdisk", device, "-Y")
+    findings = [*disk_findings(disks, device)]
+    made = asked("mmlsfs", device, "-Y")
+    findings += filesystem_findings(made, device, int(filesystem.block_size), filesystem.replicas)
+    # All servers are asked over ssh then: by these themselves, and not by every node.
+    if serves(asked("mmlsnsd", "-Y"), asked.host()):
+        findings += path_findings(asked("mmlsnsd", "-X", "-Y"))
+    return disks_of(disks), findings
 
 
 def monitor_findings(printed: str) -> Iterator[Finding]:

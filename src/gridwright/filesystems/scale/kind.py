@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.provided import SharedDiskServers
     from gridwright.filesystems.resources import Contribution
-    from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+    from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, PairDisk
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
+    from gridwright.spec.provider import ProviderKind
 
 
 class ScaleKind(FileSystemKind[ScaleFileSystem]):
@@ -38,6 +39,16 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         from gridwright.filesystems.scale.rules import scale_problems
 
         return scale_problems(fields)
+
+    def provider_problems(
+        self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
+    ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """Servers that it cannot make in pairs or that are not its to name; packages that it cannot copy."""
+        from gridwright.filesystems.scale.packages import packages_of_cloud
+        from gridwright.filesystems.scale.site_rules import provider_problems
+
+        yield from provider_problems(fields, grid, provider)
+        yield from packages_of_cloud(fields, provider)
 
     def lazy_load(self) -> LazyLoad:
         """By Scale's own relations with buckets."""
@@ -72,8 +83,16 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         return scale_offers(on_sale)
 
     def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
-        """Where nodes see it."""
-        return {"gridwright_scale": [str(each.path) for each in filesystems]}
+        """Where nodes see it, and what is installed for it: nodes have one release, for all of them."""
+        from gridwright.filesystems.scale.packages import playbook_packages
+
+        packages = next((each.packages for each in filesystems if each.packages), None)
+        release = next((each.release for each in filesystems if each.release), None)
+        return {
+            "gridwright_scale": [str(each.path) for each in filesystems],
+            **({"gridwright_scale_packages": playbook_packages(packages)} if packages else {}),
+            **({"gridwright_scale_release": release} if release else {}),
+        }
 
     def tuning_table(self) -> str:
         """Its own configuration."""
@@ -104,8 +123,14 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         return (role, cluster)
 
     def shared_disk_servers(self, filesystem: ScaleFileSystem) -> SharedDiskServers | None:
-        """Itself, where its servers are machines of the grid."""
-        return filesystem if filesystem.nsd is not None else None
+        """Itself: without servers of its own it has the ports that clients reach each other on."""
+        return filesystem
+
+    def named_servers(self, filesystem: ScaleFileSystem) -> NamedServers | None:
+        """The pairs of a site, and its witness."""
+        from gridwright.filesystems.scale.site_servers import named_servers
+
+        return named_servers(filesystem)
 
     def cluster_document(
         self,
@@ -134,10 +159,10 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         *,
         nic_bytes_per_s: float | None = None,
     ) -> Health:
-        """As the node's own monitor sees it. Takes root."""
+        """As the node's own monitor, its daemon and the cluster see it. Takes root."""
         from gridwright.filesystems.scale.health import health
 
-        return health(run, mount_point)
+        return health(filesystem, run, mount_point)
 
 
 KIND = ScaleKind()

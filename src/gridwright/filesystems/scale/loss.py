@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
 from gridwright.filesystems.resources import Contribution
-from gridwright.filesystems.scale.cluster import quorum_names
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.quorum import quorum_names
 from gridwright.filesystems.shared_disks import ClusterMachine
 
 DESCRIPTORS = 3

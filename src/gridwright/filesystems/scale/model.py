@@ -8,13 +8,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
+from gridwright.filesystems.scale.packages import ScalePackage
 from gridwright.filesystems.scale.ports import CLUSTER_PORTS
+from gridwright.filesystems.scale.site_fields import ServerPair, Witness
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.storage import Servers
 from gridwright.units import Bytes
-from gridwright.yamltext.fields import Size
+from gridwright.yamltext.fields import Size, matching
 
 BLOCK_SIZE = Bytes(2 * 2**20)
 """Of file systems that say none (facts 003)."""
@@ -31,6 +33,22 @@ class ScaleFileSystem(FileSystem):
         description="The NSD servers: instance or shape, count, and the disks that each is the first server "
         "of. Servers are pairs, and both of a pair reach all its disks. A server with two NICs has one for "
         "clients and one for block volumes.",
+    )
+    pairs: Annotated[list[ServerPair] | None, Update(Change.ROLLING, "pairs join while others serve")] = (
+        Field(
+            default=None,
+            min_length=1,
+            description="NSD servers of a site's own, in place of nsd, such as [{servers: [nsd1, nsd2], "
+            "disks: [/dev/disk/by-id/wwn-0x5000c500a1b2c3d4], memory: 768 GiB, site: 1}]. "
+            "Both of a pair reach all its disks. With provider site.",
+        )
+    )
+    witness: Annotated[Witness | None, Update(Change.LIVE, "the disk is added while the others serve")] = (
+        Field(
+            default=None,
+            description="With pairs of two sites and replicas: 2, a machine of a third one: what is left of "
+            "a site that lost the other then goes on.",
+        )
     )
     remote: Annotated[RemoteCluster | None, Update(Change.REBUILD, "nodes mount another file system")] = (
         Field(
@@ -51,6 +69,25 @@ class ScaleFileSystem(FileSystem):
     )
     pagepool: Annotated[PagePool, Update(Change.ROLLING, "the daemon of each node starts again")] = Field(
         default_factory=PagePool, description="Memory of the daemon's own cache."
+    )
+    release: Annotated[
+        str | None,
+        matching(r"^\d{1,2}\.\d{1,2}\.\d{1,2}\.\d{1,2}$", "a release of Scale", "one, such as 5.2.3.1"),
+        Update(Change.ROLLING, "nodes are upgraded one after the other, by hand"),
+    ] = Field(
+        default=None,
+        description="The release that nodes are to have, such as 5.2.3.1. Setup tells those that have "
+        "another one, and upgrades none.",
+    )
+    packages: Annotated[
+        list[ScalePackage] | None,
+        Update(Change.LIVE, "nodes without Scale install them; those that have it keep what they have"),
+    ] = Field(
+        default=None,
+        min_length=1,
+        description="The site's licensed packages, such as [{path: scale/gpfs.base-5.2.3-1.x86_64.rpm}, "
+        "{url: https://depot/gpfs.gpl-5.2.3-1.noarch.rpm, sha256: ...}], installed where no Scale is "
+        "there yet. url_from: NAME is an environment variable that has a secret address.",
     )
     callhome: Annotated[CallHome | None, Update(Change.LIVE, "the cluster is told anew")] = Field(
         default=None, description="Whom IBM's support turns to. By default nothing is told to IBM."

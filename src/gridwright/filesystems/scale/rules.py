@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.filesystems.scale.model import BLOCK_SIZE
+from gridwright.filesystems.scale.packages import package_problems
+from gridwright.filesystems.scale.site_rules import owner_problems, pair_problems
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
@@ -27,34 +29,15 @@ _Problem = tuple[tuple[str, ...], FieldError]
 
 def scale_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     """What is wrong between fields, as plain data; whatever has the wrong type is passed over."""
-    yield from _owner(fields)
+    yield from owner_problems(fields)
+    yield from pair_problems(fields)
+    yield from package_problems(fields)
     servers = fields.get("nsd")
     if isinstance(servers, Mapping):
         yield from _pairs(fields, servers)
         yield from _disks(servers)
     yield from _block_size(fields)
     yield from _page_pool(fields)
-
-
-def _owner(fields: Mapping[str, Any]) -> Iterator[_Problem]:
-    has_servers, has_remote = fields.get("nsd") is not None, fields.get("remote") is not None
-    if not has_servers and not has_remote:
-        yield (
-            (),
-            FieldError(
-                "a Scale file system has neither nsd nor remote, so nobody has its disks",
-                "describe its servers under nsd, or the cluster that has it: "
-                "remote: {cluster: storage.example.com, contacts: [nsd1.example.com], filesystem: fs1}",
-            ),
-        )
-    if has_servers and has_remote:
-        yield (
-            ("remote",),
-            FieldError(
-                "remote says that another cluster has it, and nsd describes servers of one's own",
-                "remove one of them",
-            ),
-        )
 
 
 def _pairs(fields: Mapping[str, Any], servers: Mapping[str, Any]) -> Iterator[_Problem]:
@@ -138,6 +121,6 @@ def _page_pool(fields: Mapping[str, Any]) -> Iterator[_Problem]:
                 FieldError(
                     f"a page pool of {share:g} of the memory is pinned, and leaves too little for the "
                     "kernel and for jobs",
-                    f"write a part of it, at most {LARGEST_SHARE:g}",
+                    f"write {LARGEST_SHARE:g}, which is the most",
                 ),
             )

@@ -6,7 +6,7 @@ jobs say that they moved, but no more than other processes say, where all of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.disturbance.limits import limits
@@ -91,7 +91,7 @@ def _is_much(rate: float, share: float) -> bool:
 
 
 def _of_clients(row: LibraryRow, frame: Frame) -> Sharing:
-    sharers = _sharers(frame)
+    sharers, users = _sharers(frame), _users(frame)
     known = [(job.read_bytes_per_s, job.written_bytes_per_s) for job in frame.jobs]
     untold = _untold(row, frame)
     moved = [
@@ -100,7 +100,7 @@ def _of_clients(row: LibraryRow, frame: Frame) -> Sharing:
     ]
     if untold or None in moved:
         untold = untold or "what some jobs moved cannot be told (root can see it)"
-        return _sharing(None, 0.0, None, sharers, untold)
+        return _sharing(None, 0.0, None, sharers, untold, users)
     read, written = (each or 0.0 for each in moved)
     machines = {each.machine: each for each in reversed(frame.others)}
     late = sum(each.written_back_bytes_per_s for each in machines.values())
@@ -118,7 +118,8 @@ def _of_clients(row: LibraryRow, frame: Frame) -> Sharing:
     # Counters are read moments apart: a small rest is nobody's.
     unseen = 0.0 if all_seen or sum(beyond) - seen <= limits().traffic * total else sum(beyond) - seen
     foreign = seen + unseen
-    return _sharing(read + written, unseen, (foreign, foreign / total if total else 0.0), sharers, "")
+    of_others = foreign, foreign / total if total else 0.0
+    return _sharing(read + written, unseen, of_others, sharers, "", users)
 
 
 def _sharing(
@@ -127,10 +128,8 @@ def _sharing(
     foreign: tuple[float, float] | None,
     sharers: Sequence[Sharer],
     untold: str,
+    users: Mapping[str, float],
 ) -> Sharing:
-    users: dict[str, float] = {}
-    for each in sharers:
-        users[each.user or "unknown"] = users.get(each.user or "unknown", 0.0) + (each.share or 0.0)
     rate, share = foreign or (None, None)
     return Sharing(
         jobs_bytes_per_s=jobs,
@@ -139,7 +138,7 @@ def _sharing(
         disturbs=rate is not None and share is not None and _is_much(rate, share),
         unseen_bytes_per_s=unseen,
         sharers=tuple(sharers[:_NAMED]),
-        users=tuple(sorted(users.items(), key=lambda each: -each[1])[:_NAMED]),
+        users=tuple(sorted(users.items(), key=lambda each: (-each[1], each[0]))[:_NAMED]),
         untold=untold,
     )
 
@@ -169,6 +168,16 @@ def _sharers(frame: Frame) -> list[Sharer]:
         Sharer(name=name, user=user, is_job=is_job, bytes_per_s=moved, share=moved / total if total else None)
         for name, user, is_job, moved in ranked
     ]
+
+
+def _users(frame: Frame) -> dict[str, float]:
+    """The share of each user: of all jobs, those without a row of their own included, and of processes."""
+    moved = {each.user: each.moved_bytes_per_s for each in frame.users}
+    for load in frame.others:
+        for each in load.processes:
+            moved[each.user] = moved.get(each.user, 0.0) + (each.moved_bytes_per_s or 0.0)
+    total = sum(moved.values())
+    return {user: rate / total for user, rate in moved.items() if rate > 0} if total else {}
 
 
 def _moved(job: JobLoad) -> float:

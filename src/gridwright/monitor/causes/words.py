@@ -63,6 +63,11 @@ def _job(console: Console, job: SlowJob) -> None:
         f"it reads {_rate(load.read_bytes_per_s)} and writes {_rate(load.written_bytes_per_s)}"
         f" on {fold_hosts(load.nodes)}"
     )
+    if load.may_be_more:
+        moved += (
+            f"; {fold_hosts(load.more_on)} kept the sum of some jobs alone, of which it may be one: "
+            f"at most {format_rate(load.more_bytes_per_s)} more"
+        )
     say(console, f"job {job.job}: {job.text}; {moved}")
 
 

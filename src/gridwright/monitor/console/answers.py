@@ -24,13 +24,12 @@ from gridwright.monitor.console.laid import (
     question_of,
 )
 from gridwright.monitor.console.marks import plain_marks
+from gridwright.monitor.console.natures import NodeNatures
 from gridwright.monitor.console.picture_tables import MOST_CAUSES, MOST_ROWS, library_now, tables_of
 from gridwright.monitor.console.pictures import (
     LibraryCourse,
-    NodeNature,
     StepMemory,
     library_courses,
-    natures_of,
 )
 from gridwright.monitor.console.space import balance_of, outlook_of, rooms_of
 from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by
@@ -49,10 +48,14 @@ class Answers:
     """Answers of one console. Threads may use it at the same time."""
 
     watching: Watching
-    _natures: dict[str, NodeNature] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _natures: NodeNatures = field(init=False)
     _steps: StepMemory = field(default_factory=StepMemory)
     _explaining: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Know nothing of nodes yet."""
+        histories = self.watching.histories
+        self._natures = NodeNatures(lambda at_s: histories.frame(at_s, _NATURE_S), histories.reach)
 
     def about(self, viewer: Viewer) -> dict[str, Any]:
         """What is shown, since when there is a history, and who looks."""
@@ -87,16 +90,17 @@ class Answers:
         frame = self.watching.histories.frame(at, asked.seconds, self.watching.libraries)
         if asked.at_s is None:
             frame = _with_reasons(frame, self.watching.absences())
-        self._learn(frame)
+        self._natures.learn(frame)
         health = health_of(frame, now if asked.at_s is None else None)
-        facts = by_job(seen_by(viewer, facts_of(frame.jobs, by_job(self.watching.jobs()))))
+        told = by_job(self.watching.jobs())
+        facts = by_job(seen_by(viewer, facts_of(frame.jobs, told)))
         return {
             "time": frame.time,
             "asked": at,
             "seconds": frame.seconds,
             "age": max(0.0, now - frame.time) if frame.time else None,
             "health": asdict(health),
-            "tables": tables_of(frame, facts, viewer),
+            "tables": tables_of(frame, told, viewer),
             "libraries": [library_now(row) for row in frame.libraries[:MOST_ROWS]],
             "away": {row.node: row.absent for row in frame.nodes if row.absent},
             # Who is away is in the health line.
@@ -113,7 +117,8 @@ class Answers:
     def series(self, asked: AskedSeries) -> LaidSeries:
         """Courses of metrics."""
         courses = self.watching.histories.courses(question_of(asked))
-        return laid(courses, asked, {name: each.machine for name, each in self._natures_now(asked).items()})
+        natures = self._natures.at(asked.range.end_s)
+        return laid(courses, asked, {name: each.machine for name, each in natures.items()})
 
     def libraries(self, asked: AskedRange) -> dict[str, Any]:
         """What file systems gave the libraries on them over time, and what bound."""
@@ -123,8 +128,7 @@ class Answers:
             self.watching.histories,
             asked,
             self.watching.libraries,
-            self._natures_now(asked),
-            self.watching.places(),
+            self._natures.at(asked.end_s),
             self._steps,
         )
         return {
@@ -218,22 +222,6 @@ class Answers:
                 kind = filesystem_of(target), component
                 parts.setdefault(kind, []).append((target, min(1.0, max(0.0, 1 - free / size))))
         return [asdict(each) for each in rooms_of(parts)][:MOST_ROWS]
-
-    def _learn(self, frame: Frame) -> None:
-        with self._lock:
-            self._natures = {**self._natures, **natures_of(frame)}
-
-    def _natures_now(self, asked: AskedSeries | AskedRange) -> Mapping[str, NodeNature]:
-        """What nodes are, as pictures have shown it; a node that is away now is asked for at its end."""
-        del asked
-        with self._lock:
-            known = dict(self._natures)
-        if not known:
-            reach = self.watching.histories.reach()
-            if reach is not None:
-                self._learn(self.watching.histories.frame(reach[1], _NATURE_S))
-        with self._lock:
-            return dict(self._natures)
 
 
 def _with_reasons(frame: Frame, absences: Mapping[str, str]) -> Frame:

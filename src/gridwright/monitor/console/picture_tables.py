@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from gridwright.monitor.console.pictures import causes_of
-from gridwright.monitor.console.viewers import JobFacts, Viewer, user_loads
+from gridwright.monitor.console.viewers import JobFacts, Viewer, users_seen_by
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.libraries import LibraryRow
 from gridwright.monitor.served_views import SERVED_JOBS
@@ -21,13 +21,13 @@ MOST_ROWS = 1000
 MOST_CAUSES = 20
 
 
-def tables_of(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> list[dict[str, Any]]:
-    """All tables; `facts` as `seen_by` left them."""
+def tables_of(frame: Frame, told: Mapping[str, JobFacts], viewer: Viewer) -> list[dict[str, Any]]:
+    """All tables, as far as the viewer may see them; `told` is what the scheduler says of jobs."""
     return [
         _table(view)
         for view in (
             *(_seen(each, viewer) for each in views(frame)),
-            _users(frame, facts),
+            _users(frame, told, viewer),
             *_beside_jobs(frame, viewer),
         )
     ]
@@ -67,8 +67,8 @@ def library_now(row: LibraryRow) -> dict[str, Any]:
     return {**found, "causes": causes_of(row)[:MOST_CAUSES]}
 
 
-def _users(frame: Frame, facts: Mapping[str, JobFacts]) -> View:
-    """Jobs by their users, as far as the viewer may know them."""
+def _users(frame: Frame, told: Mapping[str, JobFacts], viewer: Viewer) -> View:
+    """Users with what their jobs do, as far as the viewer may know them."""
     rows = tuple(
         TableRow(
             each.user,
@@ -80,7 +80,7 @@ def _users(frame: Frame, facts: Mapping[str, JobFacts]) -> View:
                 megabytes(each.written_bytes_per_s),
             ),
         )
-        for each in user_loads(frame.jobs, facts)
+        for each in users_seen_by(viewer, frame.users, frame.jobs, told)
     )
     return View("Users", ("user",), ("jobs", "CPUs", "read MB/s", "write MB/s"), rows)
 

@@ -15,11 +15,11 @@ import numpy as np
 from gridwright.monitor.causes.verdict import is_slow
 from gridwright.monitor.console.asked import AskedRange, step_of
 from gridwright.monitor.console.laid import PRESENCE, TimeGrid, Values, grid_of, on_grid
-from gridwright.monitor.frame import Frame
+from gridwright.monitor.console.natures import NodeNature
 from gridwright.monitor.history.questions import Histories, NodeCourse, RangeQuestion, SeriesCourse
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary, library_rows
 from gridwright.monitor.rates import Figures, Key
-from gridwright.monitor.readings import LABELS, MountedPlace, NodeSamples, Snapshot
+from gridwright.monitor.readings import LABELS, NodeSamples, Snapshot
 from gridwright.monitor.rows import SeenNode, disk_rows, node_rows
 
 METRICS = (
@@ -40,17 +40,6 @@ _FRESH = 3
 """Steps at the end that may not be whole yet."""
 REMEMBERED_S = 300.0
 _MOST_REMEMBERED = 5000
-Places = Mapping[str, Mapping[str, MountedPlace]]
-"""What directories of libraries lie on: by node, and by directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeNature:
-    """What a node is, beside what it does."""
-
-    machine: str
-    cpus: int
-    cores: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +93,11 @@ class StepMemory:
         self._rows[step_s, start_s] = self.clock(), slim
 
 
-def natures_of(frame: Frame) -> dict[str, NodeNature]:
-    """What nodes are, of a picture in which they are not away."""
-    return {
-        row.node: NodeNature(row.machine or row.node, row.cpus, row.cores)
-        for row in frame.nodes
-        if not row.absent
-    }
-
-
 def library_courses(
     histories: Histories,
     asked: AskedRange,
     libraries: Sequence[WatchedLibrary],
     natures: Mapping[str, NodeNature],
-    places: Places,
     memory: StepMemory,
 ) -> LibraryCourses:
     """What file systems gave the libraries on them at each step, and what bound."""
@@ -126,7 +105,7 @@ def library_courses(
     series = sum(len(each.series) for each in courses)
     steps = max(_FEWEST_STEPS, _MOST_READINGS // max(1, series))
     grid = grid_of(courses, asked.start_s, asked.end_s, max(asked.step_s, step_of(asked.seconds, steps)))
-    rows = _rows_of(courses, grid, natures, places, libraries, memory)
+    rows = _rows_of(courses, grid, natures, libraries, memory)
     names = dict.fromkeys(each.filesystem for each in libraries)
     return LibraryCourses(grid, tuple(_course(name, rows, grid) for name in names))
 
@@ -165,7 +144,6 @@ def _rows_of(
     courses: Sequence[NodeCourse],
     grid: TimeGrid,
     natures: Mapping[str, NodeNature],
-    places: Places,
     libraries: Sequence[WatchedLibrary],
     memory: StepMemory,
 ) -> list[Rows]:
@@ -178,7 +156,7 @@ def _rows_of(
     for index in range(grid.count):
         rows = memory.get(grid.step_s, grid.time(index))
         if rows is None:
-            rows = _rows(laid, index, grid, natures, places, libraries)
+            rows = _rows(laid, index, grid, natures, libraries)
             if index < grid.count - _FRESH:
                 memory.keep(grid.step_s, grid.time(index), rows)
         found.append(rows)
@@ -190,7 +168,6 @@ def _rows(
     index: int,
     grid: TimeGrid,
     natures: Mapping[str, NodeNature],
-    places: Places,
     libraries: Sequence[WatchedLibrary],
 ) -> Rows:
     """The rows of one step, as `frame_of_seen` makes them, without the other tables."""
@@ -202,8 +179,7 @@ def _rows(
             if not np.isnan(values[index])
         }
         if told and course.node in natures:
-            place = places.get(course.node, {})
-            seen.append(_seen(course.node, told, natures[course.node], place, grid, index))
+            seen.append(_seen(course.node, told, natures[course.node], grid, index))
     there = {each.name for each in seen}
     asked = [
         NodeSamples(course.node, absent="" if course.node in there else "no samples") for course, _ in laid
@@ -215,7 +191,6 @@ def _seen(
     node: str,
     told: Mapping[Key, float],
     nature: NodeNature,
-    places: Mapping[str, MountedPlace],
     grid: TimeGrid,
     index: int,
 ) -> SeenNode:
@@ -228,7 +203,7 @@ def _seen(
         cpus=nature.cpus,
         cores=nature.cores,
         readings=(),
-        places=dict(places),
+        places=dict(nature.places),
     )
     rates = {key: value for key, value in told.items() if key[0].endswith("_total")}
     gauges = {key: value for key, value in told.items() if not key[0].endswith("_total")}

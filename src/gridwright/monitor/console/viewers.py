@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.monitor.job_rows import JobLoad
+from gridwright.monitor.user_rows import UserLoad
+from gridwright.monitor.user_sums import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +73,36 @@ def seen_by(viewer: Viewer, facts: Sequence[JobFacts]) -> list[JobFacts]:
     return [each if viewer.may_see(each.user) else replace(each, user=None, name="") for each in facts]
 
 
-@dataclass(frozen=True, slots=True)
-class UserLoad:
-    """What the jobs of a user do together; None where one of them cannot be told."""
+def users_seen_by(
+    viewer: Viewer, users: Sequence[UserLoad], jobs: Sequence[JobLoad], told: Mapping[str, JobFacts]
+) -> list[UserLoad]:
+    """The users that the viewer may know; the sum of others is for administrators.
 
-    user: str
-    jobs: int
-    cpus: float | None
-    read_bytes_per_s: float | None
-    written_bytes_per_s: float | None
-
-
-def user_loads(jobs: Sequence[JobLoad], facts: Mapping[str, JobFacts]) -> list[UserLoad]:
-    """One row for each user who may be seen; `jobs` are rows of a picture, `facts` those of `seen_by`."""
-    held: dict[str, list[JobLoad]] = {}
+    Jobs whose user the nodes could not tell are those of whom their scheduler says, with `told`.
+    """
+    held = {each.user: each for each in users}
     for row in jobs:
-        known = facts.get(row.job)
-        if known is not None and known.user is not None:
-            held.setdefault(known.user, []).append(row)
-    return [
-        UserLoad(
-            user,
-            len(rows),
-            _whole([row.cpus for row in rows]),
-            _whole([row.read_bytes_per_s for row in rows]),
-            _whole([row.written_bytes_per_s for row in rows]),
-        )
-        for user, rows in sorted(held.items())
-    ]
+        owner = told[row.job].user if row.job in told else None
+        if not row.user and owner is not None and UNKNOWN in held:
+            held[UNKNOWN] = _plus(held[UNKNOWN], row, -1)
+            held[owner] = _plus(held.get(owner) or _NOBODY, row, 1)
+    there = (replace(each, user=user) for user, each in held.items() if each.jobs > 0)
+    return [each for each in there if viewer.may_see(each.user)]
 
 
-def _whole(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return sum(known) if len(known) == len(values) else None
+_NOBODY = UserLoad(user="", jobs=0, cpus=0.0, read_bytes_per_s=0.0, written_bytes_per_s=0.0)
+
+
+def _plus(load: UserLoad, job: JobLoad, sign: int) -> UserLoad:
+    """With a job, or without it; None stays what cannot be told."""
+
+    def together(one: float | None, other: float | None) -> float | None:
+        return None if one is None or other is None else max(0.0, one + sign * other)
+
+    return replace(
+        load,
+        jobs=load.jobs + sign,
+        cpus=together(load.cpus, job.cpus),
+        read_bytes_per_s=together(load.read_bytes_per_s, job.read_bytes_per_s),
+        written_bytes_per_s=together(load.written_bytes_per_s, job.written_bytes_per_s),
+    )

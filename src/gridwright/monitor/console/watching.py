@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 
 from gridwright.errors import GridwrightError
 from gridwright.monitor.console.marks import TimeMark
-from gridwright.monitor.console.pictures import Places
 from gridwright.monitor.console.viewers import JobFacts
 from gridwright.monitor.history.questions import Histories
 from gridwright.monitor.libraries import WatchedLibrary
@@ -95,10 +94,6 @@ def _no_absences() -> Mapping[str, str]:
     return {}
 
 
-def _no_places() -> Places:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
     """All that the page is made of."""
@@ -107,7 +102,6 @@ class Watching:
     """Of the grid, or of this machine."""
     histories: Histories
     libraries: Sequence[WatchedLibrary] = ()
-    places: Callable[[], Places] = _no_places
     marks: Callable[[float, float], Sequence[TimeMark]] = _no_marks
     jobs: Callable[[], Sequence[JobFacts]] = _no_jobs
     """What the scheduler says of jobs."""

@@ -10,6 +10,7 @@ from gridwright.monitor.history.busiest import BusiestJobs
 from gridwright.monitor.history.open_minute import MINUTE
 from gridwright.monitor.rates import Key, begun_at_zero, rate_between, read_at
 from gridwright.monitor.readings import Reading, Snapshot
+from gridwright.monitor.user_sums import user_values
 
 SAMPLER = "gridwright_sampler_cpu_seconds_total"
 """Kept for each second in which the node was sampled: where it has a value, the node was seen."""
@@ -63,6 +64,7 @@ class Measurements:
             return None
         back = 0 if last is None or clock_was_set else min(MOST_BACK, slot - self._slot - 1)
         values = list(self._values(last, snapshot, slot, back, clock_was_set=clock_was_set))
+        values += user_values(values)
         if last is not None:
             part = snapshot.cost_s / (snapshot.at_s - last.at_s)
             values.append(((SAMPLER,), part, back))

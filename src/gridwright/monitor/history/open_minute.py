@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
+from gridwright.monitor.history.busiest import is_sum
 from gridwright.monitor.history.columns import UNKNOWN, KeptColumn, Labels
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.store import OpenSecond
@@ -34,7 +35,8 @@ class OpenMinute:
     def put(self, slot: int, values: Iterable[tuple[Key, float, int]]) -> None:
         """Note what was measured in a second, and for how many seconds before it that stands, too.
 
-        Seconds outside this minute are left out, so that those of the next one can fill it up.
+        Seconds outside this minute are left out, so that those of the next one can fill it up. A sum gets
+        what is told of its parts later: one of them may stand for more seconds than the others.
         """
         at = slot - self.start
         for key, value, back in values:
@@ -45,9 +47,12 @@ class OpenMinute:
                 if 0 <= at < MINUTE:
                     column[at] = value
                 continue
+            adds = is_sum(key)
             for each in range(max(0, at - back), min(MINUTE, at + 1)):
                 if isnan(column[each]):
                     column[each] = value
+                elif adds:
+                    column[each] += value
 
     def by_metric(self) -> Mapping[str, Mapping[Labels, KeptColumn]]:
         """All series that have a value, as columns."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gridwright.messages import MessageError, typed
-from gridwright.monitor.history.busiest import OTHERS, Family, family_of
+from gridwright.monitor.history.busiest import Family, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
@@ -22,6 +22,7 @@ from gridwright.monitor.history.open_minute import open_minutes
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
 from gridwright.monitor.history.rolling import StepSums, is_zero_unseen
 from gridwright.monitor.history.store import HistoryStore, StoredBlock
+from gridwright.monitor.job_rows import CPU_TIME, IN_SUM
 from gridwright.monitor.rates import Figures, Key
 from gridwright.monitor.readings import LABELS, MountedPlace, Snapshot
 from gridwright.monitor.rows import SeenNode
@@ -251,7 +252,7 @@ def _largest(sums: dict[Labels, StepSums], most: int, family: Family | None) -> 
     """The series with the largest values; of those that come and go, the others as their sum."""
     if len(sums) <= most:
         return sums
-    others = {labels for labels in sums if family is not None and family.name(labels) == OTHERS}
+    others = {labels for labels in sums if family is not None and family.name(labels) == family.others}
     ranked = sorted(sums, key=lambda labels: (labels in others, -abs(sum(sums[labels].total)), labels))
     found = {labels: sums[labels] for labels in ranked[:most]}
     if family is None:
@@ -267,8 +268,14 @@ def _family_told(metric: str, by: tuple[str, ...] | None) -> Family | None:
     family = family_of(metric)
     if family is None or by is None:
         return family
-    told = [name for name in LABELS.get(metric, ()) if name in by]
-    return replace(family, index=told.index(family.label)) if family.label in told else None
+    names = LABELS.get(metric, ())
+    told = [number for number, name in enumerate(names) if name in by]
+    if names.index(family.label) not in told:
+        return None
+    indices, beside = (
+        tuple(told.index(each) for each in those if each in told) for those in (family.indices, family.beside)
+    )
+    return replace(family, indices=indices, beside=beside)
 
 
 def _course(metric: str, labels: Labels, sums: StepSums, seen: StepSums | None) -> SeriesCourse:
@@ -312,8 +319,14 @@ class _Window:
                 continue
             for labels, sums in _sums(self.parts, metric, self._grid).items():
                 if sums.covered[0] > 0:
+                    self._note_sums(metric, labels, sums.covered[0])
                     over = max(self.covered, sums.covered[0]) if is_zero_unseen(metric) else sums.covered[0]
                     self.rates[metric, *labels] = sums.total[0] / over
+
+    def _note_sums(self, metric: str, labels: Labels, covered: float) -> None:
+        """Note jobs that are told of a part of the span alone: they may be in the sum in the rest."""
+        if metric == CPU_TIME and covered < self.covered:
+            self.gauges[IN_SUM, *labels] = self.covered - covered
 
     def _read_gauges(self, metric: str) -> None:
         """The last that is known of each within the span."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
 
-from gridwright.monitor.history.busiest import MOVED, Family, busiest, family_of
+from gridwright.monitor.history.busiest import MOVED, Family, Name, busiest, family_of
 from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode, encode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
@@ -195,7 +195,7 @@ class BlockSums:
         }
 
     def _bound(self) -> None:
-        moved: dict[str, dict[str, float]] = {}
+        moved: dict[str, dict[Name, float]] = {}
         for metric, series in self._sums.items():
             if (family := family_of(metric)) is not None:
                 gains = moved.setdefault(family.label, {})
@@ -214,7 +214,7 @@ def is_zero_unseen(metric: str) -> bool:
     return family is not None and family.is_zero
 
 
-def _fold(series: dict[Labels, StepSums], family: Family, kept: set[str]) -> None:
+def _fold(series: dict[Labels, StepSums], family: Family, kept: set[Name]) -> None:
     """Put series of others than these into the sum."""
     for labels in [each for each in series if family.name(each) not in kept]:
         gone, other = series.pop(labels), family.other(labels)

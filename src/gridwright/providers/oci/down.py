@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import environment_error, input_error
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.deploy.choosing import deployer_of
+from gridwright.providers.oci.deploy.deployer import Deployer
 from gridwright.providers.oci.down_result import OciDown
+from gridwright.providers.oci.emptying import empty
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
-from gridwright.providers.oci.leftovers import OciLeftover, tagged
+from gridwright.providers.oci.leftovers import STACK_TYPE, OciLeftover, tagged
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
-from gridwright.providers.oci.resource_manager import POLL_S, ResourceManager
+from gridwright.providers.oci.resource_manager import POLL_S
+from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.stack_archive import root_files, stack_archive, unprotected
+from gridwright.providers.oci.stack_archive import root_files, unprotected
+from gridwright.providers.oci.terraform.boot import bucket_name
 from gridwright.providers.oci.up import section_of
 from gridwright.spec.model import GridSpec
 
 _LOOKS = 6
 """Looks for leftovers: the search learns of what was removed with a delay."""
-_STACK_TYPE = "ormstack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class FoundOnOci:
 
     spec: GridSpec
     cloud: OciCloud
-    compartment: str
+    oci: Oci
     grid: Any
     storage: Any
     with_data: bool
@@ -48,9 +53,9 @@ def look(spec: GridSpec, delete_data: frozenset[str]) -> FoundOnOci:
             remedy="name each of them, or none: without it all storage stays",
         )
     cloud = OciCloud(str(spec.region))
-    manager = ResourceManager(cloud, oci.compartment, Caller())
-    grid, storage = (manager.find(stack_name(spec.name, part)) for part in (GRID, STORAGE))
-    return FoundOnOci(spec, cloud, oci.compartment, grid, storage, bool(delete_data), tuple(sorted(names)))
+    deployer = deployer_of(spec, oci, cloud, Caller())
+    grid, storage = (deployer.find(stack_name(spec.name, part)) for part in (GRID, STORAGE))
+    return FoundOnOci(spec, cloud, oci, grid, storage, bool(delete_data), tuple(sorted(names)))
 
 
 def question(found: FoundOnOci) -> str | None:
@@ -61,7 +66,7 @@ def question(found: FoundOnOci) -> str | None:
     lines = [f"gridwright down of grid {found.spec.name} removes:"]
     lines += [f"  stack {each.display_name} with all that it has made" for each in goes]
     if found.with_data:
-        lines.append(f"  ALL DATA of {', '.join(found.names)}")
+        lines.append(f"  ALL DATA of {', '.join(found.names)}, and the grid's bucket with its logs")
     elif found.storage is not None:
         lines += ["and keeps, billed:", f"  stack {found.storage.display_name}: network, volumes, bucket"]
     return "\n".join(lines)
@@ -69,29 +74,35 @@ def question(found: FoundOnOci) -> str | None:
 
 def down(found: FoundOnOci, caller: Caller, *, poll_s: float = POLL_S) -> OciDown:
     """Remove it. Raises GridwrightError with what is left where something is."""
-    manager = ResourceManager(found.cloud, found.compartment, caller, poll_s=poll_s)
-    removed = []
-    for part, stack in ((GRID, found.grid), (STORAGE, found.storage if found.with_data else None)):
-        if stack is None:
-            continue
-        caller.go_on()
-        caller.say(f"{stack.display_name}: removing all that it has made")
-        if part == STORAGE:
-            _unprotect(found, manager, stack)
-        manager.destroy(stack)
-        removed.append(str(stack.display_name))
+    deployer = deployer_of(found.spec, found.oci, found.cloud, caller, poll_s=poll_s)
+    with deployer.held():
+        removed = list(_removed(found, deployer))
     kept = _proved(found, caller, poll_s)
     return OciDown(
         found.spec.name, found.cloud.region, bool(removed), tuple(removed), tuple(each.text for each in kept)
     )
 
 
-def _unprotect(found: FoundOnOci, manager: ResourceManager, stack: Any) -> None:  # noqa: ANN401
+def _removed(found: FoundOnOci, deployer: Deployer) -> Iterator[str]:
+    """Remove the stacks that are to go; their names."""
+    for part, stack in ((GRID, found.grid), (STORAGE, found.storage if found.with_data else None)):
+        if stack is None:
+            continue
+        deployer.caller.go_on()
+        deployer.caller.say(f"{stack.display_name}: removing all that it has made")
+        if part == STORAGE:
+            empty(found.cloud, found.oci.compartment, bucket_name(found.spec.name), deployer.caller)
+            _unprotect(found, deployer, stack)
+        deployer.destroy(stack)
+        yield str(stack.display_name)
+
+
+def _unprotect(found: FoundOnOci, deployer: Deployer, stack: Any) -> None:  # noqa: ANN401
     """Let the storage be destroyed, which the user has asked for by naming its file systems."""
     files, _, _ = oci_files(found.spec)
-    archive = stack_archive(unprotected(root_files(files, STORAGE), ROOT_FILE))
+    bare = unprotected(root_files(files, STORAGE), ROOT_FILE)
     name = stack_name(found.spec.name, STORAGE)
-    manager.put(stack, name, archive, {GRID_TAG: found.spec.name, PART_TAG: STORAGE}, {})
+    deployer.put(stack, name, bare, {GRID_TAG: found.spec.name, PART_TAG: STORAGE}, {})
 
 
 def _proved(found: FoundOnOci, caller: Caller, poll_s: float) -> list[OciLeftover]:
@@ -102,7 +113,7 @@ def _proved(found: FoundOnOci, caller: Caller, poll_s: float) -> list[OciLeftove
         keeps = found.storage is not None and not found.with_data
         left = [each for each in there if not (keeps and each.part == STORAGE)]
         if not left:
-            return [each for each in there if each.type.lower() != _STACK_TYPE]
+            return [each for each in there if each.type.lower() != STACK_TYPE]
         if caller.stop.wait(poll_s):
             raise KeyboardInterrupt
     raise environment_error(

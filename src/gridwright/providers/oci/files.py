@@ -38,7 +38,7 @@ def oci_files(
     The same spec gives the same bytes. Raises GridwrightError (INPUT) with all that cannot be built as it is
     written.
     """
-    layout = _checked(spec)
+    layout = checked_layout(spec)
     machines = oci_machine_files(spec, layout, release)
     bundles = machines.bundles
     clusters = cluster_documents(spec, layout)
@@ -67,8 +67,8 @@ def oci_files(
     return files, machines.scheduler.findings, machines.hosts
 
 
-def _checked(spec: GridSpec) -> OciLayout:
-    """The layout. Raises what is wrong with machines and with what is bought, all of it at once."""
+def checked_layout(spec: GridSpec) -> OciLayout:
+    """The layout. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     problems: list[Problem] = list(_not_made_yet(spec))
     layout = None
     for look in (oci_layout, check_against_catalogue):

@@ -11,6 +11,9 @@ from gridwright.providers.oci.session import OciCloud
 GONE = frozenset({"TERMINATED", "TERMINATING", "DELETED", "DELETING", "DETACHED", "INACTIVE"})
 """States, in capitals, of resources that the search still lists (OCI, Search: resources stay a while)."""
 
+STACK_TYPE = "ormstack"
+"""What the search calls a stack of Resource Manager: it has the tag of its grid, and costs nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class OciLeftover:

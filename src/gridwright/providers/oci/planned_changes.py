@@ -10,9 +10,10 @@ from typing import Any
 
 MOST_NAMED = 4
 """So many changes of a type are told one by one."""
+VOLUME = "oci_core_volume"
 HOLDS_DATA = frozenset(
     {
-        "oci_core_volume",
+        VOLUME,
         "oci_objectstorage_bucket",
         "oci_file_storage_file_system",
         "oci_lustre_file_storage_lustre_file_system",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.oci.status_result import OciStatus
     from gridwright.providers.oci.up_result import OciUp
+    from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.machines import GridMachines
@@ -77,6 +78,12 @@ class OciProvider(Provider):
         from gridwright.providers.oci.up import up
 
         return up(spec, caller, replace)
+
+    def preflight(self, spec: GridSpec) -> Preflight:
+        """See Provider."""
+        from gridwright.providers.oci.preflight.checking import check
+
+        return check(spec)
 
     def status(self, spec: GridSpec) -> OciStatus:
         """How the grid stands."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gridwright.errors import environment_error
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.session import OciCallError, OciCloud, reason_remedy
+from gridwright.providers.oci.stack_archive import stack_archive
 
 SERVICE, CLIENT = "resource_manager", "ResourceManagerClient"
 POLL_S = 5.0
 LONGEST_JOB_S = 24 * 3600.0
 """Resource Manager ends jobs by itself after this time (OCI, Resource Manager limits)."""
+LONGEST_DRIFT_S = 3600.0
+_DRIFT = {"MODIFIED": "changed", "DELETED": "gone"}
 _OVER = ("SUCCEEDED", "FAILED", "CANCELED")
 _LOG_LINES = 8
 
@@ -24,6 +28,15 @@ class ResourceManager:
 
     def __init__(self, cloud: OciCloud, compartment: str, caller: Caller, *, poll_s: float = POLL_S) -> None:
         self.cloud, self.compartment, self.caller, self.poll_s = cloud, compartment, caller, poll_s
+
+    @property
+    def where(self) -> str:
+        """The compartment."""
+        return f"OCI, compartment {self.compartment}"
+
+    def held(self) -> AbstractContextManager[None]:
+        """Resource Manager runs one job of a stack at a time by itself."""
+        return nullcontext()
 
     def find(self, name: str) -> Any:  # noqa: ANN401 - the SDK has no types
         """The stack of a name, None where there is none. Raises GridwrightError."""
@@ -43,13 +56,14 @@ class ResourceManager:
         self,
         stack: Any,  # noqa: ANN401
         name: str,
-        archive: str,
+        files: Mapping[str, bytes],
         tags: Mapping[str, str],
         variables: Mapping[str, str],
     ) -> Any:  # noqa: ANN401
         """Make the stack, or give it this configuration; nothing of it runs yet. Raises GridwrightError."""
         from oci.resource_manager import models
 
+        archive = stack_archive(files)
         common: dict[str, Any] = {
             "variables": dict(variables),
             "freeform_tags": dict(tags),
@@ -98,9 +112,33 @@ class ResourceManager:
                 return {}
             raise
 
-    def outputs(self, stack: Any) -> dict[str, Any]:  # noqa: ANN401
-        """Outputs with their values, of whatever type. Raises GridwrightError."""
-        return {name: each["value"] for name, each in self.state(stack).get("outputs", {}).items()}
+    def drift(self, stack: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
+        """See Deployer: what Resource Manager finds by a look of its own at each resource."""
+        from oci.resource_manager import models
+
+        self._wait_for_others(stack)
+        before = stack.time_drift_last_checked
+        self._call(
+            "detect_stack_drift", stack.id, detect_stack_drift_details=models.DetectStackDriftDetails()
+        )
+        until = time.monotonic() + LONGEST_DRIFT_S
+        while (now := self._call("get_stack", stack.id)).time_drift_last_checked == before:
+            if time.monotonic() > until:
+                raise environment_error(
+                    f"{stack.display_name}: no look at its drift has ended in {LONGEST_DRIFT_S / 60:.0f} min",
+                    where=f"OCI, {stack.id}",
+                    remedy="look at the stack's work requests in the console, then run the same command",
+                )
+            if self.caller.stop.wait(self.poll_s):
+                raise KeyboardInterrupt
+        if now.stack_drift_status == "IN_SYNC":
+            return ()
+        found = self.cloud.listed(SERVICE, CLIENT, "list_stack_resource_drift_details", stack.id)
+        return tuple(
+            (f"{each.resource_type}.{each.resource_name}", _DRIFT[each.resource_drift_status])
+            for each in found
+            if each.resource_drift_status in _DRIFT
+        )
 
     def _run(self, stack: Any, operation: Any) -> Any:  # noqa: ANN401
         from oci.resource_manager import models

@@ -145,6 +145,9 @@ TagKey = Annotated[
 TagValue = Annotated[
     str, matching(r"^[ -~]{0,256}$", "the value of a tag", "printable characters, at most 256")
 ]
+StateDirectory = Annotated[
+    str, matching(r"^[^\0\n]{1,4000}$", "a path", "the path of a directory, such as oci-state")
+]
 DistributionName = Annotated[
     str,
     AfterValidator(_distribution),
@@ -282,8 +285,13 @@ class Oci(SpecModel):
     )
     deploy: Annotated[Deployment, Update(Change.NEVER, "each keeps a state of its own")] = Field(
         default="resource-manager",
-        description="What makes the grid: OCI Resource Manager, which keeps the state, or a local tofu or "
-        "terraform, whose state lies where up is told.",
+        description="What makes the grid: OCI Resource Manager, which keeps the state, or tofu or terraform "
+        "on the machine that gridwright up runs on, whose state lies in oci.state.",
+    )
+    state: Annotated[StateDirectory | None, Update(Change.NEVER, "move the directory first")] = Field(
+        default=None,
+        description="Directory of the state of a local tofu or terraform, relative to this file; by default "
+        "NAME.terraform beside it. Whoever has lost it can neither change nor remove the grid: keep copies.",
     )
 
     @property

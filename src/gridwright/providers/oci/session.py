@@ -41,6 +41,11 @@ class OciCloud:
         config, more = self._credentials()
         return str(config.get("tenancy") or more["signer"].tenancy_id)
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The SDK's configuration: whose key it is, and where. Raises GridwrightError."""
+        return self._credentials()[0]
+
     def call(self, service: str, client: str, operation: str, *arguments: object, **more: object) -> Any:  # noqa: ANN401
         """The answer's data. `service` is a module of the SDK, `client` its class. Raises OciCallError."""
         made = self._client(service, client)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.deploy.choosing import deployer_of
+from gridwright.providers.oci.deploy.deployer import outputs
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.names import GRID, GRID_TAG, STORAGE, stack_name
-from gridwright.providers.oci.resource_manager import ResourceManager
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.status_result import OciMachineStatus, OciStatus, OciVolumeStatus
 from gridwright.providers.oci.up import section_of
@@ -20,8 +21,8 @@ def status(spec: GridSpec) -> OciStatus:
     """How the grid stands by what OCI says now; nothing is changed. Raises GridwrightError."""
     oci = section_of(spec, "status")
     cloud, layout = OciCloud(str(spec.region)), oci_layout(spec)
-    manager = ResourceManager(cloud, oci.compartment, Caller())
-    stacks = {part: manager.find(stack_name(spec.name, part)) is not None for part in (STORAGE, GRID)}
+    deployer = deployer_of(spec, oci, cloud, Caller())
+    stacks = {part: deployer.find(stack_name(spec.name, part)) is not None for part in (STORAGE, GRID)}
     instances = [
         each
         for each in cloud.listed("core", "ComputeClient", "list_instances", oci.compartment)
@@ -39,7 +40,7 @@ def status(spec: GridSpec) -> OciStatus:
     )
     names = {each.id: name for name, each in by_name.items()}
     ids = (
-        manager.outputs(manager.find(stack_name(spec.name, STORAGE))).get("volumes", {})
+        outputs(deployer.state(deployer.find(stack_name(spec.name, STORAGE)))).get("volumes", {})
         if stacks[STORAGE]
         else {}
     )

@@ -1,4 +1,4 @@
-"""`up` by Resource Manager: storage first, then the grid with what the storage told."""
+"""`up`: storage first, then the grid with what the storage told."""
 
 from __future__ import annotations
 
@@ -7,21 +7,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridwright.errors import GridwrightError, Problem, input_error, nearest
+from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error, nearest
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.deploy.choosing import deployer_of
+from gridwright.providers.oci.deploy.deployer import Deployer, outputs
+from gridwright.providers.oci.detaching import detach
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
+from gridwright.providers.oci.known_state import unknown_grid
+from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.planned_changes import (
+    VOLUME,
     PlannedChange,
     changed_outputs,
     is_of,
     planned_changes,
     told,
 )
-from gridwright.providers.oci.resource_manager import POLL_S, ResourceManager
+from gridwright.providers.oci.preflight.looking import preflight
+from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.stack_archive import root_files, stack_archive, unprotected, with_outputs
+from gridwright.providers.oci.stack_archive import root_files, unprotected, with_outputs
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.model import GridSpec
 
@@ -32,12 +39,6 @@ def section_of(spec: GridSpec, verb: str) -> Oci:
     oci = spec.section(Oci)
     if oci is None:
         raise input_error(f"{verb} needs section oci", where=where, remedy="see gridwright help oci")
-    if oci.deploy != "resource-manager":
-        raise input_error(
-            f"this release carries out {verb} by Resource Manager, and oci.deploy is {oci.deploy}",
-            where=where,
-            remedy=f"write deploy: resource-manager; or run gridwright render, then {oci.deploy} there",
-        )
     return oci
 
 
@@ -47,13 +48,20 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
     oci = section_of(spec, "up")
     files, _, _ = oci_files(spec)
     cloud = OciCloud(str(spec.region))
-    work = _Up(spec, ResourceManager(cloud, oci.compartment, caller, poll_s=poll_s), replace)
-    made = work.manager.find(stack_name(spec.name, GRID)) is None
-    work.check_names()
-    storage = work.bring(STORAGE, root_files(files, STORAGE))
-    outputs = work.manager.outputs(storage)
-    grid = work.bring(GRID, with_outputs(root_files(files, GRID), outputs), {"tenancy_ocid": cloud.tenancy})
-    known = work.manager.outputs(grid)
+    deployer = deployer_of(spec, oci, cloud, caller, poll_s=poll_s)
+    with deployer.held():
+        work = _Up(spec, cloud, oci.compartment, deployer, replace, poll_s)
+        made = deployer.find(stack_name(spec.name, GRID)) is None
+        work.check_names()
+        if unknown := list(unknown_grid(spec, cloud, deployer)):
+            raise GridwrightError(*unknown, status=ExitStatus.ENVIRONMENT)
+        if made:
+            preflight(spec, oci_layout(spec), cloud).refuse()
+        storage = work.bring(STORAGE, root_files(files, STORAGE))
+        told_by = outputs(deployer.state(storage))
+        tenancy = {"tenancy_ocid": cloud.tenancy}
+        grid = work.bring(GRID, with_outputs(root_files(files, GRID), told_by), tenancy)
+        known = outputs(deployer.state(grid))
     return OciUp(
         grid=spec.name,
         region=cloud.region,
@@ -68,32 +76,44 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
 @dataclass
 class _Up:
     spec: GridSpec
-    manager: ResourceManager
+    cloud: OciCloud
+    compartment: str
+    deployer: Deployer
     replace: frozenset[str]
+    poll_s: float
     changes: list[PlannedChange] = field(default_factory=list)
 
     def bring(self, part: str, files: dict[str, bytes], variables: dict[str, str] | None = None) -> Any:  # noqa: ANN401
         """Plan, show, refuse or apply; the stack."""
-        manager, name = self.manager, stack_name(self.spec.name, part)
+        deployer, name = self.deployer, stack_name(self.spec.name, part)
         tags = {GRID_TAG: self.spec.name, PART_TAG: part}
         if self.replace:
             files = unprotected(files, ROOT_FILE, self._is_named)
-        manager.caller.go_on()
-        manager.caller.say(f"{name}: planning")
-        stack = manager.put(manager.find(name), name, stack_archive(files), tags, variables or {})
-        job, plan = manager.plan(stack)
+        deployer.caller.go_on()
+        deployer.caller.say(f"{name}: planning")
+        stack = deployer.put(deployer.find(name), name, files, tags, variables or {})
+        job, plan = deployer.plan(stack)
         found = planned_changes(name, plan)
         if not found and not changed_outputs(plan):
-            manager.caller.say(f"{name}: nothing changes")
+            deployer.caller.say(f"{name}: nothing changes")
             return stack
-        manager.caller.say(f"{name}: what changes:")
+        deployer.caller.say(f"{name}: what changes:")
         for line in told(found):
-            manager.caller.say(f"  {line}")
+            deployer.caller.say(f"  {line}")
         self._refuse_losses(found)
-        manager.caller.go_on()
-        manager.apply(stack, job)
+        deployer.caller.go_on()
+        self._detach(stack, found)
+        deployer.apply(stack, job)
         self.changes += found
         return stack
+
+    def _detach(self, stack: Any, found: Iterable[PlannedChange]) -> None:  # noqa: ANN401
+        """Detach block volumes that the plan removes."""
+        gone = {each.name for each in found if each.type == VOLUME and each.destroys_data}
+        if gone:
+            known = outputs(self.deployer.state(stack)).get("volumes", {})
+            lost = {ocid for name, ocid in known.items() if name in gone}
+            detach(self.cloud, self.compartment, lost, self.deployer.caller, self.poll_s)
 
     def _is_named(self, name: str) -> bool:
         return any(is_of(name, self.spec.name, each) for each in self.replace)
@@ -101,8 +121,8 @@ class _Up:
     def check_names(self) -> None:
         """Names of --replace are file systems of the spec, or of what is there. Raises GridwrightError."""
         unknown = sorted(self.replace - set(self.spec.filesystems))
-        storage = self.manager.find(stack_name(self.spec.name, STORAGE)) if unknown else None
-        there = self.manager.outputs(storage).get("volumes", {}) if storage is not None else {}
+        storage = self.deployer.find(stack_name(self.spec.name, STORAGE)) if unknown else None
+        there = outputs(self.deployer.state(storage)).get("volumes", {}) if storage is not None else {}
         known = sorted(self.spec.filesystems)
         problems = [
             Problem(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gridwright.providers.rendering import Rendering
     from gridwright.providers.site.status import SiteStatus
     from gridwright.schedulers.head_node import HeadNode
+    from gridwright.setup.playbook import Hosts
     from gridwright.spec.model import GridSpec
 
 
@@ -32,6 +33,7 @@ class SiteProvider(Provider):
     )
     has_machines = True
     names_its_nodes = False
+    names_servers = True
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """Nodes have names or are counted, and something knows them."""
@@ -66,14 +68,23 @@ class SiteProvider(Provider):
             return LocalHeadNode()
         return SshHead(site.head, site.head, through=site.login, user=site.user)
 
+    def hosts(self, spec: GridSpec, machine: str) -> Hosts:
+        """Its nodes, and the servers of file systems that the spec names."""
+        from gridwright.providers.site.clusters import server_names
+        from gridwright.setup.playbook import Hosts
+
+        own, servers = super().hosts(spec, machine), server_names(spec)
+        return Hosts(groups={**own.groups, "storage": {name: {} for name in servers}}) if servers else own
+
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
-        """The playbook for its nodes, without anything of the scheduler: that one is the site's."""
+        """The playbook for nodes and servers, without anything of the scheduler: that one is the site's."""
         from gridwright.providers.rendering import render_playbook
+        from gridwright.providers.site.clusters import provided
         from gridwright.schedulers.set_up import SchedulerSetup
 
         setup = SchedulerSetup()
         hosts = self.hosts(spec, machine.hardware.name)
-        return render_playbook(spec, setup, hosts, self.notes(spec, setup))
+        return render_playbook(spec, setup, hosts, self.notes(spec, setup), provided(spec))
 
     def status(self, spec: GridSpec) -> SiteStatus:
         """Its nodes, and the rules of its scheduler, as they are now."""

@@ -13,6 +13,7 @@ from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.history.writing import HistoryWriter
 from gridwright.monitor.job_rows import MOST_JOBS
 from gridwright.monitor.readings import LABELS
+from gridwright.monitor.views import notes, views
 from tests.unit.monitor.history.nodes import START, SampledNode
 
 READ, PROCESSES = "gridwright_job_read_bytes_total", "gridwright_job_processes"
@@ -76,7 +77,7 @@ def test_a_job_that_is_named_like_the_sum_is_in_the_sum() -> None:
         told = {key[1]: rate for key, rate, _ in chooses.fold(values, minute)}
         assert sum(told.values()) == 8.0
         assert len(told) == 2
-    assert busiest({OTHERS: 9.0, "a": 1.0}, 1) == {OTHERS, "a"}
+    assert busiest({(OTHERS,): 9.0, ("a",): 1.0}, 1) == {(OTHERS,), ("a",)}
 
 
 def test_a_job_of_a_few_seconds_counts_for_what_it_moved_and_no_more(tmp_path: Path) -> None:
@@ -133,3 +134,72 @@ def test_jobs_of_targets_and_groups_are_bounded_by_their_own_labels(
     (few,) = histories.courses(RangeQuestion((written,), START, START + 600, 600, by=("jobid",), most=5))
     assert sorted(each.labels[0] for each in few.series)[-1] == OTHERS
     assert sum(each.values[0] or 0.0 for each in few.series) == pytest.approx(2 * each_target, rel=NEAR)
+
+
+@pytest.mark.parametrize("hidden_mb", [0.0, 40.0], ids=["it moves nothing there", "it moves much there"])
+def test_a_job_that_a_node_has_in_a_sum_is_said_to_have_moved_at_least_so_much(
+    tmp_path: Path, hidden_mb: float
+) -> None:
+    """Job 17 is among the busiest of n1, and one of 120 on n2, where others move more. 18 is on n1 alone."""
+    files = {name: tmp_path / f"{name}.history" for name in ("n1", "n2")}
+    told = ("cpu_seconds", "read_bytes", "written_bytes")
+    jobs = {
+        "n1": {"17": 100.0, "18": 1e6},
+        "n2": {"17": hidden_mb, **{f"b{each}": 50.0 for each in range(120)}},
+    }
+    for name, file in files.items():
+        node = SampledNode()
+        with HistoryWriter(file) as writer:
+            for _ in range(100):
+                rises = {
+                    (f"gridwright_job_{each}_total", job): mb * 1e6
+                    for job, mb in jobs[name].items()
+                    for each in told
+                }
+                writer.add(node.sample(rises, {(PROCESSES, job): 1.0 for job in jobs[name]}))
+                node.passes()
+    # The minute that has begun knows who moved most in the one before.
+    frame = StoredHistories(files).frame(START + 95, 5)
+    rows = {row.job: row for row in frame.jobs}
+    moved = 2 * 1e6 * (hidden_mb + 50 * 20)
+    assert rows["17"].nodes == ("n1",)
+    assert rows["17"].read_bytes_per_s == pytest.approx(100e6, rel=NEAR)
+    assert rows["17"].more_on == ("n2",)
+    assert rows["17"].more_bytes_per_s == pytest.approx(moved, rel=NEAR)
+    assert rows["17"].may_be_more
+    # What n2 kept together is too little to be seen beside what this one moved.
+    assert not rows["18"].may_be_more
+    assert rows["b0"].more_on == (), "n1 has all of its jobs, and n2 has this one"
+    assert rows[OTHERS].more_on == ()
+    assert sum(row.read_bytes_per_s or 0.0 for row in frame.jobs) == pytest.approx(
+        sum(mb * 1e6 for each in jobs.values() for mb in each.values()), rel=NEAR
+    )
+    (table,) = (each for each in views(frame) if each.title == "Jobs")
+    cells = {row.key: row.cells[5].text for row in table.rows}
+    assert (cells["17"], cells["18"], cells["b0"]) == ("≥100.0", "1000000", "50.0")
+    assert any(each.startswith("n2 has kept the sum of some jobs alone") for each in notes(frame))
+
+
+def test_a_job_that_is_in_a_sum_for_a_part_of_the_time_says_so(tmp_path: Path) -> None:
+    """The minute before had it among the others: what it moved then is not in its row."""
+    file, node = tmp_path / "n1.history", SampledNode()
+    with HistoryWriter(file) as writer:
+        for number in range(100):
+            of_17 = 900.0 if number > 30 else 1.0
+            rises = {
+                (f"gridwright_job_{each}_total", f"b{job}"): 5e6
+                for job in range(120)
+                for each in ("cpu_seconds", "read_bytes")
+            }
+            rises |= {
+                (f"gridwright_job_{each}_total", "z17"): of_17 * 1e6 for each in ("cpu_seconds", "read_bytes")
+            }
+            writer.add(node.sample(rises, {(PROCESSES, key[1]): 1.0 for key in rises}))
+            node.passes()
+    rows = {row.job: row for row in StoredHistories({"n1": file}).frame(START + 80, 40).jobs}
+    assert rows["z17"].read_bytes_per_s == pytest.approx(450e6, rel=NEAR), "of 900 in each second, half"
+    assert rows["z17"].may_be_more
+    assert rows["z17"].more_bytes_per_s >= 450e6
+    now = {row.job: row for row in StoredHistories({"n1": file}).frame(START + 95, 5).jobs}
+    assert now["z17"].read_bytes_per_s == pytest.approx(900e6, rel=NEAR)
+    assert not now["z17"].may_be_more

@@ -18,6 +18,7 @@ from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_schema.check import problems
+from tests.support.oci_schema.models import judge
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 SPECS = ("oci-scale.yaml", "papers/003-spectrum-scale.yaml")
@@ -111,6 +112,28 @@ def test_the_servers_of_a_pair_do_not_fail_together(name: str) -> None:
         assert len({each.fault_domain for each in servers if each.pair == pair}) == 2
 
 
+def test_nodes_in_a_reservation_leave_their_fault_domain_to_it() -> None:
+    reservation = "ocid1.capacityreservation.oc1.iad.aaaa"
+    text = GRID.replace(OCI, f"{OCI}  capacity_reservation: {reservation}\n")
+    machines = roots(spec_of(text))["grid"]["resource"]["oci_core_instance"]
+    nodes = {name for name in machines if name.startswith("compute")}
+    assert len(nodes) == 3
+    for name, each in machines.items():
+        assert ("fault_domain" in each) == (name not in nodes)
+        assert each.get("capacity_reservation_id") == (reservation if name in nodes else None)
+
+
+def test_clients_of_another_cluster_reach_each_other_as_nodes_of_one() -> None:
+    remote = "remote: {cluster: storage.example.com, contacts: [nsd1.example.com], filesystem: fs1}\n"
+    text = re.sub(r"    nsd: .*\n", f"    {remote}", GRID)
+    rules = roots(spec_of(text))["storage"]["resource"]["oci_core_network_security_group_security_rule"]
+    for one, other in (("nodes", "nodes"), ("nodes", "head"), ("head", "nodes")):
+        (ports,) = rules[f"{one}-from-{other}-scaledaemon"]["tcp_options"][0]["destination_port_range"]
+        assert ports == {"min": 1191, "max": 1191}
+    made = roots(spec_of(text))["grid"]["resource"]
+    assert not {"oci_core_volume_attachment", "oci_core_vnic_attachment"} & made.keys()
+
+
 def test_what_holds_data_is_never_destroyed_and_all_is_found_by_its_tag() -> None:
     parts = roots(spec_of())
     volumes = parts["storage"]["resource"]["oci_core_volume"].values()
@@ -172,6 +195,20 @@ def test_servers_with_two_cards_have_volumes_on_one_and_clients_on_the_other() -
         assert (first["subnet_id"], second["subnet_id"]) == ("${var.storage_subnet}", "${var.fs_subnet}")
     one_card = GRID.replace("BM.Optimized3.36", "VM.Optimized3.Flex(8)")
     assert "oci_core_vnic_attachment" not in roots(spec_of(one_card))["grid"]["resource"]
+
+
+def test_the_agent_manages_volumes_of_several_paths_and_nothing_else() -> None:
+    plain = roots(spec_of())["grid"]["resource"]["oci_core_instance"]
+    for each in plain.values():
+        assert each["agent_config"] == [{"is_monitoring_disabled": False, "is_management_disabled": True}]
+    ultra = roots(spec_of(GRID.replace("type: balanced", "type: ultra-high-performance-30")))["grid"]
+    assert list(problems(ultra)) == []
+    assert judge(ultra).problems == []
+    for name, each in ultra["resource"]["oci_core_instance"].items():
+        (agent,) = each["agent_config"]
+        assert agent["is_management_disabled"] == (not name.startswith("lake-nsd"))
+        plugins = [{"name": "Block Volume Management", "desired_state": "ENABLED"}]
+        assert agent.get("plugins_config", []) == (plugins if name.startswith("lake-nsd") else [])
 
 
 SERVICES = GRID.replace(

@@ -13,9 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from gridwright.filesystems.scale.administration.disks import refused_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
 from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
+from gridwright.filesystems.scale.administration.wanted import WantedNsd
 from gridwright.filesystems.scale.administration.y_format import records
 
 LOOK_S = 120.0
@@ -92,6 +94,10 @@ class Administration:
             if there.name or not there.silent:
                 return
             self._pause(ANSWER_PAUSE_S)
+
+    def refused_disks(self, nsds: Sequence[WantedNsd]) -> tuple[str, ...]:
+        """Disks that are to be made NSDs, and hold something. Raises ScaleError where some are not there."""
+        return tuple(refused_disks(nsds, lambda node, command: self._run([*_SSH, node, command], LOOK_S)))
 
     def _ask(self, name: str, *words: str) -> str | None:
         status, printed, error = self._run([str(self._directory / name), *words], LOOK_S)

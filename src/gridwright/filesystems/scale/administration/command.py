@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gridwright.filesystems.scale.administration.applying import Administration
 from gridwright.filesystems.scale.administration.difference import Difference, difference
+from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster
@@ -70,7 +71,7 @@ def run(
     Raises ScaleError, also where something differs when all is done.
     """
     nodes = [each.name for each in wanted.nodes]
-    found = difference(wanted, administration.observe(nodes), may_stop=may_stop)
+    found = _checked(wanted, administration, nodes, may_stop=may_stop)
     if check or found.refusals:
         return found
     planned, left = found.commands, found
@@ -83,10 +84,22 @@ def run(
         if not left.commands:
             return replace(found, commands=planned, refusals=left.refusals)
         # What is there now may want more: a node whose configuration came back sees the whole cluster.
-        left = difference(wanted, administration.observe(nodes), may_stop=False)
+        left = _checked(wanted, administration, nodes, may_stop=False)
         planned += left.commands
     words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
     raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
+
+
+def _checked(
+    wanted: ScaleCluster, administration: Administration, nodes: Sequence[str], *, may_stop: bool
+) -> Difference:
+    """What differs; refused as a whole where a disk would be written over that holds something."""
+    observed = administration.observe(nodes)
+    found = difference(wanted, observed, may_stop=may_stop)
+    if not any(each.name == "mmcrnsd" for each in found.commands):
+        return found
+    refusals = administration.refused_disks(new_disks(wanted, observed))
+    return replace(found, commands=(), refusals=refusals) if refusals else found
 
 
 def read_cluster(path: Path) -> ScaleCluster:

@@ -38,7 +38,7 @@ def add_bucket(root: Root, layout: OciLayout) -> None:
     """Add the bucket, with outputs `bucket` and `namespace`."""
     compartment = layout.oci.compartment
     namespace = root.source("oci_objectstorage_namespace", "site", {"compartment_id": compartment})
-    root.resource(
+    root.keep(
         "oci_objectstorage_bucket",
         "site",
         {
@@ -49,7 +49,7 @@ def add_bucket(root: Root, layout: OciLayout) -> None:
             "kms_key_id": layout.oci.key,
             "freeform_tags": tags(layout, STORAGE),
         },
-        why="What machines set themselves up from, and logs of set-ups that failed. Empty it before it goes.",
+        why="What machines set themselves up from, the scheduler's key, and logs. Empty it before it goes.",
     )
     root.output("bucket", "${oci_objectstorage_bucket.site.name}", "Bucket of bundles and logs.")
     root.output("namespace", f"${{{namespace}.namespace}}", "Of the bucket: that of the tenancy.")

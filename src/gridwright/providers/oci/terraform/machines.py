@@ -12,6 +12,11 @@ from gridwright.providers.oci.terraform.security_groups import group_of
 from gridwright.providers.oci.user_data import expression
 from gridwright.spec.model import GridSpec
 
+LEAST_VPUS_OF_PATHS = 30
+"""For each GB: volumes of ultra high performance, which are attached by several paths, have so many or more
+(OCI, block volume performance levels)."""
+VOLUME_PLUGIN = "Block Volume Management"
+"""The agent's plugin that logs in to these (OCI, attachments to ultra high performance volumes)."""
 _INSTANCE = "oci_core_instance"
 
 
@@ -92,10 +97,13 @@ def _instance(
 ) -> dict[str, object]:
     is_node = machine.role is OciRole.COMPUTE
     named = _named_image(layout, machine)
+    is_reserved = is_node and layout.oci.capacity_reservation is not None
     arguments: dict[str, object] = {
         "compartment_id": layout.oci.compartment,
         "availability_domain": "${var.availability_domain}",
-        "fault_domain": f"FAULT-DOMAIN-{machine.fault_domain}",
+        # Capacity that was reserved in no fault domain is for instances that name none, and OCI chooses one
+        # for them (oci SDK 2.189.0, InstanceReservationConfigDetails.fault_domain).
+        "fault_domain": None if is_reserved else f"FAULT-DOMAIN-{machine.fault_domain}",
         "display_name": machine.name,
         "shape": machine.shape,
         "source_details": [
@@ -122,13 +130,13 @@ def _instance(
             "gridwright": instance_metadata(spec),
         },
         "instance_options": [{"are_legacy_imds_endpoints_disabled": True}],
-        "agent_config": [{"is_monitoring_disabled": False, "is_management_disabled": True}],
+        "agent_config": [_agent(layout, machine)],
         "is_pv_encryption_in_transit_enabled": None if machine.shape.startswith("BM.") else True,
         "preserve_boot_volume": False,
         "freeform_tags": tags(layout, GRID) | {"gridwright-role": str(machine.role)},
         # A newer image of the same name makes no machine anew by itself.
         "lifecycle": {"ignore_changes": ["source_details[0].source_id"]} if named is None else None,
-        "capacity_reservation_id": layout.oci.capacity_reservation if is_node else None,
+        "capacity_reservation_id": layout.oci.capacity_reservation if is_reserved else None,
         "cluster_placement_group_id": placement if is_node else None,
     }
     if machine.ocpus is not None:
@@ -137,6 +145,15 @@ def _instance(
     if layout.oci.key is None and isinstance(source, list):
         del source[0]["kms_key_id"]
     return arguments
+
+
+def _agent(layout: OciLayout, machine: OciMachine) -> dict[str, object]:
+    """Oracle's agent: it reports, and manages nothing but volumes with several paths, to which it logs in."""
+    has_paths = any(each.vpus_per_gib >= LEAST_VPUS_OF_PATHS for each in layout.volumes_of(machine.name))
+    agent: dict[str, object] = {"is_monitoring_disabled": False, "is_management_disabled": not has_paths}
+    if has_paths:
+        agent["plugins_config"] = [{"name": VOLUME_PLUGIN, "desired_state": "ENABLED"}]
+    return agent
 
 
 def _second_card(root: Root, layout: OciLayout, machine: OciMachine) -> None:

@@ -1,0 +1,65 @@
+"""Whether disks that are to become a file system's are there on all of their servers, and hold nothing.
+
+mmcrnsd refuses what has the ID of an NSD, and writes over anything else. Nodes run this with Python 3.9.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.observed import ObservedCluster
+from gridwright.filesystems.scale.administration.reach import reachable
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNsd
+
+OnNode = Callable[[str, str], "tuple[int, str, str]"]
+"""Runs a command on a node: its exit status, what it printed and what it said on stderr."""
+_AT_A_TIME = 16
+
+
+def new_disks(wanted: ScaleCluster, observed: ObservedCluster) -> tuple[WantedNsd, ...]:
+    """Those that would be made NSDs now."""
+    return tuple(each for each in reachable(wanted, observed).nsds if each.name not in observed.nsds)
+
+
+def refused_disks(nsds: Sequence[WantedNsd], on_node: OnNode) -> Iterator[str]:
+    """Disks that hold something, each with what it is.
+
+    Raises ScaleError with the disks that are not there on a server of theirs: it may be that they come yet.
+    """
+    places = [(nsd, server) for nsd in nsds for server in nsd.servers]
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        told = list(pool.map(lambda place: _look(place[0], place[1], on_node), places))
+    away = [
+        f"{nsd.device} on {server} ({error})"
+        for (nsd, server), (status, _, error) in zip(places, told)  # noqa: B905 - Python 3.9
+        if status
+    ]
+    if away:
+        raise ScaleError(f"disks are not there on all of their servers: {', '.join(away)}")
+    for (nsd, server), (_, printed, _) in zip(places, told):  # noqa: B905 - Python 3.9
+        there = tuple(signatures(printed.splitlines()))
+        if there and server == nsd.servers[0]:
+            yield (
+                f"{nsd.device} on {server} holds {' and '.join(there)}, which would be written over: name "
+                f"another disk, or empty it with wipefs --all {nsd.device} if nobody needs that"
+            )
+
+
+def _look(nsd: WantedNsd, server: str, on_node: OnNode) -> tuple[int, str, str]:
+    status, printed, error = on_node(server, f"wipefs --parsable {shlex.quote(nsd.device)}")
+    return status, printed, error.strip()[-200:]
+
+
+def signatures(lines: Iterable[str]) -> Iterator[str]:
+    """Types out of `wipefs --parsable`, rows of offset, UUID, label and type (util-linux, wipefs(8))."""
+    seen = set()
+    for line in lines:
+        if line.startswith("#") or "," not in line:
+            continue
+        kind = line.rpartition(",")[2].strip() or "something"
+        if kind not in seen:
+            seen.add(kind)
+            yield kind

@@ -1,0 +1,65 @@
+"""Machines and disks of a site as a cluster has them, out of the pairs that the spec names. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, PairDisk
+
+
+def named_servers(filesystem: ScaleFileSystem) -> NamedServers | None:
+    """Pairs in their order, and the witness as a server of its own; None where the spec names none."""
+    if not filesystem.pairs:
+        return None
+    return NamedServers(machines=tuple(_machines(filesystem)), disks=tuple(_disks(filesystem)))
+
+
+def _machines(filesystem: ScaleFileSystem) -> Iterator[ClusterMachine]:
+    pairs = filesystem.pairs or []
+    for number, pair in enumerate(pairs, start=1):
+        for server in pair.servers:
+            yield ClusterMachine(
+                name=server,
+                address=server,
+                is_server=True,
+                pair=number,
+                # Machines of one hall fail together.
+                fault_domain=pair.site,
+                site=pair.site,
+                memory_bytes=None if pair.memory is None else int(pair.memory),
+                nic_bytes_per_s=None if pair.network is None else pair.network.bytes_per_s,
+            )
+    if filesystem.witness is not None:
+        name, apart = filesystem.witness.server, max(each.site for each in pairs) + 1
+        yield ClusterMachine(
+            name=name,
+            address=name,
+            is_server=True,
+            pair=len(pairs) + 1,
+            fault_domain=apart,
+            site=apart,
+            is_witness=True,
+        )
+
+
+def _disks(filesystem: ScaleFileSystem) -> Iterator[PairDisk]:
+    pairs = filesystem.pairs or []
+    for number, pair in enumerate(pairs, start=1):
+        for index, device in enumerate(pair.disks):
+            yield _disk(device, number, index)
+    if filesystem.witness is not None:
+        yield _disk(filesystem.witness.disk, len(pairs) + 1, 0, is_descriptor_only=True)
+
+
+def _disk(device: str, pair: int, index: int, *, is_descriptor_only: bool = False) -> PairDisk:
+    return PairDisk(
+        volume=device.rpartition("/")[2],
+        device=device,
+        pair=pair,
+        index=index,
+        is_descriptor_only=is_descriptor_only,
+        # Of its own name: a disk or pair that is written before others must not give them new names.
+        label=hashlib.sha256(device.encode()).hexdigest()[:12],
+    )

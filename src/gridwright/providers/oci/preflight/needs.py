@@ -1,0 +1,63 @@
+"""What is still to be made of a grid: machines by shape, and volumes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from gridwright.providers.oci.costs import BOOT_VOLUME_GB
+from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeNeed:
+    """Machines that are alike to OCI, in one fault domain."""
+
+    shape: str
+    ocpus: int | None
+    memory_gib: int | None
+    fault_domain: int
+    is_reserved: bool
+    """Whether they use the capacity of the spec's reservation."""
+
+
+@dataclass(frozen=True, slots=True)
+class StillNeeded:
+    """What is to be made."""
+
+    machines: Counter[ShapeNeed]
+    volumes: int
+    volume_gib: int
+    """Of block volumes and boot volumes."""
+    server_shapes: tuple[str, ...] = ()
+    """Of servers of file systems, which may have an image of their own."""
+    other_shapes: tuple[str, ...] = ()
+    """Of all other machines."""
+
+    @property
+    def shapes(self) -> list[str]:
+        """Each once."""
+        return list(dict.fromkeys(each.shape for each in self.machines))
+
+    def count(self, shape: str) -> int:
+        """Machines of a shape."""
+        return sum(number for each, number in self.machines.items() if each.shape == shape)
+
+
+def still_needed(layout: OciLayout, machines: Collection[str], volumes: Collection[str]) -> StillNeeded:
+    """All of the layout but the machines and volumes of these names, which are there."""
+    made = [each for each in layout.machines if each.name not in machines]
+    disks = [each for each in layout.volumes if each.name not in volumes]
+    return StillNeeded(
+        Counter(_need(layout, each) for each in made),
+        len(disks) + len(made),
+        sum(each.gib for each in disks) + BOOT_VOLUME_GB * len(made),
+        tuple(dict.fromkeys(each.shape for each in made if each.role.is_server)),
+        tuple(dict.fromkeys(each.shape for each in made if not each.role.is_server)),
+    )
+
+
+def _need(layout: OciLayout, machine: OciMachine) -> ShapeNeed:
+    is_reserved = layout.oci.capacity_reservation is not None and machine.role is OciRole.COMPUTE
+    return ShapeNeed(machine.shape, machine.ocpus, machine.memory_gib, machine.fault_domain, is_reserved)

@@ -1,0 +1,1 @@
+"""Tests of how the roots are carried out."""
