@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.cli.main import main
+from tests.support.command import Command
 from tests.support.tofu import TofuError, TofuRoots
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.thorough
 
 
 def render(spec: Path, out: Path) -> Path:
-    assert main(["render", str(spec), "--out", str(out), "--overwrite"]) == 0
+    assert Command(out.parent)("render", spec, "--out", out, "--overwrite").status == 0
     return out
 
 

@@ -93,6 +93,21 @@ def test_a_grid_without_slurm_says_that_nothing_is_to_be_set_up(gridwright: Comm
     assert "nothing is to be set up" in (tmp_path / "out/README.md").read_text()
 
 
+def test_what_terraform_keeps_in_a_root_stays(tmp_path: Path) -> None:
+    write_rendered(tmp_path, {"grid/main.tf.json": "1", "read.me": "1"}, overwrite=False)
+    kept = ["grid/terraform.tfstate", "grid/.terraform/providers/oci", "grid/backend.tf", "grid/plan"]
+    for name in kept:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("the user's")
+    write_rendered(tmp_path, {"grid/main.tf.json": "2", "read.me": "2"}, overwrite=False)
+    assert [(tmp_path / name).read_text() for name in kept] == ["the user's"] * 4
+    with pytest.raises(GridwrightError, match=r"backend\.tf: it was not written"):
+        write_rendered(tmp_path, {"grid/main.tf.json": "2", "grid/backend.tf": "ours"}, overwrite=True)
+    (tmp_path / "terraform.tfstate").write_text("of no root")
+    with pytest.raises(GridwrightError, match="it was not written by gridwright render"):
+        write_rendered(tmp_path, {"grid/main.tf.json": "2"}, overwrite=False)
+
+
 def test_files_of_others_and_edited_ones_are_all_named_and_kept(
     gridwright: Command, spec: Path, tmp_path: Path
 ) -> None:

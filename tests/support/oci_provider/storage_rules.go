@@ -10,7 +10,7 @@ import (
 var (
 	bucketName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,256}$`)
 	lustreName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,7}$`)
-	linkPrefix = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:/`)
+	linkPrefix = regexp.MustCompile(`^[A-Za-z0-9._-]+:/[A-Za-z0-9._-]+(/.*)?$`)
 )
 
 func bucketRule(there *content, _, wanted map[string]any) error {

@@ -32,9 +32,10 @@ def write_rendered(
 ) -> list[RenderedFile]:
     """Make the directory hold these files and no others of an earlier time; each file whole or not at all.
 
-    Raises GridwrightError: status INPUT, before anything is written, where the directory holds files that
-    were not written here, or, without `overwrite`, that were edited since; ENVIRONMENT where the file system
-    refuses.
+    What Terraform and its user keep in a root that was rendered here stays as it is.
+    Raises GridwrightError: status INPUT, before anything is written, where the directory holds other files
+    that were not written here, or, without `overwrite`, that were edited since; ENVIRONMENT where the file
+    system refuses.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,8 @@ def _check(
 ) -> None:
     problems = []
     for name in sorted(_there(directory)):
-        if _is_compiled(PurePath(name), ours):
+        path, is_known = PurePath(name), name in ours or name in files
+        if _is_compiled(path, ours) or (not is_known and _is_of_root(path, ours)):
             continue
         if name not in ours:
             problems.append(Problem("it was not written by gridwright render", name, remedy=_ELSEWHERE))
@@ -95,6 +97,14 @@ def _is_compiled(path: PurePath, ours: Mapping[str, set[str]]) -> bool:
         return False
     source = path.parent.parent / f"{path.name.partition('.')[0]}.py"
     return source.as_posix() in ours
+
+
+def _is_of_root(path: PurePath, ours: Mapping[str, set[str]]) -> bool:
+    """Whether it stands in a root of Terraform of ours: its state, provider, and the user's variables.
+
+    Such a root is planned and applied where it was rendered, and rendered again for the next change.
+    """
+    return any((parent / "main.tf.json").as_posix() in ours for parent in path.parents)
 
 
 def _there(directory: Path) -> Iterator[str]:
