@@ -128,6 +128,11 @@ def a_cable_is_pulled(pair: Pair) -> None:
     pair.second.write("volume-a", "C", 20)
     assert pair.second.read("volume-a", 20) == "C"
     assert not (pair.first.machine.share / f"{waiting}.status").exists()
+    silent = "until grep -q FAILED /sys/class/iscsi_session/*/state; do sleep 0.2; done"
+    pair.first.machine.run(silent, timeout_s=120).ok()
+    pair.first.configure(pair.target, *DEVICES, wait_seconds=0)
+    said = pair.first.volumes()
+    assert (said.status, "does not answer any more" in said.stderr) == (3, True), said
     pair.network.plug(1, to="up")
     assert pair.first.machine.wait(waiting, timeout_s=60).ok() == "C"
 

@@ -218,6 +218,18 @@ def test_a_record_that_a_power_cut_left_empty_is_made_anew(server: Server, is_lo
     assert server.run() == (0, {"schema": 1, "steps": [], "troubles": []})
 
 
+def test_a_target_that_answers_no_more_is_told_and_waited_for(server: Server) -> None:
+    assert server.run()[0] == 0
+    state = server.root / "sys/class/iscsi_session/session2/state"
+    state.write_text("FAILED\n")
+    assert server.run() == (3, {"schema": 1, "steps": [], "troubles": [
+        f"grid-p1-v01 is there as {NAMES[1]}, but 169.254.2.2:3260 does not answer any more: "
+        "look at attachments of this machine"
+    ]})  # fmt: skip
+    state.write_text("LOGGED_IN\n")
+    assert server.run()[0] == 0
+
+
 def test_records_are_on_the_disk_before_the_program_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

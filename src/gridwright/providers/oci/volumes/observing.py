@@ -26,6 +26,8 @@ class IscsiSession:
     target: str
     portal: Portal
     disks: tuple[str, ...] = ()
+    answers: bool = True
+    """Whether its target does; disks of one that does not stay, and hang, and fail after two minutes."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,9 @@ def sessions_of(root: Path) -> tuple[IscsiSession, ...]:
         address, port = _read(connection / "persistent_address"), _read(connection / "persistent_port")
         disks = sorted(path.name for path in device.glob("target*/*/block/*"))
         if address and port.isdigit():
-            found.append(
-                IscsiSession(_read(directory / "targetname"), Portal(address, int(port)), tuple(disks))
-            )
+            target, portal = _read(directory / "targetname"), Portal(address, int(port))
+            answers = _read(directory / "state") in ("LOGGED_IN", "")
+            found.append(IscsiSession(target, portal, tuple(disks), answers))
     return tuple(sorted(found, key=lambda each: (each.target, str(each.portal))))
 
 
