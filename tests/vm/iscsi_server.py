@@ -49,9 +49,10 @@ class IscsiServer:
     """Device of each volume."""
 
     def wait(self) -> None:
-        """Until systemd has started all. Raises MachineError where a unit failed."""
+        """Until systemd has started all. Raises MachineError for units that failed or stood in a circle."""
         up = self.machine.run("systemctl is-system-running --wait", timeout_s=RUN_S)
-        if up.stdout.strip() != "running":
+        circle = self.machine.run("journalctl --boot --no-pager | grep 'ordering cycle'")
+        if up.stdout.strip() != "running" or circle.stdout:
             raise MachineError(f"{up.stdout}{up.stderr}{self.machine.run(_WHY).stdout}")
 
     def boot_first(self) -> None:

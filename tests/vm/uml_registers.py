@@ -26,7 +26,6 @@ def register_library() -> Path:
             "-O2",
             "-Wall",
             "-Wextra",
-            "-Werror",
             "-shared",
             "-fPIC",
             "-o",
