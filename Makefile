@@ -5,7 +5,7 @@
 # make test-thorough   the same with many more examples and seeds, and emulated machines: hours
 # make lint-playbook   the Ansible roles alone
 # make lint-templates the templates of CloudFormation and Terraform alone
-# make test-vm   the checks on virtual machines alone: md, XFS, NFS, NVMe and systemd of real kernels
+# make test-vm   the checks on virtual machines alone: md, XFS, NFS, iSCSI, NVMe and systemd of real kernels
 # make dist      a wheel and a source distribution in dist/; the wheel is proven where there is no compiler
 # make docs      the documents as a site in build/site, which needs no network; every link is tested
 # make deb       a Debian package in dist/, with a virtual environment of its own

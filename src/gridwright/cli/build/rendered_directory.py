@@ -34,8 +34,8 @@ def write_rendered(
 
     What Terraform and its user keep in a root that was rendered here stays as it is.
     Raises GridwrightError: status INPUT, before anything is written, where the directory holds other files
-    that were not written here, or, without `overwrite`, that were edited since; ENVIRONMENT where the file system
-    refuses.
+    that were not written here, or, without `overwrite`, that were edited since; ENVIRONMENT where the file
+    system refuses.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def _is_compiled(path: PurePath, ours: Mapping[str, set[str]]) -> bool:
 
 
 def _is_of_root(path: PurePath, ours: Mapping[str, set[str]]) -> bool:
-    """Whether it stands in a root of Terraform of ours: its state, its provider, the user's variables or backend.
+    """Whether it stands in a root of Terraform of ours: its state, provider, and the user's variables.
 
     Such a root is planned and applied where it was rendered, and rendered again for the next change.
     """
