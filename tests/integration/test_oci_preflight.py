@@ -159,6 +159,21 @@ def test_an_image_of_the_sites_own(cloud: OciDouble, tmp_path: Path) -> None:
     assert names(check(spec)) == {"image-of-another-architecture", "image-not-available"}
 
 
+def test_a_reservation_with_too_little_room(cloud: OciDouble, tmp_path: Path) -> None:
+    ocid = "ocid1.capacityreservation.oc1.iad.aaaa"
+    spec = spec_with(tmp_path, capacity_reservation=ocid)
+    assert names(check(spec)) == {"reservation-unfit"}
+    cloud.account.reservations[ocid] = {"reservedInstanceCount": 6, "usedInstanceCount": 2}
+    cloud.account.reported.clear()
+    assert not check(spec).findings, check(spec).text()
+    asked = {each["instanceShape"] for each in cloud.account.reported[0]["shapeAvailabilities"]}
+    assert not any("DenseIO" in each for each in asked), "what is reserved is not asked for"
+    cloud.account.reservations[ocid] |= {"usedInstanceCount": 3, "availabilityDomain": DOMAINS[1]}
+    found = check(spec)
+    assert len(found.findings) == 2
+    assert "room for 3 machines, and 4 nodes" in found.text()
+
+
 def test_what_may_not_be_seen_is_said_and_refuses_nothing(cloud: OciDouble) -> None:
     cloud.account.hidden = {"services", "computeCapacityReports", "compartments", "shapes"}
     found = check(load_spec(EXAMPLE))
