@@ -208,3 +208,30 @@ def test_an_order_to_stop_ends_the_waiting(cloud: OciDouble, spec: GridSpec) -> 
     assert re.search("goes on at OCI", " ".join(said))
     assert not cloud.resources
     assert os.environ["GRIDWRIGHT_OCI_ENDPOINT"] not in " ".join(said)
+
+
+def test_a_lustre_of_the_grids_own_comes_up_and_its_volumes_are_guarded(cloud: OciDouble) -> None:
+    spec = load_spec(EXAMPLE.with_name("oci-lustre.yaml"))
+    for name in ("clients", "servers"):
+        cloud.account.images[f"ocid1.image.oc1.iad.aaaaaaaa{name}"] = {"shapes": []}
+    assert raise_up(spec).made
+    found = status(spec)
+    assert found.whole, found.text()
+    assert len(found.volumes) == 25
+    assert all(len(each.attached) == 1 for each in found.volumes)
+    assert not raise_up(spec).changes
+    shared = spec.filesystems["shared"]
+    fewer = shared.model_copy(update={"oss": shared.server_groups["oss"].model_copy(update={"count": 5})})
+    smaller = spec.model_copy(update={"filesystems": {"shared": fewer}})
+    with pytest.raises(GridwrightError) as raised:
+        raise_up(smaller)
+    assert (
+        sum(
+            "would destroy the data on oci-lustre-shared-oss6-v" in str(each)
+            for each in raised.value.problems
+        )
+        == 4
+    )
+    assert len(cloud.of("oci_core_volume")) == 25
+    raise_up(smaller, names=frozenset({"shared"}))
+    assert len(cloud.of("oci_core_volume")) == 21
