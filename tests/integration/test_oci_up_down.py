@@ -14,6 +14,7 @@ from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.down import down, look
+from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.machines_ready import OciMachinesReady
 from gridwright.providers.oci.session import OciCloud
@@ -35,9 +36,19 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OciDouble
         yield double
 
 
-@pytest.fixture
-def spec() -> GridSpec:
-    return load_spec(EXAMPLE)
+@pytest.fixture(scope="module")
+def spec() -> Iterator[GridSpec]:
+    """The grid; what is rendered of it is the same each time, and is rendered once."""
+    found = load_spec(EXAMPLE)
+    rendered = oci_files(found)
+
+    def once(spec: GridSpec) -> object:
+        return rendered if spec is found else oci_files(spec)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("up", "down"):
+            patch.setattr(f"gridwright.providers.oci.{module}.oci_files", once)
+        yield found
 
 
 def raise_up(spec: GridSpec, said: list[str] | None = None, names: frozenset[str] = frozenset()) -> OciUp:

@@ -14,6 +14,7 @@ from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.deployer import Deployer, outputs
 from gridwright.providers.oci.detaching import detach
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
+from gridwright.providers.oci.head import login_user
 from gridwright.providers.oci.known_state import unknown_grid
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.machines_ready import OciMachinesReady, stopped
@@ -77,6 +78,7 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
         made=made,
         changes=tuple(work.changes),
         login=known.get("login"),
+        user=login_user(layout),
         seconds=time.monotonic() - started,
         file=caller.file,
     )
