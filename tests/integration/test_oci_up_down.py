@@ -171,3 +171,44 @@ def test_a_lustre_of_the_grids_own_comes_up_and_its_volumes_are_guarded(cloud: O
     assert len(cloud.of("oci_core_volume")) == 25
     raise_up(smaller, names=frozenset({"shared"}))
     assert len(cloud.of("oci_core_volume")) == 21
+
+
+def test_machines_are_shut_down_before_volumes_leave_them_servers_last(
+    cloud: OciDouble, spec: GridSpec
+) -> None:
+    """What a running server has not written yet would be lost with its volume."""
+    raise_up(spec)
+    names = {each["shown"]["id"]: each["shown"]["displayName"] for each in cloud.of("oci_core_instance")}
+    servers = {each for each in names.values() if each.startswith("lake-nsd")}
+    cloud.asked.clear()
+    said: list[str] = []
+    down(look(spec, frozenset()), Caller(said.append), poll_s=0.01)
+    order = [names[each] for each in cloud.stopped]
+    assert set(order) == set(names.values())
+    assert set(order[-len(servers) :]) == servers
+    stops = [at for at, each in enumerate(cloud.asked) if "/instances/" in each]
+    jobs = [at for at, each in enumerate(cloud.asked) if each.startswith("POST") and "/jobs" in each]
+    assert len(stops) == len(names)
+    assert max(stops) < min(jobs)
+    assert [each for each in said if each.startswith("shutting")] == [
+        f"shutting {len(names) - len(servers)} nodes down",
+        f"shutting {len(servers)} servers of file systems down",
+    ]
+
+
+def test_who_gives_the_data_up_waits_for_no_machine(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    down(look(spec, frozenset({"lake"})), Caller(), poll_s=0.01)
+    assert cloud.stopped == []
+    assert not cloud.resources
+
+
+def test_a_machine_that_does_not_shut_down_keeps_its_volumes(
+    cloud: OciDouble, spec: GridSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_up(spec)
+    monkeypatch.setattr("gridwright.providers.oci.stopping.LONGEST_S", 0.05)
+    monkeypatch.setattr(cloud, "_stop", lambda instance, _: (200, {"id": instance}))
+    with pytest.raises(GridwrightError, match="so no volume was detached"):
+        down(look(spec, frozenset()), Caller(), poll_s=0.01)
+    assert status(spec).whole
