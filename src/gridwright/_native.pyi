@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from gridwright.filesystems.reading import Reading
 from gridwright.model.solver import Flow
 
 VERSION: str
@@ -154,3 +155,4 @@ def lustre_stats(
     paths: Sequence[str], wanted: Sequence[str]
 ) -> list[tuple[float | None, float | None, list[tuple[str, int, int]], bool] | None]: ...
 def file_texts(paths: Sequence[str]) -> list[str | None]: ...
+def readings_json(readings: list[Reading]) -> bytes: ...

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.root
 
 SLOW = 2_000_000
 """Bytes per second that a node is let read: far below what one busy core requires."""
+STEADY = 20e6
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,8 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopLab]:
         yield made
 
 
-def explained(grid: LoopLab, *flags: str) -> tuple[Ended, Any]:
-    ended = grid.lab.command("explain-slow", grid.lab.spec, "--interval", "2s", "--json", *flags)
+def explained(grid: LoopLab, *flags: str, spec: Path | None = None) -> tuple[Ended, Any]:
+    ended = grid.lab.command("explain-slow", spec or grid.lab.spec, "--interval", "2s", "--json", *flags)
     assert ended.out, ended.err
     (filesystem,) = ended.json["filesystems"]
     return ended, filesystem
@@ -65,12 +66,16 @@ def test_a_library_that_is_throttled_is_named_with_the_limit_that_holds_it(grid:
 
 
 def test_foreign_load_is_named_with_its_share(grid: LoopLab) -> None:
-    with grid.reads("compute1", "reader", job="17"), grid.reads("compute2", "nightly_backup"):
+    # Much less than they can, so that both have the same share whatever else this machine does.
+    with (
+        grid.reads("compute1", "reader", job="17", bytes_per_s=STEADY),
+        grid.reads("compute2", "nightly_backup", bytes_per_s=STEADY),
+    ):
         ended, shared = explained(grid)
         said = grid.lab.command("explain-slow", grid.lab.spec, "--interval", "1s")
     sharing = shared["sharing"]
     assert sharing["disturbs"], sharing
-    assert sharing["foreign_share"] > 0.1
+    assert 0.3 < sharing["foreign_share"] < 0.7
     stranger = next(each for each in sharing["sharers"] if not each["is_job"])
     assert "nightly_backup.py" in stranger["name"]
     assert stranger["user"] == "root"
@@ -81,9 +86,12 @@ def test_foreign_load_is_named_with_its_share(grid: LoopLab) -> None:
     assert ended.status in {0, 1}
 
 
-def test_nothing_is_named_where_all_is_well(grid: LoopLab) -> None:
+def test_nothing_is_named_where_all_is_well(grid: LoopLab, tmp_path: Path) -> None:
+    """Cores that others on this machine keep busy count as well: what is required leaves room for these."""
+    spec = tmp_path / "modest.yaml"
+    spec.write_text(grid.lab.spec.read_text().replace("20 MB/s/core", "1 MB/s/core"))
     with grid.reads("compute1", "reader", job="17"):
-        ended, shared = explained(grid)
+        ended, shared = explained(grid, spec=spec)
     assert (ended.status, ended.json["slow"], ended.json["told"]) == (0, False, True), ended.out
     assert (shared["slow"], shared["standing"]) == (False, "met")
     assert not shared["sharing"]["disturbs"]

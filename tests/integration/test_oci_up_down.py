@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
+from gridwright.providers import provider_of
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.down import down, look
+from gridwright.providers.oci.layout import oci_layout
+from gridwright.providers.oci.machines_ready import OciMachinesReady
+from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.status import status
+from gridwright.providers.oci.terraform.boot import PARTS
 from gridwright.providers.oci.up import up
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.load import load_spec
@@ -120,6 +125,65 @@ def test_a_grid_whose_state_is_elsewhere_is_not_made_twice(cloud: OciDouble, spe
         raise_up(spec)
     assert "another name" in str(raised.value)
     assert set(cloud.resources) == before
+
+
+def test_machines_that_fail_or_stay_silent_are_named(cloud: OciDouble, spec: GridSpec) -> None:
+    log = "TASK [packages]\nfatal: no space left on device"
+    cloud.buckets.set_ups["compute2"] = {
+        "state": "failed", "tries": 3, "reason": "no space left on device", "log": log,
+    }  # fmt: skip
+    said: list[str] = []
+    with pytest.raises(GridwrightError, match="1 of 10 machines are not set up") as raised:
+        raise_up(spec, said)
+    assert "compute2: no space left on device" in str(raised.value)
+    assert "gridwright-oci-scale" in str(raised.value)
+    assert "boot-logs/" in str(raised.value)
+    assert "compute2 | fatal: no space left on device" in said
+    assert "compute1: is set up" in said
+    assert status(spec).state == "broken"
+    assert "failed, try 3" in status(spec).text()
+
+    # What was told by another machine of the name, or of another bundle, does not count.
+    cloud.buckets.set_ups = {
+        "compute2": {"instance": "ocid1.instance.of.before"},
+        "login1": {"bundle": "old"},
+    }
+    assert status(spec).state == "setting-up"
+    instances = {each["shown"]["displayName"]: each["shown"] for each in cloud.of("oci_core_instance")}
+    bundles = {part: cloud.buckets.contents(cloud.resources)[f"bundles/current/{part}"] for part in PARTS}
+    ready = OciMachinesReady(
+        OciCloud("us-ashburn-1"), Caller(said.append), oci_layout(spec), bundles,
+        {name: each["id"] for name, each in instances.items()}, "tenant", "gridwright-oci-scale",
+        poll_s=0.01, quiet_s=0.1,
+    )  # fmt: skip
+    with pytest.raises(GridwrightError, match="2 of 10 machines") as raised:
+        ready.wait()
+    assert "compute2" in str(raised.value)
+    assert "login1" in str(raised.value)
+    assert "told nothing" in str(raised.value)
+
+    # One that somebody has stopped is not waited for.
+    cloud.buckets.set_ups = {"compute2": {}}
+    instances["compute2"]["lifecycleState"] = "STOPPED"
+    assert not raise_up(spec, said).changes
+
+
+def test_drift_is_named(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    provider = provider_of(spec)
+    whole = status(spec, drift=True, poll_s=0.01)
+    assert whole.drift == ()
+    assert "as the state has them: none" in whole.text()
+    cloud.drifted = {"oci_core_instance.compute1": "MODIFIED", "oci_core_subnet.fs": "DELETED"}
+    found = status(spec, drift=True, poll_s=0.01)
+    assert not found.whole
+    assert "oci_core_instance.compute1 is changed (gridwright-oci-scale-grid)" in found.text()
+    assert "oci_core_subnet.fs is gone (gridwright-oci-scale-storage)" in found.text()
+    assert status(spec).whole
+    assert provider.drifted(spec, Caller()).state == "broken"
+    cloud.look_ends = "FAILED"
+    with pytest.raises(GridwrightError, match="look for drift failed"):
+        provider.drifted(spec, Caller())
 
 
 def test_leftovers_end_down_with_an_error(cloud: OciDouble, spec: GridSpec) -> None:

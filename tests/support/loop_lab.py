@@ -28,15 +28,20 @@ lab: {{network: {network}}}
 MIB = 256
 READER = """
 # Blocks that are small beside what a limit lets through in a second.
-import mmap, os, sys
+import mmap, os, sys, time
 block = mmap.mmap(-1, 1 << 17)
 file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
 for number in range(256):
     os.pwrite(file, block, number << 17)
 print("begun", flush=True)
+rest = (1 << 17) / float(sys.argv[2]) if float(sys.argv[2]) else 0.0
+due = time.monotonic()
 while True:
     for number in range(256):
         os.preadv(file, [block], number << 17)
+        due = max(due + rest, time.monotonic() - 0.1)
+        if rest:
+            time.sleep(max(0.0, due - time.monotonic()))
 """
 
 
@@ -62,12 +67,12 @@ class LoopLab:
                     limit.write_text(f"{self.number} {bytes_per_s}")
 
     @contextmanager
-    def reads(self, node: str, program: str, job: str = "") -> Iterator[None]:
-        """A process that reads as fast as it can, as a job or as a program of no job."""
+    def reads(self, node: str, program: str, job: str = "", bytes_per_s: float = 0.0) -> Iterator[None]:
+        """A process that reads so much, or as fast as it can, as a job or as a program of no job."""
         script, file = f"/mnt/grid/{program}.py", f"/mnt/grid/data/{program}"
         environment = [f"GRIDWRIGHT_JOB_ID={job}"] if job else []
         self.lab.run(node, "sh", "-c", f"cat > {script} <<'END'\n{READER}\nEND")
-        command = " ".join([*environment, "exec", "setsid", sys.executable, script, file])
+        command = " ".join([*environment, "exec", "setsid", sys.executable, script, file, str(bytes_per_s)])
         began = f"/mnt/grid/{program}.began"
         started = self.lab.run(
             node, "sh", "-c", f"({command}) > {began} 2>&1 & echo $!; "

@@ -138,6 +138,7 @@ def test_one_module_imports_the_native_part() -> None:
         "filesystems/lustre_client/parameter_files.py",
         "filesystems/lustre_client/served_jobs.py",
         "monitor/job_sources.py",
+        "monitor/sampler.py",
         "iotest/engine.py",
         "model/simulate.py",
         "model/solver.py",

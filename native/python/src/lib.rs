@@ -7,6 +7,7 @@ mod flow;
 mod launcher;
 mod layout;
 mod night;
+mod readings;
 mod simulation;
 
 use gridwright_io::config::PhaseConfig;
@@ -154,6 +155,8 @@ mod _native {
     use super::layout::{LayoutScan, decode_layout};
     #[pymodule_export]
     use super::night::Nights;
+    #[pymodule_export]
+    use super::readings::readings_json;
     #[pymodule_export]
     use super::simulation::{Simulation, simulate_launches};
 

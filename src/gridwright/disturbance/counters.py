@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.disturbance.processes import TICK_S
+from gridwright.kernel_files import text_of
 from gridwright.runs.load_record import Pressure, Throttling
 
 RESOURCES = ("cpu", "io", "memory")
@@ -39,13 +40,16 @@ def cpu_times(cpus: Collection[int], proc: Path = Path("/proc")) -> CpuTimes:
     return CpuTimes(busy * TICK_S, steal * TICK_S)
 
 
-def stalled_s(directory: Path = Path("/proc/pressure")) -> Mapping[str, tuple[float, float]]:
+def stalled_s(directory: Path | str = "/proc/pressure") -> Mapping[str, tuple[float, float]]:
     """Seconds since boot in which some, and all, tasks waited, by resource; what the kernel tells."""
     found = {}
     for resource in RESOURCES:
-        with contextlib.suppress(OSError, ValueError):
+        text = text_of(f"{directory}/{resource}")
+        with contextlib.suppress(ValueError):
+            if text is None:
+                continue
             totals = {"some": 0.0, "full": 0.0}
-            for line in (directory / resource).read_text().splitlines():
+            for line in text.splitlines():
                 kind, *_, total = line.split()
                 totals[kind] = int(total.removeprefix("total=")) / 1e6
             found[resource] = totals["some"], totals["full"]

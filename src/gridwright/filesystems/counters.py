@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gridwright.filesystems.health import Traffic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficCount:
-    """What was moved to and from one target since it began to be counted."""
+class TrafficCount(NamedTuple):
+    """What was moved to and from one target since it began to be counted.
+
+    A tuple, since there are hundreds of them each second.
+    """
 
     at_s: float
     """When it was read, by the clock of who counts: only differences of one count mean anything."""
-    since_s: float | None = None
-    """When the count began, by the same clock, and another value after it began anew; None if unknown."""
     read_bytes: int
     written_bytes: int
     reads: int
     writes: int
+    since_s: float | None = None
+    """When the count began, by the same clock, and another value after it began anew; None if unknown."""
     busy_s: float | None = None
     """With at least one request in flight; None where that is not counted."""
     waited_s: float | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -45,14 +45,20 @@ class HeldReads(Generic[T]):
         """Have these sources from now on; those that are there already are waited for as before."""
         self._sources = {name: self._sources.get(name) or _Held(read) for name, read in sources.items()}
 
-    def read(self) -> tuple[dict[str, T], dict[str, str]]:
+    def read(self, without: Container[str] = ()) -> tuple[dict[str, T], dict[str, str]]:
         """What the sources say within the limit, and of those that say nothing, why.
+
+        Those in `without` are not asked, but told of where they have been asked and have not answered.
 
         An answer to an earlier question counts when it comes: what is read has the time of its source.
         """
         deadline = time.monotonic() + self._limit_s
-        self._ask()
-        waited = {name: held.asked_s for name, held in self._sources.items()}
+        self._ask(without)
+        waited = {
+            name: held.asked_s
+            for name, held in self._sources.items()
+            if held.asked_s is not None or name not in without
+        }
         answers: dict[str, T] = {}
         silent: dict[str, str] = {}
         while waited:
@@ -80,10 +86,10 @@ class HeldReads(Generic[T]):
         silent |= {name: f"no answer for {now - since:.0f} s" for name, since in waited.items() if since}
         return answers, silent
 
-    def _ask(self) -> None:
+    def _ask(self, without: Container[str]) -> None:
         """Order all that is not waited for."""
         for name, held in self._sources.items():
-            if held.asked_s is None:
+            if held.asked_s is None and name not in without:
                 held.asked_s = time.monotonic()
                 self._orders.put((name, held))
         self._go_on()

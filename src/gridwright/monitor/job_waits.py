@@ -19,7 +19,8 @@ from gridwright.filesystems.reading import Reading
 from gridwright.kernel_files import text_of
 
 _AGAIN_S = 10.0
-"""A job whose control group was not found is looked at again: its first process may be outside of it."""
+"""A job whose control group was not found is looked at again: its first process may be outside of it. Time
+between two looks doubles, since many jobs never have one."""
 _TREES = ("", "unified")
 """Where version 2 is mounted: alone, or beside version 1."""
 
@@ -29,7 +30,9 @@ class _Waiting:
     """What is known of one job."""
 
     group: Path | None = None
-    looked_s: float = 0.0
+    due_s: float = 0.0
+    """When it is looked for again."""
+    rest_s: float = _AGAIN_S
     seen_s: float = 0.0
     """Waited, by its state when it was looked at."""
     last_s: float = 0.0
@@ -46,11 +49,12 @@ class JobWaits:
 
     def reading(self, job: str, pids: Sequence[int], delay_ticks: int, waiting: int, at: float) -> Reading:
         """How long a job has waited since some moment."""
-        known = self._jobs.setdefault(job, _Waiting(looked_s=-_AGAIN_S, last_s=at))
+        known = self._jobs.setdefault(job, _Waiting(due_s=at, last_s=at))
         known.seen_s += at - known.last_s if waiting else 0.0
         known.last_s = at
-        if known.group is None and at - known.looked_s >= _AGAIN_S and pids:
-            known.group, known.looked_s = self._group_of(pids[-1]), at
+        if known.group is None and at >= known.due_s and pids:
+            known.group = self._group_of(pids[-1])
+            known.due_s, known.rest_s = at + known.rest_s, 2 * known.rest_s
         metric = "gridwright_job_waiting_seconds_total"
         if known.group is not None and (stalled := _stalled_s(known.group / "io.pressure")) is not None:
             return Reading(metric, (job, "pressure"), stalled, at)

@@ -24,9 +24,11 @@ from gridwright.monitor.causes.stated import Flows, stated_uses
 from gridwright.monitor.causes.use import STORAGE, ResourceUse, StatedLimit
 from gridwright.monitor.readings import MountedPlace
 from gridwright.monitor.rows import DiskRow, NodeRow, SeenNode, moved_by_mount
+from gridwright.monitor.waiting import HOLDS_UP, WAITING, jobs_wait, most_waited, somebody_waits, waiting_part
 
-WAITING = 0.05
-"""From this part of the time or of the CPUs on somebody waits for storage."""
+SERVED_WELL = 2.0
+"""So many times what is required, moved for the time in which cores wait, holds nobody up: a core that
+computes half of the time moves less than it may, and waits a little whatever storage gives."""
 _IDLE_CORES, _IDLE_BYTES_PER_S = 0.1, 1e6
 """Below both, nobody works on it."""
 
@@ -107,7 +109,8 @@ def library_rows(
         {name: each.limits for name in names for each in of[name][:1]},
         {name: each.by_node for name, each in told.items()},
         _fed_cores(of, told),
-        _jobs_wait(seen),
+        jobs_wait(seen),
+        most_waited(seen),
         {name: each.by_place for name, each in told.items()},
     )
     under_way = {name: _under_way(of[name], picture) for name in names}
@@ -128,6 +131,8 @@ class _Picture:
     """Cores that have what is required, by file system."""
     jobs_wait: bool | None
     """Whether any job waits for I/O; None where that is not counted for all of them."""
+    most_waited: float
+    """The part of its time in which the job waits that waits most, as far as that is counted."""
     by_place: Mapping[str, frozenset[tuple[str, str]]]
     """By file system, the disks and mounts whose bytes are counted for it."""
 
@@ -171,7 +176,8 @@ def _row(
             required,
             moved,
             busy,
-            wanted=wanted or (bool(storage) and picture.jobs_wait is not False),
+            wanted=(wanted and not _computes(required, moved, picture))
+            or (bool(storage) and picture.jobs_wait is not False),
             fed=not storage and _is_fed(name, under_way, picture),
         ),
         binds=tuple(each.text for each in (*storage, *cpus)),
@@ -261,11 +267,20 @@ def _is_waited_for(name: str, under_way: dict[str, float | None], picture: _Pict
     One without a request under way is not, where another one has some; where no other has any, whatever
     holds requests back does it before they are counted.
     """
-    if not (_somebody_waits(picture.nodes) if picture.jobs_wait is None else picture.jobs_wait):
+    if not (somebody_waits(picture.nodes) if picture.jobs_wait is None else picture.jobs_wait):
         return False
     own = under_way[name]
     others = [each for other, each in under_way.items() if other != name]
     return own is None or own >= WAITING or not any((each or 0.0) >= WAITING for each in others)
+
+
+def _computes(required: float | None, moved: float | None, picture: _Picture) -> bool:
+    """Whether cores wait too little, or are served too well while they wait, for storage to hold them up."""
+    if required is None or moved is None or picture.busy is None:
+        return False
+    parts = [waiting_part(row) for row in picture.nodes if not row.absent]
+    waits = max([*parts, picture.most_waited], default=0.0)
+    return waits < HOLDS_UP or moved >= SERVED_WELL * required * picture.busy * waits
 
 
 def _standing(
@@ -311,33 +326,6 @@ def _is_fed(name: str, under_way: dict[str, float | None], picture: _Picture) ->
     if busy is None or own is None or None in under_way.values() or total <= 0:
         return False
     return picture.fed.get(name, 0.0) + min(others, busy * (1 - own / total)) >= busy > 0
-
-
-def _jobs_wait(seen: Sequence[SeenNode]) -> bool | None:
-    """Whether any job waits, where the kernel counts it exactly for each of them (see `job_waits`).
-
-    What waits on nodes may then be nobody's of the grid, such as a backup that is held back on purpose.
-    """
-    metric, waits = "gridwright_job_waiting_seconds_total", []
-    for node in seen:
-        told = node.figures
-        for job, *_ in told.labels("gridwright_job_processes"):
-            waits.append(told.rate(metric, job, "pressure"))
-    if any((each or 0.0) >= WAITING for each in waits):
-        return True
-    return None if not waits or None in waits else False
-
-
-def _somebody_waits(nodes: Sequence[NodeRow]) -> bool:
-    return any(_waits(row) for row in nodes if not row.absent)
-
-
-def _waits(row: NodeRow) -> bool:
-    """Without pressure (psi=0, as RHEL has it), CPUs tell it: one job that waits of 64 is somebody, too."""
-    iowait = row.iowait or 0.0
-    if row.io_pressure is None:
-        return iowait >= WAITING * max(1.0, row.busy_cores or 0.0)
-    return row.io_pressure >= WAITING or iowait >= WAITING * row.cpus
 
 
 def _busy_cores(seen: Sequence[SeenNode], nodes: Sequence[NodeRow]) -> float | None:

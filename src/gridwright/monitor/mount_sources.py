@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 from gridwright.filesystems.block_devices import below, device_of, local_mount
-from gridwright.filesystems.counters import Counts, ReadCounts
+from gridwright.filesystems.counters import ReadCounts
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.mount_table import Mount, parse_mounts
 from gridwright.filesystems.mounts import MEMORY_BACKED, OF_THE_KERNEL, is_served
@@ -33,14 +33,20 @@ ROOT = Path("/")
 
 def shown_mounts(root: Path = ROOT) -> list[Mount]:
     """The mounts that hold files on storage; of what is mounted at several points, the shortest one."""
+    return list(_shown(text_of(f"{root}/proc/self/mounts") or ""))
+
+
+@lru_cache(maxsize=2)
+def _shown(text: str) -> tuple[Mount, ...]:
+    """The table is read with each sample, and seldom changes."""
     found: dict[tuple[str, str], Mount] = {}
-    for each in parse_mounts(text_of(root / "proc/self/mounts") or ""):
+    for each in parse_mounts(text):
         if each.type in _NO_FILES | _NOT_SHOWN:
             continue
         key = (each.source, each.point if is_served(each.type) or each.type == "overlay" else each.type)
         if key not in found or len(each.point) < len(found[key].point):
             found[key] = each
-    return sorted(found.values(), key=lambda each: each.point)
+    return tuple(sorted(found.values(), key=lambda each: each.point))
 
 
 def moved_sources(mounts: Sequence[Mount], root: Path = ROOT) -> dict[str, Read]:
@@ -65,22 +71,18 @@ def served_sources(mounts: Sequence[Mount], root: Path, run: Run) -> dict[str, F
 
 
 def _moved(point: str, counts: ReadCounts) -> list[Reading]:
-    return list(_readings(point, counts()))
-
-
-def _readings(point: str, counts: Counts) -> Iterator[Reading]:
-    for count in counts.values():
-        for name, value in (
-            ("read_bytes", count.read_bytes),
-            ("written_bytes", count.written_bytes),
-            ("reads", count.reads),
-            ("writes", count.writes),
-            ("waited_seconds", count.waited_s),
-        ):
-            if value is None:
-                continue
-            labels = (point, count.target)
-            yield Reading(f"gridwright_mount_{name}_total", labels, value, count.at_s, count.since_s)
+    found: list[Reading] = []
+    for count in counts().values():
+        labels, at, since = (point, count.target), count.at_s, count.since_s
+        found += (
+            Reading("gridwright_mount_read_bytes_total", labels, count.read_bytes, at, since),
+            Reading("gridwright_mount_written_bytes_total", labels, count.written_bytes, at, since),
+            Reading("gridwright_mount_reads_total", labels, count.reads, at, since),
+            Reading("gridwright_mount_writes_total", labels, count.writes, at, since),
+        )
+        if count.waited_s is not None:
+            found.append(Reading("gridwright_mount_waited_seconds_total", labels, count.waited_s, at, since))
+    return found
 
 
 def space_sources(mounts: Sequence[Mount]) -> dict[str, Read]:

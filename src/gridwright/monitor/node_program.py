@@ -10,6 +10,7 @@ asked, or ssh, would wait for it. The child is left behind then, and ends when t
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -21,7 +22,10 @@ from gridwright.messages import MessageError, decode
 from gridwright.monitor.readings import Request
 from gridwright.monitor.sampler import Sampler
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 20
+"""What a pipe may hold unless root allows more: pipe-max-size of pipe(7)."""
+_SET_PIPE_SIZE = 1031
+"""F_SETPIPE_SZ, which Python knows from 3.10 on."""
 
 
 def main() -> int:
@@ -32,6 +36,9 @@ def main() -> int:
         print(f"the request cannot be read: {error}", file=sys.stderr)  # noqa: T201 - for who asked
         return 2
     lines, write = os.pipe()
+    with contextlib.suppress(OSError):
+        # A line may be long: both of them are woken once for it.
+        fcntl.fcntl(write, _SET_PIPE_SIZE, _CHUNK)
     child = os.fork()
     if child == 0:
         os.close(lines)

@@ -6,9 +6,11 @@ has no readings.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.disturbance.counters import stalled_s
@@ -28,17 +30,77 @@ _NO_CARDS = ("lo", "veth", "docker", "br-", "virbr")
 _NO_DISKS = ("ram", "zram", "sr", "fd")
 
 
-def kernel_readings(root: Path = ROOT) -> Iterator[Reading]:
-    """All readings of the node, now."""
-    yield from _cpu(root)
-    yield from _memory(root)
-    yield from _pressure(root)
-    yield from _network(root)
-    yield from _disks(root)
+FACTS_S = 10.0
+"""How long it is remembered what cards and disks are; one that is new is looked at when it comes."""
 
 
-def _cpu(root: Path) -> Iterator[Reading]:
-    text, at = text_of(root / "proc/stat") or "", time.monotonic()
+@dataclass(slots=True)
+class KernelSources:
+    """Reads the kernel's counters of the node whose files lie below `root`; remembers what devices are."""
+
+    root: Path = ROOT
+    _cards: dict[str, tuple[bool, int]] = field(default_factory=dict)
+    """Of each card: whether what passes it is counted at others, and the speed that it tells in Mbit/s."""
+    _disks: dict[str, tuple[bool, int | None]] = field(default_factory=dict)
+    """Of each block device: whether it is a disk, and whether it turns."""
+    _looked_at: float = -math.inf
+
+    def readings(self) -> list[Reading]:
+        """All readings of the node, now."""
+        now, root = time.monotonic(), str(self.root)
+        if now - self._looked_at >= FACTS_S:
+            self._cards, self._disks, self._looked_at = {}, {}, now
+        return [*_cpu(root), *_memory(root), *_pressure(root), *self._network(root), *self._block(root)]
+
+    def _network(self, root: str) -> Iterator[Reading]:
+        text, at = text_of(f"{root}/proc/net/dev") or "", time.monotonic()
+        lines = (line.partition(":") for line in text.splitlines())
+        told = {name.strip(): rest.split() for name, colon, rest in lines if colon}
+        for name, fields in told.items():
+            if len(fields) < 9 or name.startswith(_NO_CARDS) or not all(map(str.isdigit, fields)):
+                continue
+            if name not in self._cards:
+                within = not told.keys().isdisjoint(_made_of(root, name))
+                self._cards[name] = within, number_of(f"{root}/sys/class/net/{name}/speed") or 0
+            within, speed = self._cards[name]
+            if within:
+                continue
+            labels = (name,)
+            yield Reading("node_network_receive_bytes_total", labels, int(fields[0]), at)
+            yield Reading("node_network_transmit_bytes_total", labels, int(fields[8]), at)
+            if speed > 0:
+                yield Reading("node_network_speed_bytes", labels, speed * _MEGABIT, at)
+
+    def _block(self, root: str) -> Iterator[Reading]:
+        """Whole disks that were ever used; what a partition moved is in its disk."""
+        text, at = text_of(f"{root}/proc/diskstats") or "", time.monotonic()
+        for name, count in parse_diskstats(text, at).items():
+            if name.startswith(_NO_DISKS) or not count.reads + count.writes:
+                continue
+            if name not in self._disks:
+                place = f"{root}/sys/class/block/{name}"
+                is_disk = not os.path.exists(f"{place}/partition")  # noqa: PTH110 - a name of a device
+                self._disks[name] = is_disk, number_of(f"{place}/queue/rotational")
+            is_disk, turns = self._disks[name]
+            if not is_disk:
+                continue
+            labels = (name,)
+            for metric, value in (
+                ("node_disk_read_bytes_total", count.read_bytes),
+                ("node_disk_written_bytes_total", count.written_bytes),
+                ("node_disk_reads_completed_total", count.reads),
+                ("node_disk_writes_completed_total", count.writes),
+                ("node_disk_io_time_seconds_total", count.busy_s),
+                ("node_disk_io_time_weighted_seconds_total", count.waited_s),
+            ):
+                if value is not None:
+                    yield Reading(metric, labels, value, at)
+            if turns is not None:
+                yield Reading("gridwright_disk_rotational", labels, turns, at)
+
+
+def _cpu(root: str) -> Iterator[Reading]:
+    text, at = text_of(f"{root}/proc/stat") or "", time.monotonic()
     head, *fields = text.partition("\n")[0].split() or [""]
     if head == "cpu" and len(fields) >= len(_MODES) and all(map(str.isdigit, fields)):
         for mode, ticks in zip(_MODES, fields, strict=False):
@@ -47,13 +109,13 @@ def _cpu(root: Path) -> Iterator[Reading]:
         name, _, value = line.partition(" ")
         if name == "btime" and value.isdigit():
             yield Reading("node_boot_time_seconds", (), int(value), at)
-    load = (text_of(root / "proc/loadavg") or "").split()
+    load = (text_of(f"{root}/proc/loadavg") or "").split()
     if load and load[0].replace(".", "", 1).isdigit():
         yield Reading("node_load1", (), float(load[0]), at)
 
 
-def _memory(root: Path) -> Iterator[Reading]:
-    text, at = text_of(root / "proc/meminfo") or "", time.monotonic()
+def _memory(root: str) -> Iterator[Reading]:
+    text, at = text_of(f"{root}/proc/meminfo") or "", time.monotonic()
     for line in text.splitlines():
         name, _, value = line.partition(":")
         words = value.split()
@@ -61,59 +123,18 @@ def _memory(root: Path) -> Iterator[Reading]:
             yield Reading(f"node_memory_{name}_bytes", (), int(words[0]) * 1024, at)
 
 
-def _pressure(root: Path) -> Iterator[Reading]:
+def _pressure(root: str) -> Iterator[Reading]:
     at = time.monotonic()
-    for resource, (some, full) in stalled_s(root / "proc/pressure").items():
+    for resource, (some, full) in stalled_s(f"{root}/proc/pressure").items():
         yield Reading(f"node_pressure_{resource}_waiting_seconds_total", (), some, at)
         if resource != "cpu":
             yield Reading(f"node_pressure_{resource}_stalled_seconds_total", (), full, at)
 
 
-def _network(root: Path) -> Iterator[Reading]:
-    text, at = text_of(root / "proc/net/dev") or "", time.monotonic()
-    lines = (line.partition(":") for line in text.splitlines())
-    told = {name.strip(): rest.split() for name, colon, rest in lines if colon}
-    for name, fields in told.items():
-        if len(fields) < 9 or name.startswith(_NO_CARDS) or not all(map(str.isdigit, fields)):
-            continue
-        if not told.keys().isdisjoint(_made_of(root, name)):
-            continue
-        yield Reading("node_network_receive_bytes_total", (name,), int(fields[0]), at)
-        yield Reading("node_network_transmit_bytes_total", (name,), int(fields[8]), at)
-        speed = number_of(root / "sys/class/net" / name / "speed") or 0
-        if speed > 0:
-            yield Reading("node_network_speed_bytes", (name,), speed * _MEGABIT, at)
-
-
-def _made_of(root: Path, name: str) -> set[str]:
+def _made_of(root: str, name: str) -> set[str]:
     """The interfaces below a bond, a VLAN or a bridge: what passes them is counted there."""
     try:
-        found = os.listdir(root / "sys/class/net" / name)  # noqa: PTH208 - names alone, each second
+        found = os.listdir(f"{root}/sys/class/net/{name}")  # noqa: PTH208 - names alone, each second
     except OSError:
         return set()
     return {each.removeprefix("lower_") for each in found if each.startswith("lower_")}
-
-
-def _disks(root: Path) -> Iterator[Reading]:
-    """Whole disks that were ever used; what a partition moved is in its disk."""
-    text, at = text_of(root / "proc/diskstats") or "", time.monotonic()
-    for name, count in parse_diskstats(text, at).items():
-        if name.startswith(_NO_DISKS) or not count.reads + count.writes or _is_partition(root, name):
-            continue
-        for metric, value in (
-            ("read_bytes", count.read_bytes),
-            ("written_bytes", count.written_bytes),
-            ("reads_completed", count.reads),
-            ("writes_completed", count.writes),
-            ("io_time_seconds", count.busy_s),
-            ("io_time_weighted_seconds", count.waited_s),
-        ):
-            if value is not None:
-                yield Reading(f"node_disk_{metric}_total", (name,), value, at)
-        turns = number_of(root / "sys/class/block" / name / "queue/rotational")
-        if turns is not None:
-            yield Reading("gridwright_disk_rotational", (name,), turns, at)
-
-
-def _is_partition(root: Path, name: str) -> bool:
-    return (root / "sys/class/block" / name / "partition").exists()

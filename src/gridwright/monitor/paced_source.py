@@ -50,6 +50,11 @@ class PacedSource:
         return Told(readings, [])
 
     @property
+    def resting(self) -> Told | None:
+        """What it says while it is not due; None where it has to be read, or did not answer last."""
+        return self.last if self._failure is None and time.monotonic() < self._due_s else None
+
+    @property
     def last(self) -> Told:
         """What it said last."""
         return Told(self._last, self._earlier)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gridwright._native import readings_json
 from gridwright.commands import run_here
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.mount_table import Mount
@@ -27,7 +28,7 @@ from gridwright.monitor.mount_sources import (
     shown_mounts,
     space_sources,
 )
-from gridwright.monitor.node_sources import kernel_readings
+from gridwright.monitor.node_sources import KernelSources
 from gridwright.monitor.other_sources import MOST_PART, OtherSources
 from gridwright.monitor.paced_source import PacedSource, Told
 from gridwright.monitor.queue_limits import queue_readings
@@ -37,6 +38,8 @@ LIMIT_S = 0.5
 """For what may hang: files of a kernel that is well take milliseconds, a server's answer a few more."""
 SPACE_S = 60.0
 """How often mounts are asked how full they are: each of them asks its servers."""
+QUEUES_S = 5.0
+"""How often the kernel is asked which queues let through less than their card can do."""
 _JOBS, _OTHERS, _KERNEL, _SPACE = "jobs", "processes of no job", "kernel", "space"
 _MOUNT = "mount:"
 
@@ -55,6 +58,10 @@ class Sampler:
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _paced: dict[str, PacedSource] = field(default_factory=dict)
     _groups: GroupSources = field(init=False)
+    _kernel: KernelSources = field(init=False)
+    _queues: PacedSource = field(
+        default_factory=lambda: PacedSource(FigureSource(lambda: list(queue_readings()), every_s=QUEUES_S))
+    )
     _allowances: CardAllowances = field(default_factory=CardAllowances)
     _mounts: list[Mount] = field(default_factory=list)
     _places: Mapping[str, MountedPlace] = field(default_factory=dict)
@@ -62,11 +69,11 @@ class Sampler:
     _hang: Mapping[str, str] = field(default_factory=dict)
     _space_at: float | None = None
     _cost_s: float = 0.0
-    _texts: dict[str, tuple[Sequence[Reading], bytes]] = field(default_factory=dict)
+    _texts: dict[str, tuple[list[Reading], bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
-        self._groups = GroupSources(self.root)
+        self._groups, self._kernel = GroupSources(self.root), KernelSources(self.root)
 
     def sample(self) -> Snapshot:
         """All readings, now; takes LIMIT_S where something hangs, twice that once a minute."""
@@ -78,29 +85,34 @@ class Sampler:
     def line(self) -> bytes:
         """The same as a message; what was not read anew is not written anew either."""
         snapshot, told = self._sampled()
-        head = encode(snapshot)
-        for field_name, parts in (
-            (b"readings", (self._text(name, source.readings) for name, source in told.items())),
-            (b"earlier", (self._text(f"earlier {name}", source.earlier) for name, source in told.items())),
-        ):
-            texts = b",".join(filter(None, parts))
-            # A quotation mark within a text is behind a backslash, so that this is the field.
-            head = head.replace(b'"%b":[]' % field_name, b'"%b":[%b]' % (field_name, texts), 1)
-        return head
+        # A quotation mark within a text is behind a backslash, so that these are the fields.
+        head, readings, rest = encode(snapshot).partition(b'"readings":[')
+        between, earlier, rest = rest.partition(b'"earlier":[')
+        now = self._texts_of((name, source.readings) for name, source in told.items())
+        before = self._texts_of((f"earlier {name}", source.earlier) for name, source in told.items())
+        return b"".join([head, readings, *now, between, earlier, *before, rest])
 
-    def _text(self, name: str, readings: Sequence[Reading]) -> bytes:
-        known = self._texts.get(name)
-        if known is None or known[0] is not readings:
-            known = self._texts[name] = readings, encode(readings)[1:-1]
-        return known[1]
+    def _texts_of(self, parts: Iterable[tuple[str, list[Reading]]]) -> list[bytes]:
+        """The readings of all parts as JSON, with commas between them."""
+        found: list[bytes] = []
+        for name, readings in parts:
+            known = self._texts.get(name)
+            if known is None or known[0] is not readings:
+                known = self._texts[name] = readings, readings_json(readings)
+            if known[1]:
+                found += [b",", known[1]] if found else [known[1]]
+        return found
 
     def _sampled(self) -> tuple[Snapshot, dict[str, Told]]:
         """A snapshot without readings, and all of these by their source."""
         self._look_at_mounts()
-        kernel = [*kernel_readings(self.root), *queue_readings()]
+        kernel = [*self._kernel.readings(), *self._queues.read().readings]
         kernel += [*self._groups.readings(), *self._allowances.readings()]
         found = {_KERNEL: Told(kernel, []), _SPACE: Told(self._space, [])}
-        told, silent = self._reads.read()
+        # What is not due says the same as before: no thread has to be asked for that.
+        resting = {name: now for name, source in self._paced.items() if (now := source.resting) is not None}
+        answers, silent = self._reads.read(resting)
+        told = resting | answers
         for name, source in self._paced.items():
             # What does not answer is shown as it was, with the reason, and without rates.
             found[name] = told.get(name) or Told(source.last.readings, [])

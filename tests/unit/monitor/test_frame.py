@@ -250,3 +250,27 @@ def test_what_is_mounted_at_two_points_is_counted_once() -> None:
     apart = {**places, WORK.directory: MountedPlace("/bound", "nfs4", "", (), "0:53")}
     sample = node(user=1.0, iowait=1.0, counted={**mount(50 * MB), **other}, places=apart)
     assert row(sample, libraries=(DATA, WORK)).read_bytes_per_s == pytest.approx(100 * MB)
+
+
+@pytest.mark.parametrize(
+    ("moved", "waits", "standing"),
+    [
+        (30 * MB, 0.06, Standing.NOT_ASKED),
+        (150 * MB, 0.20, Standing.NOT_ASKED),
+        (150 * MB, 0.80, Standing.BELOW),
+        (20 * MB, 0.30, Standing.BELOW),
+        (2 * MB, 0.06, Standing.NOT_ASKED),
+        (201 * MB, 0.99, Standing.MET),
+    ],
+)
+def test_who_computes_and_waits_a_little_is_not_held_up_by_storage(
+    moved: float, waits: float, standing: Standing
+) -> None:
+    """Two busy cores; 100 MB/s are required of each. Strangers on CPUs make jobs move less and wait."""
+    counted: Counted = {("node_pressure_io_waiting_seconds_total",): waits, **disk("md0", moved)}
+    sample = node(user=2.0, counted=counted, places=ON_DISK)
+    assert row(sample).standing is standing
+    full = {**counted, **disk("sda", moved, busy=0.99)}
+    assert row(node(user=2.0, counted=full, places=ON_DISK)).standing is (
+        Standing.MET if standing is Standing.MET else Standing.BELOW
+    ), "a disk that is full is a reason whoever waits how long"

@@ -15,7 +15,7 @@ from gridwright.messages import decode, encode
 from gridwright.monitor.frame import frame_of
 from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
-from gridwright.monitor.node_sources import kernel_readings
+from gridwright.monitor.node_sources import FACTS_S, KernelSources
 from gridwright.monitor.rates import rates
 from gridwright.monitor.readings import LABELS, NodeSamples, Reading, Request, Snapshot
 from gridwright.monitor.sampler import Sampler
@@ -221,12 +221,12 @@ def test_every_reading_is_of_a_metric_that_is_declared_with_its_labels() -> None
 
 def test_what_cannot_be_understood_has_no_readings(tmp_path: Path) -> None:
     (tmp_path / "proc/net").mkdir(parents=True)
-    assert list(kernel_readings(tmp_path)) == []
+    assert KernelSources(tmp_path).readings() == []
     (tmp_path / "proc/stat").write_text("cpu one two\n")
     (tmp_path / "proc/meminfo").write_text("MemTotal: many kB\nDirty 7\n")
     (tmp_path / "proc/net/dev").write_text("eth0: 1 2\nheading without a colon\n")
     (tmp_path / "proc/diskstats").write_text("8 0 sda 1 2\n")
-    assert list(kernel_readings(tmp_path)) == []
+    assert KernelSources(tmp_path).readings() == []
 
 
 def test_a_node_says_all_that_it_read_in_one_line() -> None:
@@ -272,6 +272,68 @@ def test_a_read_that_hangs_is_named_holds_no_other_up_and_is_asked_again_when_it
         pass
     assert reads.read() == ({"dead": "late", "well": "here"}, {"broken": "it fails"})
     assert len(asked) == 2
+
+
+def test_what_is_not_asked_is_waited_for_where_it_has_not_answered() -> None:
+    """A source is due or not; one that hangs is told, whether or not it is due again meanwhile."""
+    answer, asked = threading.Event(), []
+
+    def hang() -> str:
+        asked.append(1)
+        answer.wait(60)
+        return "late"
+
+    reads: HeldReads[str] = HeldReads(0.2)
+    reads.keep({"dead": hang, "well": lambda: "here"})
+    assert reads.read({"dead"}) == ({"well": "here"}, {})
+    assert asked == []
+    assert set(reads.read()[1]) == {"dead"}
+    assert set(reads.read({"dead"})[1]) == {"dead"}
+    answer.set()
+    while "dead" not in (answers := reads.read({"dead", "well"})[0]):
+        pass
+    assert answers == {"dead": "late"}
+    assert reads.read({"dead", "well"}) == ({}, {})
+
+
+def test_a_card_or_disk_that_comes_is_looked_at_and_what_it_is_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    (tmp_path / "proc/net").mkdir(parents=True)
+
+    def told() -> dict[tuple[str, ...], float]:
+        return {each.key: each.value for each in kernel.readings()}
+
+    def there(*names: str) -> None:
+        rows = [f"  {name}: 5 0 0 0 0 0 0 0 5 0 0 0 0 0 0 0\n" for name in names]
+        (tmp_path / "proc/net/dev").write_text("".join(rows))
+        disks = [f"8 0 d{name} 1 0 8 1 1 0 8 1 0 1 1\n" for name in names]
+        (tmp_path / "proc/diskstats").write_text("".join(disks))
+
+    def speed(name: str, megabits: int) -> None:
+        (tmp_path / "sys/class/net" / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sys/class/net" / name / "speed").write_text(f"{megabits}\n")
+
+    kernel = KernelSources(tmp_path)
+    there("eth0")
+    speed("eth0", 8)
+    assert told()["node_network_speed_bytes", "eth0"] == 1e6
+    speed("eth1", 16)
+    there("eth0", "eth1")
+    speed("eth0", 80)
+    found = told()
+    assert (found["node_network_speed_bytes", "eth0"], found["node_network_speed_bytes", "eth1"]) == (
+        1e6,
+        2e6,
+    )
+    assert ("node_disk_reads_completed_total", "deth1") in found
+    (tmp_path / "sys/class/block/deth1/partition").mkdir(parents=True)
+    now[0] += FACTS_S
+    found = told()
+    assert found["node_network_speed_bytes", "eth0"] == 1e7
+    assert ("node_disk_reads_completed_total", "deth1") not in found
 
 
 def _broken() -> str:
@@ -320,6 +382,8 @@ def test_what_passes_a_bond_or_a_vlan_counts_at_the_cards_below_it_alone(tmp_pat
         for card in cards:
             (tmp_path / "sys/class/net" / name / f"lower_{card}").symlink_to(f"../{card}")
     told = {
-        each.labels[0]: each.value for each in kernel_readings(tmp_path) if "receive_bytes" in each.metric
+        each.labels[0]: each.value
+        for each in KernelSources(tmp_path).readings()
+        if "receive_bytes" in each.metric
     }
     assert told == {"eth0": 10, "eth1": 20, "macvlan0": 5}

@@ -79,7 +79,7 @@ class ClientCounters:
         _refuse_without_root(self.run)
         pattern = f"osc.{self._name}-OST*-osc-[!M]*.stats"
         return {
-            name: _count(stats, name.split(".")[1].partition("-osc-")[0], "")
+            name: _count(stats, name.split(".", 2)[1].partition("-osc-")[0], "")
             for name, stats in self.files.stats(pattern, ("read_bytes", "write_bytes")).items()
         }
 

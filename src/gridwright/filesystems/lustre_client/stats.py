@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from gridwright.errors import environment_error
 
@@ -27,8 +28,7 @@ _CLOCKS_DIFFER_S = 2.0
 """elapsed_time is snapshot_time less start_time; more than rounding apart is no reading of root's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One operation: how often, and of what it was (bytes, usecs) the sum; None where it has only a count."""
 
     samples: int
@@ -38,15 +38,14 @@ class Row:
     sum: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """The statistics of one device, or of one job on it, at one moment."""
 
     snapshot_s: float | None
     """Seconds since 1970 on that node; None where its header is switched off."""
     start_s: float | None
     """Since when it counts."""
-    rows: Mapping[str, Row] = field(default_factory=dict)
+    rows: Mapping[str, Row] = MappingProxyType({})
 
     def total(self, operation: str) -> int:
         """The sum of an operation, such as read_bytes; 0 where it never happened."""

@@ -54,6 +54,8 @@ def scale_cluster(
             contacts=tuple(remote.contacts),
             filesystem=remote.filesystem,
             mount_point=str(filesystem.path),
+            device=device_name(name),
+            key=remote.key or "",
         )
         return replace(cluster, remotes=(mounted,))
     nsds = _nsds(grid, name, filesystem, machines, disks)

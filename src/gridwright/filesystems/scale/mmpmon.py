@@ -13,7 +13,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from gridwright.errors import environment_error
@@ -135,7 +134,7 @@ class ScaleWatcher:
             mount = mount_of(mount_point, read_mounts(run))
             device = mount.source.removeprefix("/dev/") if mount else ""
             found = self._mmpmon.counts().get(device)
-            return {} if found is None else {device: replace(found, target=mount_point)}
+            return {} if found is None else {device: found._replace(target=mount_point)}
 
         return counts
 

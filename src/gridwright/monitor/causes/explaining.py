@@ -14,7 +14,8 @@ from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse
 from gridwright.monitor.causes.verdict import is_slow, why_untold
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
-from gridwright.monitor.libraries import WAITING, LibraryRow
+from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.waiting import WAITING
 
 COMPUTES = 0.9
 """From this part of its cores on a job computes, and storage holds nothing of it up."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gridwright.monitor.causes.measured import MANY_AT_ONCE
 from gridwright.monitor.causes.use import FULL
 from gridwright.monitor.exporter.families import known_series
-from gridwright.monitor.libraries import WAITING
+from gridwright.monitor.waiting import HOLDS_UP, WAITING
 from gridwright.spec.model import GridSpec
 from gridwright.units import Rate
 
@@ -163,7 +163,7 @@ def _waits(each: _Libraries, job: str) -> str:
     one = f"on (job, instance) group_left () ({WAITING} * clamp_min({_used(job)}, 1))"
     silent = f"({iowait} >= {one} unless on (job, instance) {told}{only})"
     return (
-        f"clamp_max(max by (job) (({pressure} >= {WAITING}{only})"
+        f"clamp_max(max by (job) (({pressure} >= {HOLDS_UP}{only})"
         f" or ({iowait} / on (job, instance) group_left () {cpus} >= {WAITING}{only}) or {silent}"
         f" or (({busy} unless {disk} ({has_room})) * {disk} group_left () {below} >= {FULL})) * 1000, 1)"
     )

@@ -124,5 +124,6 @@ def _proved(found: FoundOnOci, caller: Caller, poll_s: float) -> list[OciLeftove
     raise environment_error(
         f"of grid {found.spec.name} is left, and may be billed: " + "; ".join(each.text for each in left),
         where=f"OCI, {found.cloud.region}",
-        remedy="remove it in the console, or run the same command again; the search may be minutes late",
+        remedy="run the same command again, as the search may be minutes late; where the state lies "
+        "elsewhere, bring it here first (oci.state); or remove it in the console",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from gridwright.providers.oci.detaching import detach
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.known_state import unknown_grid
 from gridwright.providers.oci.layout import oci_layout
+from gridwright.providers.oci.machines_ready import OciMachinesReady, stopped
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.planned_changes import (
     VOLUME,
@@ -29,6 +31,7 @@ from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.stack_archive import root_files, unprotected, with_outputs
+from gridwright.providers.oci.terraform.boot import bundle_keys
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.model import GridSpec
 
@@ -62,6 +65,12 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
         tenancy = {"tenancy_ocid": cloud.tenancy}
         grid = work.bring(GRID, with_outputs(root_files(files, GRID), told_by), tenancy)
         known = outputs(deployer.state(grid))
+    bundles = bundle_keys(json.loads(files[f"{GRID}/{ROOT_FILE}"]))
+    layout = oci_layout(spec)
+    OciMachinesReady(
+        cloud, caller, layout, bundles, known["instances"], told_by["namespace"], told_by["bucket"],
+        poll_s=poll_s, stopped=stopped(cloud, oci.compartment, known["instances"]),
+    ).wait()  # fmt: skip
     return OciUp(
         grid=spec.name,
         region=cloud.region,

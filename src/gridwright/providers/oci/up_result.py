@@ -37,7 +37,6 @@ class OciUp:
         minutes = f"{self.seconds / 60:.1f} min"
         if self.made:
             yield f"OCI has made all of grid {self.grid} in {self.region}, after {minutes}"
-            yield "its machines set themselves up now: up on OCI does not wait for that"
         elif self.changes:
             yield f"grid {self.grid} is changed, after {minutes}"
         else:

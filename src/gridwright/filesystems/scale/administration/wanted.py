@@ -84,6 +84,10 @@ class WantedRemote:
     contacts: tuple[str, ...]
     filesystem: str
     mount_point: str
+    device: str = ""
+    """What it is called here."""
+    key: str = ""
+    """The public key of that cluster; without it all is done by hand."""
 
 
 @dataclass(frozen=True)

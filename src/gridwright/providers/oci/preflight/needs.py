@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gridwright.providers.oci.costs import BOOT_VOLUME_GB
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.oci.terraform.machines import named_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class ShapeNeed:
     fault_domain: int
     is_reserved: bool
     """Whether they use the capacity of the spec's reservation."""
+    image: str | None
+    """OCID of the image that the spec names for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,10 @@ class StillNeeded:
     volumes: int
     volume_gib: int
     """Of block volumes and boot volumes."""
-    server_shapes: tuple[str, ...] = ()
-    """Of servers of file systems, which may have an image of their own."""
-    other_shapes: tuple[str, ...] = ()
-    """Of all other machines."""
+
+    def shapes_of(self, image: str | None) -> list[str]:
+        """Shapes that start from an image that the spec names, or from platform images; each once."""
+        return list(dict.fromkeys(each.shape for each in self.machines if each.image == image))
 
     @property
     def shapes(self) -> list[str]:
@@ -53,11 +56,16 @@ def still_needed(layout: OciLayout, machines: Collection[str], volumes: Collecti
         Counter(_need(layout, each) for each in made),
         len(disks) + len(made),
         sum(each.gib for each in disks) + BOOT_VOLUME_GB * len(made),
-        tuple(dict.fromkeys(each.shape for each in made if each.role.is_server)),
-        tuple(dict.fromkeys(each.shape for each in made if not each.role.is_server)),
     )
 
 
 def _need(layout: OciLayout, machine: OciMachine) -> ShapeNeed:
     is_reserved = layout.oci.capacity_reservation is not None and machine.role is OciRole.COMPUTE
-    return ShapeNeed(machine.shape, machine.ocpus, machine.memory_gib, machine.fault_domain, is_reserved)
+    return ShapeNeed(
+        machine.shape,
+        machine.ocpus,
+        machine.memory_gib,
+        machine.fault_domain,
+        is_reserved,
+        named_image(layout, machine),
+    )

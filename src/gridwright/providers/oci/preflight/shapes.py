@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import Finding
@@ -56,22 +56,11 @@ def _size(shape: str, ocpus: int, memory: int, found: Any) -> Iterator[Finding]:
 def image_findings(cloud: OciCloud, layout: OciLayout, needed: StillNeeded) -> Iterator[Finding]:
     """Whether each shape has an image that it starts from."""
     oci = layout.oci
-    if oci.server_image is None:
-        every = [("image", oci.image, tuple(needed.shapes))]
-    else:
-        every = [
-            ("image", oci.image, needed.other_shapes),
-            ("server_image", oci.server_image, needed.server_shapes),
-        ]
-    for field, image, shapes in every:
-        if image is not None and shapes:
-            yield from _own_image(cloud, image, shapes, f"oci.{field}")
-        elif shapes:
-            yield from _platform_images(cloud, layout, shapes)
-
-
-def _platform_images(cloud: OciCloud, layout: OciLayout, shapes: Sequence[str]) -> Iterator[Finding]:
-    oci = layout.oci
+    for image in dict.fromkeys(each.image for each in needed.machines if each.image is not None):
+        yield from _own_image(cloud, image, needed)
+    shapes = needed.shapes_of(None)
+    if not shapes:
+        return
     system, version = PLATFORM_IMAGES[oci.distribution]
     for shape in shapes:
         found = cloud.listed(
@@ -87,7 +76,7 @@ def _platform_images(cloud: OciCloud, layout: OciLayout, shapes: Sequence[str]) 
             )
 
 
-def _own_image(cloud: OciCloud, image: str, shapes: Sequence[str], field: str) -> Iterator[Finding]:
+def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Finding]:
     try:
         found = cloud.call(CORE, CLIENT, "get_image", image)
     except OciCallError as error:
@@ -97,7 +86,7 @@ def _own_image(cloud: OciCloud, image: str, shapes: Sequence[str], field: str) -
             "error",
             "image-unknown",
             f"these credentials see no image {image} in {cloud.region}",
-            f"write the OCID of one of this region as {field}, or have it shared",
+            "write the OCID of one of this region in section oci, or have it shared",
         )
         return
     if found.lifecycle_state != "AVAILABLE":
@@ -105,17 +94,17 @@ def _own_image(cloud: OciCloud, image: str, shapes: Sequence[str], field: str) -
             "error",
             "image-not-available",
             f"image {found.display_name} is {found.lifecycle_state.lower()}",
-            f"wait until it is available, or name another one in {field}",
+            "wait until it is available, or name another one in section oci",
         )
     fit = {each.shape for each in cloud.listed(CORE, CLIENT, "list_image_shape_compatibility_entries", image)}
-    for shape in shapes:
+    for shape in needed.shapes_of(image):
         # An image without entries says nothing of shapes.
         if fit and shape not in fit:
             yield Finding(
                 "error",
                 "image-of-another-architecture",
                 f"{shape} does not start from image {found.display_name}",
-                f"name an image for this shape in {field}, or add the shape to it",
+                "name an image for this shape in section oci, or add the shape to it",
             )
 
 
