@@ -255,8 +255,8 @@ def test_machines_are_shut_down_before_volumes_leave_them_servers_last(
     assert len(stops) == len(names)
     assert max(stops) < min(jobs)
     assert [each for each in said if each.startswith("shutting")] == [
-        f"shutting {len(names) - len(servers)} nodes down",
-        f"shutting {len(servers)} servers of file systems down",
+        f"shutting nodes down: {len(names) - len(servers)}",
+        f"shutting servers of file systems down: {len(servers)}",
     ]
 
 
@@ -275,4 +275,20 @@ def test_a_machine_that_does_not_shut_down_keeps_its_volumes(
     monkeypatch.setattr(cloud, "_stop", lambda instance, _: (200, {"id": instance}))
     with pytest.raises(GridwrightError, match="so no volume was detached"):
         down(look(spec, frozenset()), Caller(), poll_s=0.01)
+    assert status(spec).whole
+
+
+def test_a_server_that_is_made_anew_is_shut_down_first_and_nobody_else(
+    cloud: OciDouble, spec: GridSpec
+) -> None:
+    raise_up(spec)
+    names = {each["shown"]["id"]: each["shown"]["displayName"] for each in cloud.of("oci_core_instance")}
+    for stack in cloud.stacks.values():
+        for address, each in stack["state"].items():
+            if address in ("oci_core_instance.lake-nsd2", "oci_core_instance.compute1"):
+                each["values"]["availability_domain"] = "another"
+    said: list[str] = []
+    raise_up(spec, said)
+    assert [names[each] for each in cloud.stopped] == ["compute1", "lake-nsd2"]
+    assert "shutting nodes down: 1" in said
     assert status(spec).whole

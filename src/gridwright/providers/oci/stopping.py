@@ -23,15 +23,27 @@ _OFF = ("STOPPED", "TERMINATING", "TERMINATED")
 _CORE, _CLIENT = "core", "ComputeClient"
 
 
-def shut_down(cloud: OciCloud, compartment: str, layout: OciLayout, caller: Caller, poll_s: float) -> None:
+def shut_down(
+    cloud: OciCloud,
+    compartment: str,
+    layout: OciLayout,
+    caller: Caller,
+    poll_s: float,
+    *,
+    only: Collection[str] | None = None,
+) -> None:
     """Shut clients down, then servers, and wait for each. Raises GridwrightError where one does not end.
 
-    Without servers of file systems nothing is done: what nodes hold goes with them.
+    With `only` those of these names. Without servers of file systems nothing is done: what nodes hold goes
+    with them.
     """
     servers = {each.name for each in layout.machines if each.role.is_server}
     if not servers:
         return
     clients = {each.name for each in layout.machines} - servers
+    if only is not None:
+        # What the layout does not know any more may have been a server.
+        clients, servers = clients & set(only), set(only) - clients
     for what, names in (("nodes", clients), ("servers of file systems", servers)):
         _shut_down(cloud, compartment, (layout.grid, what, names), caller, poll_s)
 
@@ -44,7 +56,7 @@ def _shut_down(
     asked: set[str] = set()
     while running := _running(cloud, compartment, grid, names):
         if not asked:
-            caller.say(f"shutting {len(running)} {what} down")
+            caller.say(f"shutting {what} down: {len(running)}")
         for each in running:
             if each.id not in asked and each.lifecycle_state == "RUNNING":
                 asked.add(each.id)
