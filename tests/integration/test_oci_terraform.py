@@ -181,7 +181,7 @@ def statement_with_a_verb_of_nobody(root: dict[str, Any]) -> None:
     policy["statements"] = [each.replace(" to ", " to please ") for each in policy["statements"]]
 
 
-WRONG = {
+WRONG: dict[Callable[[dict[str, Any]], None], str] = {
     not_shareable: "is attached, and not shareable",
     two_at_one_device: "is taken",
     machines_in_another_domain: "is in Uocm:US-ASHBURN-AD-1, instance",

@@ -14,7 +14,7 @@ SITE = {
 }
 IMAGE, ROCKY = "ocid1.image.oc1.iad.aaaaaaaaexampleimage", "ocid1.image.oc1.iad.aaaaaaaaexamplerocky"
 SERVERS = "ocid1.image.oc1.iad.aaaaaaaaexampleservers"
-VCN = {
+VCN: dict[str, Any] = {
     "id": "ocid1.vcn.oc1.iad.aaaaaaaaexamplevcn",
     "network": "10.8.0.0/16",
     "ranges": {"public": "10.8.1.0/24", "fs": "10.8.64.0/18", "storage": "10.8.128.0/20"},
