@@ -160,6 +160,21 @@ def test_an_image_of_the_sites_own(cloud: OciDouble, tmp_path: Path) -> None:
     assert names(check(spec)) == {"image-of-another-architecture", "image-not-available"}
 
 
+def test_a_reservation_with_too_little_room(cloud: OciDouble, tmp_path: Path) -> None:
+    ocid = "ocid1.capacityreservation.oc1.iad.aaaa"
+    spec = spec_with(tmp_path, capacity_reservation=ocid)
+    assert names(check(spec)) == {"reservation-unfit"}
+    cloud.account.reservations[ocid] = {"reservedInstanceCount": 6, "usedInstanceCount": 2}
+    cloud.account.reported.clear()
+    assert not check(spec).findings, check(spec).text()
+    asked = {each["instanceShape"] for each in cloud.account.reported[0]["shapeAvailabilities"]}
+    assert not any("DenseIO" in each for each in asked), "what is reserved is not asked for"
+    cloud.account.reservations[ocid] |= {"usedInstanceCount": 3, "availabilityDomain": DOMAINS[1]}
+    found = check(spec)
+    assert len(found.findings) == 2
+    assert "room for 3 machines, and 4 nodes" in found.text()
+
+
 def test_an_image_of_file_servers_is_asked_for_their_shapes_alone(cloud: OciDouble, tmp_path: Path) -> None:
     """The platform image of the others is looked for as well."""
     image = "ocid1.image.oc1.iad.aaaaservers"

@@ -43,9 +43,10 @@ class StillNeeded:
         """Each once."""
         return list(dict.fromkeys(each.shape for each in self.machines))
 
-    def count(self, shape: str) -> int:
-        """Machines of a shape."""
-        return sum(number for each, number in self.machines.items() if each.shape == shape)
+    @property
+    def reserved(self) -> int:
+        """Machines that use reserved capacity."""
+        return sum(number for each, number in self.machines.items() if each.is_reserved)
 
 
 def still_needed(layout: OciLayout, machines: Collection[str], volumes: Collection[str]) -> StillNeeded:
