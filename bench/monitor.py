@@ -5,8 +5,9 @@ python bench/monitor.py --exporter DIR/usr/bin/prometheus-node-exporter   # besi
 python bench/monitor.py --publish                                # puts the table into docs/performance.md
 
 The exporter is in the Debian package of this name: `apt-get download prometheus-node-exporter`, and
-`dpkg -x FILE DIR`. It reads no jobs and no Lustre. Processes are real; the counters of Lustre are files as
-recorded (tests/fixtures/lustre), which go on meanwhile: what a kernel takes to print them is not in it.
+`dpkg -x FILE DIR`. It reads no jobs and no Lustre. Processes are real: half of them run within each second,
+and half wait, as the shell of a job does for its program. The counters of Lustre are files as recorded
+(tests/fixtures/lustre), which go on meanwhile: what a kernel takes to print them is not in it.
 """
 
 from __future__ import annotations
@@ -155,11 +156,11 @@ def going_on(root: Path, case: Case) -> Iterator[None]:
 
 @contextlib.contextmanager
 def working(jobs: int) -> Iterator[None]:
-    """Jobs of two processes each."""
-    script = "sleep 3600 & wait; true"
+    """Jobs of two processes each: a shell that waits, and a program that runs twice a second."""
+    script = 'tail -s 0.5 -f ---disable-inotify "$0" > /dev/null & wait; true'
     running = [
         subprocess.Popen(
-            ["sh", "-c", script],
+            ["sh", "-c", script, __file__],
             env={**os.environ, "GRIDWRIGHT_JOB_ID": f"{number}"},
             start_new_session=True,
         )

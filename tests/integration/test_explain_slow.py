@@ -86,9 +86,9 @@ def test_foreign_load_is_named_with_its_share(grid: LoopLab) -> None:
     assert ended.status in {0, 1}
 
 
-def test_nothing_is_named_where_all_is_well(grid: LoopLab, tmp_path: Path) -> None:
+def test_nothing_is_named_where_all_is_well(grid: LoopLab) -> None:
     """Cores that others on this machine keep busy count as well: what is required leaves room for these."""
-    spec = tmp_path / "modest.yaml"
+    spec = grid.lab.spec.with_name("modest.yaml")
     spec.write_text(grid.lab.spec.read_text().replace("20 MB/s/core", "1 MB/s/core"))
     with grid.reads("compute1", "reader", job="17"):
         ended, shared = explained(grid, spec=spec)

@@ -246,3 +246,60 @@ def test_a_lustre_of_the_grids_own_comes_up_and_its_volumes_are_guarded(cloud: O
     assert len(cloud.of("oci_core_volume")) == 25
     raise_up(smaller, names=frozenset({"shared"}))
     assert len(cloud.of("oci_core_volume")) == 21
+
+
+def test_machines_are_shut_down_before_volumes_leave_them_servers_last(
+    cloud: OciDouble, spec: GridSpec
+) -> None:
+    """What a running server has not written yet would be lost with its volume."""
+    raise_up(spec)
+    names = {each["shown"]["id"]: each["shown"]["displayName"] for each in cloud.of("oci_core_instance")}
+    servers = {each for each in names.values() if each.startswith("lake-nsd")}
+    cloud.asked.clear()
+    said: list[str] = []
+    down(look(spec, frozenset()), Caller(said.append), poll_s=0.01)
+    order = [names[each] for each in cloud.stopped]
+    assert set(order) == set(names.values())
+    assert set(order[-len(servers) :]) == servers
+    stops = [at for at, each in enumerate(cloud.asked) if "/instances/" in each]
+    jobs = [at for at, each in enumerate(cloud.asked) if each.startswith("POST") and "/jobs" in each]
+    assert len(stops) == len(names)
+    assert max(stops) < min(jobs)
+    assert [each for each in said if each.startswith("shutting")] == [
+        f"shutting nodes down: {len(names) - len(servers)}",
+        f"shutting servers of file systems down: {len(servers)}",
+    ]
+
+
+def test_who_gives_the_data_up_waits_for_no_machine(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    down(look(spec, frozenset({"lake"})), Caller(), poll_s=0.01)
+    assert cloud.stopped == []
+    assert not cloud.resources
+
+
+def test_a_machine_that_does_not_shut_down_keeps_its_volumes(
+    cloud: OciDouble, spec: GridSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_up(spec)
+    monkeypatch.setattr("gridwright.providers.oci.stopping.LONGEST_S", 0.05)
+    monkeypatch.setattr(cloud, "_stop", lambda instance, _: (200, {"id": instance}))
+    with pytest.raises(GridwrightError, match="so no volume was detached"):
+        down(look(spec, frozenset()), Caller(), poll_s=0.01)
+    assert status(spec).whole
+
+
+def test_a_server_that_is_made_anew_is_shut_down_first_and_nobody_else(
+    cloud: OciDouble, spec: GridSpec
+) -> None:
+    raise_up(spec)
+    names = {each["shown"]["id"]: each["shown"]["displayName"] for each in cloud.of("oci_core_instance")}
+    for stack in cloud.stacks.values():
+        for address, each in stack["state"].items():
+            if address in ("oci_core_instance.lake-nsd2", "oci_core_instance.compute1"):
+                each["values"]["availability_domain"] = "another"
+    said: list[str] = []
+    raise_up(spec, said)
+    assert [names[each] for each in cloud.stopped] == ["compute1", "lake-nsd2"]
+    assert "shutting nodes down: 1" in said
+    assert status(spec).whole

@@ -64,13 +64,13 @@ class IscsiServer:
         self.machine.boot()
         self.machine.before_systemd = ""
 
-    def configure(self, target: IscsiTarget, *names: str) -> None:
+    def configure(self, target: IscsiTarget, *names: str, wait_seconds: int = 60) -> None:
         """Say which volumes it has."""
         document = {
             "schema": 1,
             "volumes": [{"name": name, "device": self.devices[name]} for name in names],
             "attachments": [target.attachment(name, self.devices[name]) for name in names],
-            "wait_seconds": 60,
+            "wait_seconds": wait_seconds,
         }
         (self.machine.share / "volumes.json").write_text(json.dumps(document))
         self.machine.run(f"install -D -m 644 /vm/volumes.json {CONFIGURATION}").ok()

@@ -24,8 +24,12 @@ const AGAIN: u32 = 30;
 /// How often a job is read again at most where its processes end all the time.
 const ROUNDS: usize = 8;
 const MOST_OPEN: usize = 8192;
+/// Looks after which a process that has not run is read in whole again: the kernel may have taken memory from it.
+const REFRESH: u32 = 10;
 /// Of /proc/PID/stat behind the name, as far as they are read.
 const FIELDS: usize = 40;
+/// ESRCH: what an open file of a process says that has ended.
+const NO_PROCESS: i32 = 3;
 /// `PF_KTHREAD` of linux/sched.h, in the flags of /proc/PID/stat.
 pub(crate) const KERNEL_THREAD: u64 = 0x0020_0000;
 
@@ -93,6 +97,30 @@ struct Seen {
     waiting: bool,
     stat: Kept,
     io: Kept,
+    rest: Rest,
+}
+
+/// Tells of a process that sleeps that it has not run since, by one short file in place of two long ones.
+///
+/// `/proc/PID/schedstat` has the time that a thread ran and how often: who has not run has used nothing and moved
+/// nothing. It is of the first thread alone, so others are read in whole, as are those that did something in the
+/// look before.
+struct Rest {
+    file: Kept,
+    /// What it said when the process had done nothing for a look.
+    said: Option<Vec<u8>>,
+    /// Whether it did nothing between the last two times that it was read in whole.
+    still: bool,
+    /// The look in which it was read in whole last.
+    read_in: u32,
+}
+
+impl Rest {
+    /// What the file says now, where it can tell anything; it says zeros where nobody counts (`sched_info`).
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<Vec<u8>>> {
+        let text = self.file.read(buffer)?;
+        Ok((!text.starts_with(b"0 ")).then(|| text.to_vec()))
+    }
 }
 
 #[derive(Default)]
@@ -119,6 +147,7 @@ struct Status {
     kernel: bool,
     waiting: bool,
     dead: bool,
+    sleeps_alone: bool,
     ticks: u64,
     delay_ticks: u64,
     pages: u64,
@@ -179,6 +208,12 @@ impl Processes {
             // Only processes of jobs stay open.
             stat: Kept::new(directory.join("stat"), &self.budget),
             io: Kept::new(directory.join("io"), &self.budget),
+            rest: Rest {
+                file: Kept::new(directory.join("schedstat"), &self.budget),
+                said: None,
+                still: false,
+                read_in: 0,
+            },
         };
         self.seen.insert(pid, seen);
     }
@@ -263,7 +298,7 @@ impl Processes {
             let Some(seen) = self.seen.get_mut(&pid) else {
                 continue;
             };
-            if !read_member(seen, &mut self.buffer) {
+            if !read_member(seen, self.look, &mut self.buffer) {
                 ended.push(pid);
             }
         }
@@ -374,13 +409,37 @@ impl Processes {
     }
 }
 
-fn read_member(seen: &mut Seen, buffer: &mut [u8]) -> bool {
-    let Some(status) = seen.stat.read(buffer).ok().and_then(parse_status) else {
+fn read_member(seen: &mut Seen, look: u32, buffer: &mut [u8]) -> bool {
+    let mut said = None;
+    if seen.rest.still {
+        match seen.rest.read(buffer) {
+            Ok(text) => said = text,
+            // It has ended; where there is no such file, it is read in whole.
+            Err(error) if error.raw_os_error() == Some(NO_PROCESS) => return false,
+            Err(_) => {}
+        }
+        if said.is_some() && said == seen.rest.said && look - seen.rest.read_in < REFRESH {
+            return true;
+        }
+    }
+    let before = seen.last;
+    let Some(sleeps_alone) = read_whole(seen, buffer) else {
         return false;
     };
+    let first = seen.rest.read_in == 0;
+    seen.rest.read_in = look;
+    seen.rest.still = sleeps_alone && !first && seen.last == before;
+    // What it says was read before all else: who ran meanwhile says another thing in the next look.
+    seen.rest.said = if seen.rest.still { said } else { None };
+    true
+}
+
+/// Reads what a process has used, and whether it sleeps and has one thread; none where it has ended.
+fn read_whole(seen: &mut Seen, buffer: &mut [u8]) -> Option<bool> {
+    let status = parse_status(seen.stat.read(buffer).ok()?)?;
     // Of one that is waited for just now (X), the parent may have all already.
     if status.started != seen.started || status.dead {
-        return false;
+        return None;
     }
     seen.parent = status.parent;
     seen.pages = status.pages;
@@ -392,15 +451,12 @@ fn read_member(seen: &mut Seen, buffer: &mut [u8]) -> bool {
             if let Some((read, written)) = moved(text) {
                 (seen.last.read, seen.last.written, seen.told) = (read, written, true);
             }
-            true
         }
         // Not allowed, and that stays so until it becomes another program.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            seen.told = false;
-            true
-        }
-        Err(_) => false,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => seen.told = false,
+        Err(_) => return None,
     }
+    Some(status.sleeps_alone)
 }
 
 pub(crate) fn pids_in(proc: &Path) -> io::Result<HashSet<u32>> {
@@ -449,6 +505,7 @@ fn parse_status(text: &[u8]) -> Option<Status> {
         kernel: number(6)? & KERNEL_THREAD != 0,
         waiting: fields[0] == "D",
         dead: matches!(fields[0], "X" | "x"),
+        sleeps_alone: fields[0] == "S" && fields[17] == "1",
         ticks,
         delay_ticks: number(39).unwrap_or(0),
         pages: number(21)?,

@@ -148,3 +148,88 @@ fn what_a_line_of_processes_used_that_ended_together_is_at_the_living_one_above_
     let jobs = processes.look().expect("it can be read");
     assert_eq!((only(&jobs).used.read, only(&jobs).since_look), (118, 1));
 }
+
+/// What the kernel says of when a process ran.
+fn ran(proc: &Path, pid: u32, schedstat: &str) {
+    fs::write(proc.join(pid.to_string()).join("schedstat"), schedstat).expect("there is room");
+}
+
+#[test]
+fn who_has_not_run_is_known_without_being_read_and_who_has_is_read_at_once() {
+    let proc = tempfile::tempdir().expect("there is room");
+    let proc = proc.path();
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 1, 100);
+    ran(proc, 10, "5000 1 1\n");
+    let mut processes = Processes::new(proc);
+    for _ in 0..4 {
+        let jobs = processes.look().expect("it can be read");
+        assert_eq!(only(&jobs).used.read, 100);
+    }
+    // No kernel says this: it shows that the long files are not read.
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 9, 900);
+    let jobs = processes.look().expect("it can be read");
+    assert_eq!(only(&jobs).used.read, 100);
+    ran(proc, 10, "6000 1 2\n");
+    let jobs = processes.look().expect("it can be read");
+    assert_eq!((only(&jobs).used.read, only(&jobs).used.ticks), (900, 9));
+    for round in 1..40 {
+        // It moves a little each time that it runs, and never uses a tick of CPU time.
+        put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 9, 900 + round);
+        ran(proc, 10, &format!("{} 1 {}\n", 6000 + round, 2 + round / 3));
+        let jobs = processes.look().expect("it can be read");
+        assert_eq!(only(&jobs).used.read, 900 + round);
+    }
+    for _ in 0..3 {
+        processes.look().expect("it can be read");
+    }
+    put(proc, 10, 1, 2, "SLURM_JOB_ID=7\0", 9, 5000);
+    let seen: Vec<u64> = (0..12)
+        .map(|_| only(&processes.look().expect("it can be read")).used.read)
+        .collect();
+    assert_eq!(
+        (seen[0], seen[11]),
+        (939, 5000),
+        "memory is looked at again now and then"
+    );
+    end(proc, 10);
+    assert_eq!(processes.look().expect("it can be read"), []);
+}
+
+#[test]
+fn who_has_several_threads_or_a_kernel_that_does_not_count_is_read_each_time() {
+    let proc = tempfile::tempdir().expect("there is room");
+    let proc = proc.path();
+    for (pid, schedstat, threads) in [(10, "0 0 0\n", "1"), (11, "5000 1 1\n", "2"), (12, "", "1")]
+    {
+        let mut processes = Processes::new(proc);
+        for bytes in 0..8 {
+            put(
+                proc,
+                pid,
+                1,
+                2,
+                "SLURM_JOB_ID=7\0",
+                1,
+                if bytes < 5 { 100 } else { 100 * bytes },
+            );
+            if schedstat.is_empty() {
+                let _ = fs::remove_file(proc.join(format!("{pid}/schedstat")));
+            } else {
+                ran(proc, pid, schedstat);
+            }
+            let stat = proc.join(format!("{pid}/stat"));
+            let text = fs::read_to_string(&stat).expect("it is there");
+            fs::write(
+                stat,
+                text.replace(" 20 0 1 0 2 ", &format!(" 20 0 {threads} 0 2 ")),
+            )
+            .expect("there is room");
+            let jobs = processes.look().expect("it can be read");
+            assert_eq!(
+                only(&jobs).used.read,
+                if bytes < 5 { 100 } else { 100 * bytes }
+            );
+        }
+        end(proc, pid);
+    }
+}

@@ -42,6 +42,7 @@ QUEUES_S = 5.0
 """How often the kernel is asked which queues let through less than their card can do."""
 _JOBS, _OTHERS, _KERNEL, _SPACE = "jobs", "processes of no job", "kernel", "space"
 _MOUNT = "mount:"
+_EARLIER = "earlier "
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ class Sampler:
         head, readings, rest = encode(snapshot).partition(b'"readings":[')
         between, earlier, rest = rest.partition(b'"earlier":[')
         now = self._texts_of((name, source.readings) for name, source in told.items())
-        before = self._texts_of((f"earlier {name}", source.earlier) for name, source in told.items())
+        before = self._texts_of((f"{_EARLIER}{name}", source.earlier) for name, source in told.items())
         return b"".join([head, readings, *now, between, earlier, *before, rest])
 
     def _texts_of(self, parts: Iterable[tuple[str, list[Reading]]]) -> list[bytes]:
@@ -98,6 +99,9 @@ class Sampler:
         for name, readings in parts:
             known = self._texts.get(name)
             if known is None or known[0] is not readings:
+                if known is not None:
+                    # What a source said before is told once more, beside what it says now.
+                    self._texts[f"{_EARLIER}{name}"] = known
                 known = self._texts[name] = readings, readings_json(readings)
             if known[1]:
                 found += [b",", known[1]] if found else [known[1]]

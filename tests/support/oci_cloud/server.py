@@ -51,6 +51,8 @@ class OciDouble:
     buckets: Buckets = field(default_factory=Buckets)
     drifted: dict[str, str] = field(default_factory=dict)
     """How a resource is not as its state has it, by its address."""
+    stopped: list[str] = field(default_factory=list)
+    """Instances that were shut down, in the order in which they were asked to."""
     looks: list[int] = field(default_factory=list)
     """For drift: work requests."""
     look_ends: str = "SUCCEEDED"
@@ -93,13 +95,26 @@ class OciDouble:
         if kind == "volumeAttachments" and method == "DELETE":
             self._detach(rest[0])
             return 204, None
+        if kind == "instances" and method == "POST":
+            return self._stop(rest[0], query["action"])
         if kind == "instances":
-            return 200, [each["shown"] for each in self.of("oci_core_instance")]
+            shown = (each["shown"] for each in self.of("oci_core_instance"))
+            off = {"lifecycleState": "STOPPED"}
+            return 200, [{**each, **(off if each["id"] in self.stopped else {})} for each in shown]
         if kind == "volumeAttachments":
             return 200, [each["shown"] for each in self.of("oci_core_volume_attachment")]
         if kind == "resources":
             return 200, {"items": list(self._search(body["query"]))}
         return _refused(404, "NotAuthorizedOrNotFound", f"{method} {path}")
+
+    def _stop(self, instance: str, action: str) -> tuple[int, Any]:
+        """Shut an instance down by its own system."""
+        if action != "SOFTSTOP" or instance not in self.resources:
+            return _refused(404, "NotAuthorizedOrNotFound", f"{action} {instance}")
+        if instance in self.stopped:
+            return _refused(409, "IncorrectState", "instance is STOPPED")
+        self.stopped.append(instance)
+        return 200, self.resources[instance]["shown"]
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Resources of a type."""

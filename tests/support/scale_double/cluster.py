@@ -11,6 +11,7 @@ from typing import Any, Self
 _PLAIN = (
     *("name", "classes", "settings", "here", "calls"),
     *("remote_clusters", "remote_filesystems", "remote_mounted", "granted"),
+    *("gateways", "bucket_keys", "filesets"),
 )
 
 
@@ -66,6 +67,11 @@ class Cluster:
     remote_filesystems: dict[str, list[str]] = field(default_factory=dict)
     """By their name here: name there, cluster, mount point."""
     remote_mounted: list[str] = field(default_factory=list)
+    gateways: list[str] = field(default_factory=list)
+    bucket_keys: dict[str, str] = field(default_factory=dict)
+    """Files of keys by `bucket:server`."""
+    filesets: dict[str, list[str]] = field(default_factory=dict)
+    """Words that each was made by."""
     granted: bool = False
     """Whether the other cluster lets this one in."""
     here: str = ""
@@ -201,9 +207,15 @@ class Cluster:
             self.nodes[name] = Node("nonquorum" not in designation, "manager" in designation)
 
     def _mmchnode(self, words: list[str], _: str) -> None:
-        options = _options(words, {"-N"}, {"--quorum", "--nonquorum", "--manager", "--client"})
+        flags = {"--quorum", "--nonquorum", "--manager", "--client", "--gateway"}
+        options = _options(words, {"-N"}, flags)
         for name in self._named(options["-N"]):
             node = self.nodes[name]
+            if "--gateway" in options:
+                if node.licence != "server":
+                    raise Refused(f"Node {name} has no server license.")
+                self.gateways.append(name)
+                continue
             if "--quorum" in options:
                 if node.licence != "server":
                     raise Refused(f"Node {name} has no server license.")
@@ -332,6 +344,22 @@ class Cluster:
                 raise Refused(f"Disk {name} is in use by {self.nsds[name].filesystem}.")
         for name in disks:
             self.nsds[name].filesystem = filesystem
+
+    def _mmafmcoskeys(self, words: list[str], _: str) -> None:
+        if words[1:3] != ["set", "--keyfile"] or ":" not in Path(words[3]).read_text():
+            raise Refused("mmafmcoskeys: Incorrect key file.")
+        self.bucket_keys[words[0]] = words[3]
+
+    def _mmafmcosconfig(self, words: list[str], _: str) -> None:
+        options = _options(words[2:], {"--endpoint", "--bucket", "--prefix", "--mode"}, {"--object-fs"})
+        server = options["--endpoint"].partition("://")[2].partition(":")[0]
+        if words[0] not in self.filesystems or words[1] in self.filesets:
+            raise Refused(f"mmafmcosconfig: {words[1]} cannot be made.")
+        if not self.gateways:
+            raise Refused("mmafmcosconfig: No gateway nodes are defined.")
+        if f"{options['--bucket']}:{server}" not in self.bucket_keys:
+            raise Refused("mmafmcosconfig: No keys are set for the bucket.")
+        self.filesets[words[1]] = words[2:]
 
     def _mmremotecluster(self, words: list[str], _: str) -> None:
         options = _options(words[2:], {"-n", "-k"}, set())

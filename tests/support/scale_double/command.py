@@ -15,7 +15,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 CHANGING = (
     *("mmcrcluster", "mmaddnode", "mmchnode", "mmchlicense", "mmcrnodeclass", "mmchnodeclass", "mmcrnsd"),
     *("mmchnsd", "mmchconfig", "mmstartup", "mmshutdown", "mmcrfs", "mmadddisk", "mmmount", "mmumount"),
-    *("mmcallhome", "mmsdrrestore", "mmremotecluster", "mmremotefs"),
+    *("mmcallhome", "mmsdrrestore", "mmremotecluster", "mmremotefs", "mmafmcoskeys", "mmafmcosconfig"),
 )
 _SSH_FAILED = 255
 

@@ -10,7 +10,7 @@ from tests.support.scale_double.cluster import Cluster, FileSystem, Refused
 _Row = Mapping[str, str]
 LISTING = (
     *("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount"),
-    "mmlsdisk",
+    *("mmlsdisk", "mmlsfileset"),
 )
 
 
@@ -30,6 +30,7 @@ def listed(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
         "mmlsconfig": _settings,
         "mmlsmount": _mounts,
         "mmlsdisk": _disks,
+        "mmlsfileset": _filesets,
     }[command]
     text = "".join(_rows(command, kind, rows) for kind, rows in made(cluster, words))
     # As mmdsh has it: a silent node is a failure, and the others are told all the same.
@@ -172,6 +173,11 @@ def _disks(cluster: Cluster, words: Sequence[str]) -> _Tables:
             if each.filesystem == words[0]
         ],
     )
+
+
+def _filesets(cluster: Cluster, words: Sequence[str]) -> _Tables:
+    names = ["root", *cluster.filesets]
+    yield "", [{"filesystemName": words[0], "filesetName": each, "status": "Linked"} for each in names]
 
 
 def _has_server(cluster: Cluster, nsd: str) -> bool:

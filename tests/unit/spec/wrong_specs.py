@@ -66,6 +66,12 @@ _SUM = f"sha256: {'ab' * 32}"
 WRONG: dict[str, str | bytes] = {
     "scale_remote_with_a_key_on_a_cloud": _remote("oci", "publicKey=" + "00" * 16),
     "scale_remote_with_a_private_key": _remote("site", "-----BEGIN RSA PRIVATE KEY-----00112233"),
+    "scale_buckets_in_one_directory": _scale(
+        "    buckets:\n" + "    - {directory: raw, bucket: b-1, endpoint: 'https://s3', keys: /k}\n" * 2
+    ),
+    "scale_bucket_with_a_secret_in_its_address": _scale(
+        "    buckets: [{directory: a/b, bucket: s3://b, endpoint: 'https://id:key@s3', keys: k, mode: x}]\n"
+    ),
     "scale_package_of_nowhere": _packages(f"{{{_SUM}}}"),
     "scale_package_of_two_places": _packages("{path: a/g.rpm, url_from: BASE}"),
     "scale_package_that_nobody_knows": _packages("{url: 'https://depot/g.rpm'}"),

@@ -20,6 +20,7 @@ from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.machines_ready import OciMachinesReady, stopped
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.planned_changes import (
+    INSTANCE,
     VOLUME,
     PlannedChange,
     changed_outputs,
@@ -32,6 +33,7 @@ from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.stack_archive import root_files, unprotected, with_outputs
+from gridwright.providers.oci.stopping import shut_down
 from gridwright.providers.oci.terraform.boot import bundle_keys
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.model import GridSpec
@@ -113,10 +115,20 @@ class _Up:
             deployer.caller.say(f"  {line}")
         self._refuse_losses(found)
         deployer.caller.go_on()
+        self._shut_down(found)
         self._detach(stack, found)
         deployer.apply(stack, job)
         self.changes += found
         return stack
+
+    def _shut_down(self, found: Iterable[PlannedChange]) -> None:
+        """Have machines that the plan takes away, or makes anew, write what they have to their volumes."""
+        going = {
+            each.name for each in found if each.type == INSTANCE and each.verb in ("remove", "make anew")
+        }
+        if going:
+            layout, caller = oci_layout(self.spec), self.deployer.caller
+            shut_down(self.cloud, self.compartment, layout, caller, self.poll_s, only=going)
 
     def _detach(self, stack: Any, found: Iterable[PlannedChange]) -> None:  # noqa: ANN401
         """Detach block volumes that the plan removes."""

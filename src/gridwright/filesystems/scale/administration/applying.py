@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from gridwright.filesystems.scale.administration.buckets import filesets_of
 from gridwright.filesystems.scale.administration.disks import lost_paths, refused_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import NodeNames
@@ -122,6 +123,10 @@ class Administration:
         return known_remotes(
             self._ask("mmremotecluster", "show", "all") or "", self._ask("mmremotefs", "show", "all") or ""
         )
+
+    def filesets(self, device: str) -> frozenset[str]:
+        """Those of a file system. Raises ScaleError."""
+        return filesets_of(self._ask("mmlsfileset", device, "-Y") or "")
 
     def mounted(self, device: str, nodes: Collection[str]) -> frozenset[str]:
         """Those of these nodes that have a file system mounted. Raises ScaleError."""

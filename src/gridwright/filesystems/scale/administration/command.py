@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gridwright.filesystems.scale.administration.applying import Administration
+from gridwright.filesystems.scale.administration.buckets import bucket_commands
 from gridwright.filesystems.scale.administration.difference import Difference, difference
 from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
@@ -88,6 +89,8 @@ def run(
         return found
     if wanted.nsds:
         found = replace(found, notes=(*found.notes, *administration.lost_paths()))
+    if wanted.buckets and wanted.buckets[0].filesystem in observed.filesystems:
+        found = _with_buckets(wanted, administration, done, found, check=check)
     if any(each.key for each in wanted.remotes):
         found = _with_remotes(wanted, administration, done, found, observed, check=check)
     old = outdated(wanted, observed, administration)
@@ -126,6 +129,22 @@ def _brought(
         planned += left.commands
     words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
     raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
+
+
+def _with_buckets(
+    wanted: ScaleCluster,
+    administration: Administration,
+    done: list[ScaleCommand],
+    found: Difference,
+    *,
+    check: bool,
+) -> Difference:
+    """Directories that are caches of buckets, where they are not there."""
+    planned = tuple(bucket_commands(wanted, administration.filesets(wanted.buckets[0].filesystem)))
+    for command in planned if not check else ():
+        administration.carry_out(command)
+        done.append(command)
+    return replace(found, commands=(*found.commands, *planned))
 
 
 def _with_remotes(
