@@ -4,8 +4,8 @@
 # make test      all checks; it ends with the time of each part and the slowest tests
 # make test-thorough   the same with many more examples and seeds, and emulated machines: hours
 # make lint-playbook   the Ansible roles alone
-# make lint-templates the CloudFormation templates alone
-# make test-vm   the checks on virtual machines alone: md, XFS, NFS, NVMe and systemd of real kernels
+# make lint-templates the templates of CloudFormation and Terraform alone
+# make test-vm   the checks on virtual machines alone: md, XFS, NFS, iSCSI, NVMe and systemd of real kernels
 # make dist      a wheel and a source distribution in dist/; the wheel is proven where there is no compiler
 # make docs      the documents as a site in build/site, which needs no network; every link is tested
 # make deb       a Debian package in dist/, with a virtual environment of its own
@@ -98,7 +98,10 @@ $(VENV)/checkov: requirements/checkov.lock $(VENV)/python
 	$(VENV)/checkov-venv/bin/python -m pip install --quiet --require-hashes -r requirements/checkov.lock
 	@touch $@
 
-# Checks that are left out stand in .checkov.yaml, each with its reason.
+# Terraform of the examples on OCI: Scale with pairs, what Oracle runs, and the paper.
+ON_OCI := examples/oci-scale.yaml examples/oci-managed-lustre.yaml examples/papers/003-spectrum-scale.yaml
+
+# Checks that are left out stand in .checkov.yaml and in tests/support/oci_checkov.py, each with its reason.
 lint-templates: install $(VENV)/checkov
 	rm -rf build/aws
 	for spec in $(ON_AWS); do \
@@ -107,6 +110,11 @@ lint-templates: install $(VENV)/checkov
 	$(BIN)/cfn-lint build/aws/*/*.template.*
 	$(VENV)/checkov-venv/bin/checkov --config-file .checkov.yaml --skip-download --quiet --compact --framework cloudformation \
 		$$(printf -- ' --file %s' build/aws/*/*.template.*)
+	rm -rf build/oci
+	for spec in $(ON_OCI); do \
+		$(BIN)/gridwright render $$spec --out build/oci/$$(basename $$spec .yaml) > /dev/null || exit 1; \
+	done
+	$(BIN)/python -m tests.support.oci_checkov build/oci/*
 
 test: test-packages install $(VENV)/checkov $(VENV)/docs
 	$(BIN)/python tools/checks.py test

@@ -11,6 +11,7 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.preflight import Preflight
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
@@ -157,6 +158,36 @@ def test_an_image_of_the_sites_own(cloud: OciDouble, tmp_path: Path) -> None:
     assert not check(spec).findings
     cloud.account.images[image] = {"shapes": sorted(shapes)[1:], "lifecycleState": "DISABLED"}
     assert names(check(spec)) == {"image-of-another-architecture", "image-not-available"}
+
+
+def test_a_reservation_with_too_little_room(cloud: OciDouble, tmp_path: Path) -> None:
+    ocid = "ocid1.capacityreservation.oc1.iad.aaaa"
+    spec = spec_with(tmp_path, capacity_reservation=ocid)
+    assert names(check(spec)) == {"reservation-unfit"}
+    cloud.account.reservations[ocid] = {"reservedInstanceCount": 6, "usedInstanceCount": 2}
+    cloud.account.reported.clear()
+    assert not check(spec).findings, check(spec).text()
+    asked = {each["instanceShape"] for each in cloud.account.reported[0]["shapeAvailabilities"]}
+    assert not any("DenseIO" in each for each in asked), "what is reserved is not asked for"
+    cloud.account.reservations[ocid] |= {"usedInstanceCount": 3, "availabilityDomain": DOMAINS[1]}
+    found = check(spec)
+    assert len(found.findings) == 2
+    assert "room for 3 machines, and 4 nodes" in found.text()
+
+
+def test_an_image_of_file_servers_is_asked_for_their_shapes_alone(cloud: OciDouble, tmp_path: Path) -> None:
+    """The platform image of the others is looked for as well."""
+    image = "ocid1.image.oc1.iad.aaaaservers"
+    spec = spec_with(tmp_path, server_image=image)
+    layout = oci_layout(spec)
+    servers = {each.shape for each in layout.machines if each.role.is_server}
+    others = {each.shape for each in layout.machines if not each.role.is_server}
+    cloud.account.images[image] = {"shapes": sorted(servers)}
+    assert names(check(spec)) == set()
+    cloud.account.without_images |= servers - others
+    assert names(check(spec)) == set()
+    cloud.account.images[image] = {"shapes": sorted(others - servers)}
+    assert names(check(spec)) == {"image-of-another-architecture"}
 
 
 def test_what_may_not_be_seen_is_said_and_refuses_nothing(cloud: OciDouble) -> None:

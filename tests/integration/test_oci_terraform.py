@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import Command
+from tests.support.oci_matrix import VCN, matrix
 from tests.support.tofu import TofuError, TofuRoots
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -27,8 +28,12 @@ def render(spec: Path, out: Path) -> Path:
 
 
 def raised(spec: Path, place: Path) -> TofuRoots:
-    """A grid that stands."""
+    """A grid that stands, with the site's own network beside it."""
     roots = TofuRoots(render(spec, place / "rendered"), place)
+    roots.add("oci_core_vcn", VCN["id"], cidr_blocks=[VCN["network"]])
+    for name, ocid in VCN["subnets"].items():
+        block = VCN["ranges"].get(name, "10.8.2.0/24")
+        roots.add("oci_core_subnet", ocid, cidr_block=block, vcn_id=VCN["id"])
     for root in ("storage", "grid"):
         if root == "grid":
             roots.hand_over()
@@ -52,7 +57,8 @@ def roots(standing: TofuRoots, tmp_path: Path) -> TofuRoots:
 
 
 @pytest.mark.parametrize(
-    "spec", ["oci-scale.yaml", "oci-managed-lustre.yaml", "papers/003-spectrum-scale.yaml"]
+    "spec",
+    ["oci-scale.yaml", "oci-lustre.yaml", "oci-managed-lustre.yaml", "papers/003-spectrum-scale.yaml"],
 )
 def test_a_grid_is_made_once_and_taken_away_without_its_data(spec: str, tmp_path: Path) -> None:
     roots = raised(EXAMPLES / spec, tmp_path)
@@ -65,6 +71,13 @@ def test_a_grid_is_made_once_and_taken_away_without_its_data(spec: str, tmp_path
     with pytest.raises(TofuError, match="prevent_destroy"):
         roots.run("storage", "destroy", "-auto-approve")
     assert {each["type"] for each in roots.cloud().values()} == left
+
+
+@pytest.mark.parametrize("name", matrix())
+def test_every_spec_of_the_matrix_is_made_once(name: str, tmp_path: Path) -> None:
+    (tmp_path / "grid.yaml").write_text(json.dumps(matrix()[name]))
+    roots = raised(tmp_path / "grid.yaml", tmp_path)
+    assert roots.plan("storage") == roots.plan("grid") == {}
 
 
 def test_a_grid_made_again_finds_its_volumes(roots: TofuRoots) -> None:
@@ -168,7 +181,7 @@ def statement_with_a_verb_of_nobody(root: dict[str, Any]) -> None:
     policy["statements"] = [each.replace(" to ", " to please ") for each in policy["statements"]]
 
 
-WRONG = {
+WRONG: dict[Callable[[dict[str, Any]], None], str] = {
     not_shareable: "is attached, and not shareable",
     two_at_one_device: "is taken",
     machines_in_another_domain: "is in Uocm:US-ASHBURN-AD-1, instance",

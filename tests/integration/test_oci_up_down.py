@@ -11,9 +11,15 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
+from gridwright.providers import provider_of
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.down import down, look
+from gridwright.providers.oci.files import oci_files
+from gridwright.providers.oci.layout import oci_layout
+from gridwright.providers.oci.machines_ready import OciMachinesReady
+from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.status import status
+from gridwright.providers.oci.terraform.boot import PARTS
 from gridwright.providers.oci.up import up
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.load import load_spec
@@ -30,9 +36,19 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OciDouble
         yield double
 
 
-@pytest.fixture
-def spec() -> GridSpec:
-    return load_spec(EXAMPLE)
+@pytest.fixture(scope="module")
+def spec() -> Iterator[GridSpec]:
+    """The grid; what is rendered of it is the same each time, and is rendered once."""
+    found = load_spec(EXAMPLE)
+    rendered = oci_files(found)
+
+    def once(spec: GridSpec) -> object:
+        return rendered if spec is found else oci_files(spec)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("up", "down"):
+            patch.setattr(f"gridwright.providers.oci.{module}.oci_files", once)
+        yield found
 
 
 def raise_up(spec: GridSpec, said: list[str] | None = None, names: frozenset[str] = frozenset()) -> OciUp:
@@ -122,6 +138,65 @@ def test_a_grid_whose_state_is_elsewhere_is_not_made_twice(cloud: OciDouble, spe
     assert set(cloud.resources) == before
 
 
+def test_machines_that_fail_or_stay_silent_are_named(cloud: OciDouble, spec: GridSpec) -> None:
+    log = "TASK [packages]\nfatal: no space left on device"
+    cloud.buckets.set_ups["compute2"] = {
+        "state": "failed", "tries": 3, "reason": "no space left on device", "log": log,
+    }  # fmt: skip
+    said: list[str] = []
+    with pytest.raises(GridwrightError, match="1 of 10 machines are not set up") as raised:
+        raise_up(spec, said)
+    assert "compute2: no space left on device" in str(raised.value)
+    assert "gridwright-oci-scale" in str(raised.value)
+    assert "boot-logs/" in str(raised.value)
+    assert "compute2 | fatal: no space left on device" in said
+    assert "compute1: is set up" in said
+    assert status(spec).state == "broken"
+    assert "failed, try 3" in status(spec).text()
+
+    # What was told by another machine of the name, or of another bundle, does not count.
+    cloud.buckets.set_ups = {
+        "compute2": {"instance": "ocid1.instance.of.before"},
+        "login1": {"bundle": "old"},
+    }
+    assert status(spec).state == "setting-up"
+    instances = {each["shown"]["displayName"]: each["shown"] for each in cloud.of("oci_core_instance")}
+    bundles = {part: cloud.buckets.contents(cloud.resources)[f"bundles/current/{part}"] for part in PARTS}
+    ready = OciMachinesReady(
+        OciCloud("us-ashburn-1"), Caller(said.append), oci_layout(spec), bundles,
+        {name: each["id"] for name, each in instances.items()}, "tenant", "gridwright-oci-scale",
+        poll_s=0.01, quiet_s=0.1,
+    )  # fmt: skip
+    with pytest.raises(GridwrightError, match="2 of 10 machines") as raised:
+        ready.wait()
+    assert "compute2" in str(raised.value)
+    assert "login1" in str(raised.value)
+    assert "told nothing" in str(raised.value)
+
+    # One that somebody has stopped is not waited for.
+    cloud.buckets.set_ups = {"compute2": {}}
+    instances["compute2"]["lifecycleState"] = "STOPPED"
+    assert not raise_up(spec, said).changes
+
+
+def test_drift_is_named(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    provider = provider_of(spec)
+    whole = status(spec, drift=True, poll_s=0.01)
+    assert whole.drift == ()
+    assert "as the state has them: none" in whole.text()
+    cloud.drifted = {"oci_core_instance.compute1": "MODIFIED", "oci_core_subnet.fs": "DELETED"}
+    found = status(spec, drift=True, poll_s=0.01)
+    assert not found.whole
+    assert "oci_core_instance.compute1 is changed (gridwright-oci-scale-grid)" in found.text()
+    assert "oci_core_subnet.fs is gone (gridwright-oci-scale-storage)" in found.text()
+    assert status(spec).whole
+    assert provider.drifted(spec, Caller()).state == "broken"
+    cloud.look_ends = "FAILED"
+    with pytest.raises(GridwrightError, match="look for drift failed"):
+        provider.drifted(spec, Caller())
+
+
 def test_leftovers_end_down_with_an_error(cloud: OciDouble, spec: GridSpec) -> None:
     raise_up(spec)
     cloud.leaves = "oci_core_instance"
@@ -144,3 +219,87 @@ def test_an_order_to_stop_ends_the_waiting(cloud: OciDouble, spec: GridSpec) -> 
     assert re.search("goes on at OCI", " ".join(said))
     assert not cloud.resources
     assert os.environ["GRIDWRIGHT_OCI_ENDPOINT"] not in " ".join(said)
+
+
+def test_a_lustre_of_the_grids_own_comes_up_and_its_volumes_are_guarded(cloud: OciDouble) -> None:
+    spec = load_spec(EXAMPLE.with_name("oci-lustre.yaml"))
+    for name in ("clients", "servers"):
+        cloud.account.images[f"ocid1.image.oc1.iad.aaaaaaaa{name}"] = {"shapes": []}
+    assert raise_up(spec).made
+    found = status(spec)
+    assert found.whole, found.text()
+    assert len(found.volumes) == 25
+    assert all(len(each.attached) == 1 for each in found.volumes)
+    assert not raise_up(spec).changes
+    shared = spec.filesystems["shared"]
+    fewer = shared.model_copy(update={"oss": shared.server_groups["oss"].model_copy(update={"count": 5})})
+    smaller = spec.model_copy(update={"filesystems": {"shared": fewer}})
+    with pytest.raises(GridwrightError) as raised:
+        raise_up(smaller)
+    assert (
+        sum(
+            "would destroy the data on oci-lustre-shared-oss6-v" in str(each)
+            for each in raised.value.problems
+        )
+        == 4
+    )
+    assert len(cloud.of("oci_core_volume")) == 25
+    raise_up(smaller, names=frozenset({"shared"}))
+    assert len(cloud.of("oci_core_volume")) == 21
+
+
+def test_machines_are_shut_down_before_volumes_leave_them_servers_last(
+    cloud: OciDouble, spec: GridSpec
+) -> None:
+    """What a running server has not written yet would be lost with its volume."""
+    raise_up(spec)
+    names = {each["shown"]["id"]: each["shown"]["displayName"] for each in cloud.of("oci_core_instance")}
+    servers = {each for each in names.values() if each.startswith("lake-nsd")}
+    cloud.asked.clear()
+    said: list[str] = []
+    down(look(spec, frozenset()), Caller(said.append), poll_s=0.01)
+    order = [names[each] for each in cloud.stopped]
+    assert set(order) == set(names.values())
+    assert set(order[-len(servers) :]) == servers
+    stops = [at for at, each in enumerate(cloud.asked) if "/instances/" in each]
+    jobs = [at for at, each in enumerate(cloud.asked) if each.startswith("POST") and "/jobs" in each]
+    assert len(stops) == len(names)
+    assert max(stops) < min(jobs)
+    assert [each for each in said if each.startswith("shutting")] == [
+        f"shutting nodes down: {len(names) - len(servers)}",
+        f"shutting servers of file systems down: {len(servers)}",
+    ]
+
+
+def test_who_gives_the_data_up_waits_for_no_machine(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    down(look(spec, frozenset({"lake"})), Caller(), poll_s=0.01)
+    assert cloud.stopped == []
+    assert not cloud.resources
+
+
+def test_a_machine_that_does_not_shut_down_keeps_its_volumes(
+    cloud: OciDouble, spec: GridSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_up(spec)
+    monkeypatch.setattr("gridwright.providers.oci.stopping.LONGEST_S", 0.05)
+    monkeypatch.setattr(cloud, "_stop", lambda instance, _: (200, {"id": instance}))
+    with pytest.raises(GridwrightError, match="so no volume was detached"):
+        down(look(spec, frozenset()), Caller(), poll_s=0.01)
+    assert status(spec).whole
+
+
+def test_a_server_that_is_made_anew_is_shut_down_first_and_nobody_else(
+    cloud: OciDouble, spec: GridSpec
+) -> None:
+    raise_up(spec)
+    names = {each["shown"]["id"]: each["shown"]["displayName"] for each in cloud.of("oci_core_instance")}
+    for stack in cloud.stacks.values():
+        for address, each in stack["state"].items():
+            if address in ("oci_core_instance.lake-nsd2", "oci_core_instance.compute1"):
+                each["values"]["availability_domain"] = "another"
+    said: list[str] = []
+    raise_up(spec, said)
+    assert [names[each] for each in cloud.stopped] == ["compute1", "lake-nsd2"]
+    assert "shutting nodes down: 1" in said
+    assert status(spec).whole

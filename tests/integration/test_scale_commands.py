@@ -16,7 +16,7 @@ oci:
   compartment: ocid1.compartment.oc1..aaaaaaaaexamplecompartment
   ssh_from: [203.0.113.0/24]
   ssh_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleKeyThatOpensNothing00000000000 admin@example.com
-nodes: {compute: {instance: VM.DenseIO2.24, count: 3}}
+nodes: {compute: {instance: VM.DenseIO2.24, count: 5}}
 filesystems:
   lake:
     type: scale

@@ -13,7 +13,8 @@ SITE = {
     "ssh_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleKeyThatOpensNothing00000000000 admin@example.com",
 }
 IMAGE, ROCKY = "ocid1.image.oc1.iad.aaaaaaaaexampleimage", "ocid1.image.oc1.iad.aaaaaaaaexamplerocky"
-VCN = {
+SERVERS = "ocid1.image.oc1.iad.aaaaaaaaexampleservers"
+VCN: dict[str, Any] = {
     "id": "ocid1.vcn.oc1.iad.aaaaaaaaexamplevcn",
     "network": "10.8.0.0/16",
     "ranges": {"public": "10.8.1.0/24", "fs": "10.8.64.0/18", "storage": "10.8.128.0/20"},
@@ -40,6 +41,16 @@ FIELDS: dict[str, dict[str, Any]] = {
         "scale-replicated": _scale(
             "BM.Standard.E5.192", 4, "ultra-high-performance-30", replicas=2, block_size="8 MiB"
         ),
+        "lustre": {
+            "type": "lustre",
+            "path": "/shared",
+            "oss": {
+                "instance": "BM.Optimized3.36",
+                "count": 2,
+                "disks": {"type": "lower-cost", "count": 3, "size": "2 TiB"},
+            },
+            "mds": {"instance": "VM.Standard.E6.Flex(8)", "disks": {"type": "balanced", "size": "500 GiB"}},
+        },
         "linked": {
             **POOL,
             "name": "lake",
@@ -78,6 +89,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "own": {"image": IMAGE},
         "rocky": {"image": ROCKY, "distribution": "rocky-9"},
     },
+    "server_image": {"usual": None, "own": SERVERS},
     "availability_domain": {"first": None, "second": 2},
     "files": {
         "none": None,
@@ -106,7 +118,16 @@ FIELDS: dict[str, dict[str, Any]] = {
 }
 """Fields and their values by name; None leaves a field out."""
 _SECTION = (
-    *("bastion", "availability_domain", "cluster_placement", "capacity_reservation", "key", "tags", "head"),
+    *(
+        "bastion",
+        "server_image",
+        "availability_domain",
+        "cluster_placement",
+        "capacity_reservation",
+        "key",
+        "tags",
+        "head",
+    ),
     *("login", "ssh_from", "deploy"),
 )
 """Those that are fields of section oci under their own names."""

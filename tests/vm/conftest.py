@@ -36,9 +36,15 @@ def make_uml(image: Image, tmp_path: Path) -> Iterator[MakeUml]:
     """Make machines of User Mode Linux: of the devices of their disks and the files behind them."""
     made: list[Uml] = []
 
-    def make(disks: Mapping[str, Path], *, memory_mib: int = 384, port: Port | None = None) -> Uml:
+    def make(
+        disks: Mapping[str, Path],
+        *,
+        memory_mib: int = 384,
+        port: Port | None = None,
+        with_systemd: bool = False,
+    ) -> Uml:
         directory = tmp_path / f"uml{len(made)}"
-        made.append(Uml(image, directory, disks, memory_mib=memory_mib, port=port))
+        made.append(Uml(image, directory, disks, memory_mib=memory_mib, port=port, with_systemd=with_systemd))
         return made[-1]
 
     yield make
@@ -48,7 +54,7 @@ def make_uml(image: Image, tmp_path: Path) -> Iterator[MakeUml]:
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    """A network of two ports."""
+    """A network of three ports."""
     made = Network()
     yield made
     made.close()

@@ -41,12 +41,14 @@ PACKAGES = (
     "mdadm",
     "nfs-common",
     "nfs-kernel-server",
+    "open-iscsi",
     "openssh-server",
     "procps",
     "python3",
     "python3-apt",
     "sudo",
     "systemd-sysv",
+    "tgt",
     "udev",
     "xfsprogs",
     # What a Python of the machine's own may be linked against.
@@ -108,6 +110,7 @@ _IDLE = (
     "systemd-pstore.service",
     "systemd-update-utmp-runlevel.service",
     "systemd-update-utmp.service",
+    "tgt.service",
 )
 """Services that these tests do not need; without KVM each costs seconds at boot."""
 _NETWORK = """[Unit]
@@ -180,8 +183,12 @@ def image_directory() -> Path:
         "uml": sorted(each.name for each in UML_MODULES.iterdir()),
     }
     content = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "gridwright" / "vm" / content
+    return cache_directory() / content
+
+
+def cache_directory() -> Path:
+    """Where what machines are made of is kept from one run to the next."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridwright" / "vm"
 
 
 def ensure_image() -> Image:

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 
 SUBNET = "10.90.0"
-_PORTS = 2
+_PORTS = 3
 _SCRIPT = "; ".join(
     [
         "set -e",
@@ -39,7 +39,7 @@ class Port:
 
 
 class Network:
-    """Taps `tap1` and `tap2` on one bridge."""
+    """Taps `tap1` to `tap3` on one bridge."""
 
     def __init__(self) -> None:
         """Raises RuntimeError where it cannot be made."""
@@ -50,9 +50,14 @@ class Network:
             raise RuntimeError("no network can be made: see what ip link add says")
 
     def port(self, number: int) -> Port:
-        """One end of it: 1 or 2."""
+        """One end of it: 1 to 3."""
         enter = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
         return Port(enter, f"eth0=tuntap,tap{number}", f"{SUBNET}.{number}")
+
+    def plug(self, number: int, *, to: str) -> None:
+        """Pull the cable of one end out (`down`), or plug it in again (`up`)."""
+        command = [*self.port(number).enter, "ip", "link", "set", f"tap{number}", to]
+        subprocess.run(command, check=True, timeout=10, capture_output=True)
 
     def close(self) -> None:
         """End it; the kernel removes the rest."""

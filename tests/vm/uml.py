@@ -1,4 +1,4 @@
-"""A virtual machine of User Mode Linux: a real kernel with real md, XFS and NFS, in seconds without KVM."""
+"""A virtual machine of User Mode Linux: real md, XFS, NFS and iSCSI of a kernel, in seconds without KVM."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.vm.images import Image
 from tests.vm.machine import Answer, MachineError, end, start_apart
 from tests.vm.network import Port
+from tests.vm.uml_registers import register_library
 
 KERNEL = "linux.uml"
 BOOT_S = 60.0
@@ -20,7 +21,7 @@ SHARE = "/vm"
 """Where a machine sees the directory that it shares with its test."""
 
 _INIT = """#!/bin/sh
-# The first process: runs what the test asks for, each request by itself, so that none waits for another.
+# The first process where there is no systemd.
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -29,6 +30,33 @@ mkdir -p /run/lock /dev/shm /dev/pts
 mount -t devpts devpts /dev/pts
 hostname node1
 ip link set lo up
+sh /vm/join
+exec sh /vm/requests
+"""
+_INIT_SYSTEMD = """#!/bin/sh
+# What systemd finds: the network is up, disks are not those of fstab, and a unit takes requests.
+mount -t proc proc /proc
+sh /vm/join
+umount /proc
+: > /etc/fstab
+for unit in lan chrony ssh systemd-sysusers; do
+    ln -sf /dev/null /etc/systemd/system/$unit.service
+done
+sh /vm/before || echo "what comes before systemd failed" > /dev/console
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /run/systemd/system/sysinit.target.wants
+cat > /run/systemd/system/requests.service << end
+[Unit]
+DefaultDependencies=no
+[Service]
+ExecStart=/bin/sh /vm/requests
+KillMode=process
+end
+ln -s ../requests.service /run/systemd/system/sysinit.target.wants/
+exec /lib/systemd/systemd
+"""
+_REQUESTS = """#!/bin/sh
+# Runs what the test asks for, each request by itself, so that none waits for another.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 touch /vm/booted
 exec < /dev/tty1
@@ -61,11 +89,17 @@ class Uml:
         *,
         memory_mib: int = 384,
         port: Port | None = None,
+        with_systemd: bool = False,
     ) -> None:
-        """`disks`: the file behind each device, such as `ubdb`. `port`: where it is plugged in."""
-        self.port = port
+        """`disks`: the file behind each device, such as `ubdb`. `port`: where it is plugged in.
+
+        `with_systemd`: its first process is systemd, with udev and the units of the image; else a shell.
+        """
+        self.port, self.with_systemd = port, with_systemd
         self.prepare = ""
         """What a shell does first, in mounts of the machine's own."""
+        self.before_systemd = ""
+        """What a shell does in the machine before systemd is started."""
         self.image, self.directory, self.disks, self.memory_mib = image, directory, dict(disks), memory_mib
         self.share = directory / "share"
         self.share.mkdir(parents=True)
@@ -88,21 +122,29 @@ class Uml:
             raise MachineError("it runs already")
         started = time.monotonic()
         (self.share / "booted").unlink(missing_ok=True)
-        (self.share / "init").write_text(_INIT)
+        (self.share / "init").write_text(_INIT_SYSTEMD if self.with_systemd else _INIT)
+        (self.share / "join").write_text(f"{self.port.join}\n" if self.port else "")
+        (self.share / "before").write_text(self.before_systemd)
+        (self.share / "requests").write_text(_REQUESTS)
         if shutil.which(KERNEL) is None:
             raise MachineError(f"there is no {KERNEL}: install user-mode-linux")
         self._process = start_apart(
             self._command(), subprocess.PIPE, self.log, self.port.enter if self.port else ()
         )
         self._wait_for(self.share / "booted", BOOT_S, "did not boot")
-        if self.port:
-            self.run(self.port.join).ok()
         return time.monotonic() - started
 
     def _command(self) -> list[str]:
         root = f"ubd0={self.directory}/root.cow,{self.image.root_disk}"
         words = ["sh", "-ec", f'{self.prepare}\nexec "$@"', "sh"] if self.prepare else []
-        words += [KERNEL, f"mem={self.memory_mib}M", f"uml_dir={self.directory}/uml", "quiet"]
+        words += [
+            "env",
+            f"LD_PRELOAD={register_library()}",
+            KERNEL,
+            f"mem={self.memory_mib}M",
+            f"uml_dir={self.directory}/uml",
+            "quiet",
+        ]
         words += [root, "root=/dev/ubda", "rootfstype=ext4", "rw"]
         words += [f"{device}={path}" for device, path in self.disks.items()]
         words += [self.port.device] if self.port else []

@@ -43,7 +43,10 @@ class PairDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedServers:
-    """Servers that a site has already, as the spec names them, with the disks that their pairs share."""
+    """Servers that a site has already, as the spec names them, with the disks that their pairs share.
+
+    None of both where the grid's nodes are a cluster of clients alone.
+    """
 
     machines: Sequence[ClusterMachine]
     disks: Sequence[PairDisk]

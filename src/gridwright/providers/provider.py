@@ -182,6 +182,17 @@ class Provider(ProviderKind):
         """How the grid stands; nothing is changed. Raises GridwrightError."""
         self.refuse(spec, "status")
 
+    def drifted(self, spec: GridSpec, caller: Caller) -> Status:
+        """`status`, with each resource that somebody else has changed or removed. It may take minutes.
+
+        Raises GridwrightError, also where the provider keeps no state that resources are compared with.
+        """
+        raise input_error(
+            f"provider {self.name} keeps no state that resources are compared with",
+            where="--drift",
+            remedy="leave it out: gridwright doctor compares nodes with what they are to be",
+        )
+
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """How to take it away; `delete_data` names file systems that go with their data.
 

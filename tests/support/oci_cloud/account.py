@@ -54,6 +54,7 @@ class Account:
     """What is left of limits, by name; a million of others."""
     regional: set[str] = field(default_factory=set)
     """Limits of the whole region."""
+    reservations: dict[str, dict[str, Any]] = field(default_factory=dict)
     vcns: dict[str, dict[str, Any]] = field(default_factory=dict)
     subnets: dict[str, dict[str, Any]] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
@@ -133,6 +134,12 @@ class Account:
         if ("availabilityDomain" in query) is (name in self.regional):
             return refused(400, "InvalidParameter", "availabilityDomain does not match the limit's scope")
         return 200, {"used": 5, "available": self.left.get(name, 1_000_000)}
+
+    def _computeCapacityReservations(self, rest: list[str], query: dict[str, str], body: Any) -> Answer:
+        if rest[0] not in self.reservations:
+            return refused(404, "NotAuthorizedOrNotFound", rest[0])
+        base = {"id": rest[0], "displayName": "kept", "lifecycleState": "ACTIVE", "timeCreated": WHEN}
+        return 200, {**base, "availabilityDomain": self.domains[0], **self.reservations[rest[0]]}
 
     def _vcns(self, rest: list[str], query: dict[str, str], body: Any) -> Answer:
         return self._of(self.vcns, rest)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -50,20 +51,32 @@ class OciDouble:
     buckets: Buckets = field(default_factory=Buckets)
     drifted: dict[str, str] = field(default_factory=dict)
     """How a resource is not as its state has it, by its address."""
+    stopped: list[str] = field(default_factory=list)
+    """Instances that were shut down, in the order in which they were asked to."""
+    looks: list[int] = field(default_factory=list)
+    """For drift: work requests."""
+    look_ends: str = "SUCCEEDED"
+    cloud_file: Path | None = None
+    """The cloud of the stand-in of Terraform's provider, whose resources this double has then."""
     asked: list[str] = field(default_factory=list)
     count: Iterator[int] = field(default_factory=itertools.count)
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:  # noqa: PLR0911, PLR0912
         """Status and answer of one request."""
+        if self.cloud_file is not None:
+            self._read()
         if path.startswith("/n"):
             return self.buckets.answer(method, path, query, self.resources)
         kind, *rest = path.strip("/").split("/")[1:]
-        if method in ("POST", "PUT") and kind in _KNOWN:
+        if method in ("POST", "PUT") and kind in _KNOWN and "actions" not in rest:
             allowed = {name for model in _KNOWN[kind] for name in model().attribute_map.values()}
             if unknown := set(body) - allowed:
                 return _refused(400, "InvalidParameter", f"unknown {unknown}")
         if kind == "stacks":
             return self._stack(method, rest, query, body)
+        if kind == "workRequests":
+            look = {"id": rest[0], "operationType": "DRIFT_DETECTION", "status": self.look_ends}
+            return 200, look
         if kind == "jobs" and method == "POST":
             return 200, _shown(self._start(body))
         if kind == "jobs" and not rest:
@@ -80,15 +93,28 @@ class OciDouble:
         if kind == "volumes":
             return 200, [each["shown"] for each in self.of("oci_core_volume")]
         if kind == "volumeAttachments" and method == "DELETE":
-            self.resources.pop(rest[0])
+            self._detach(rest[0])
             return 204, None
+        if kind == "instances" and method == "POST":
+            return self._stop(rest[0], query["action"])
         if kind == "instances":
-            return 200, [each["shown"] for each in self.of("oci_core_instance")]
+            shown = (each["shown"] for each in self.of("oci_core_instance"))
+            off = {"lifecycleState": "STOPPED"}
+            return 200, [{**each, **(off if each["id"] in self.stopped else {})} for each in shown]
         if kind == "volumeAttachments":
             return 200, [each["shown"] for each in self.of("oci_core_volume_attachment")]
         if kind == "resources":
             return 200, {"items": list(self._search(body["query"]))}
         return _refused(404, "NotAuthorizedOrNotFound", f"{method} {path}")
+
+    def _stop(self, instance: str, action: str) -> tuple[int, Any]:
+        """Shut an instance down by its own system."""
+        if action != "SOFTSTOP" or instance not in self.resources:
+            return _refused(404, "NotAuthorizedOrNotFound", f"{action} {instance}")
+        if instance in self.stopped:
+            return _refused(409, "IncorrectState", "instance is STOPPED")
+        self.stopped.append(instance)
+        return 200, self.resources[instance]["shown"]
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Resources of a type."""
@@ -97,6 +123,8 @@ class OciDouble:
     def _stack(  # noqa: PLR0911
         self, method: str, rest: list[str], query: dict[str, str], body: Any
     ) -> tuple[int, Any]:
+        if rest[1:2] == ["actions"]:
+            return self._drift(self.stacks[rest[0]], rest[2])
         if method == "POST":
             stack: dict[str, Any] = {
                 "id": f"ocid1.ormstack.oc1..{next(self.count)}",
@@ -111,8 +139,6 @@ class OciDouble:
         if rest[0] not in self.stacks:
             return _refused(404, "NotAuthorizedOrNotFound", rest[0])
         stack = self.stacks[rest[0]]
-        if rest[1:2] == ["actions"]:
-            return self._drift(stack, rest[2])
         if method == "PUT":
             stack |= self._kept(body)
         elif method == "DELETE":
@@ -123,14 +149,11 @@ class OciDouble:
         return 200, _shown(stack)
 
     def _drift(self, stack: dict[str, Any], action: str) -> tuple[int, Any]:
-        """The look is over by the time that it is asked for."""
         known = {each: self.drifted[each] for each in stack["state"] if each in self.drifted}
         if action == "detectDrift":
-            stack |= {
-                "timeDriftLastChecked": f"2026-11-27T12:{next(self.count) % 60:02d}:00.000Z",
-                "stackDriftStatus": "DRIFTED" if known else "IN_SYNC",
-            }
+            self.looks.append(next(self.count))
             return 202, None
+        # The SDK asks for what this very look has found.
         return 200, {
             "items": [
                 {
@@ -202,6 +225,21 @@ class OciDouble:
                     self.resources.pop(old["id"], None)
             stack["state"] = run.state
 
+    def _read(self) -> None:
+        """Have what a provider of Terraform has made in a cloud that is a file."""
+        content = (
+            json.loads(self.cloud_file.read_text()) if self.cloud_file and self.cloud_file.exists() else {}
+        )
+        found = content.get("resources", {})
+        self.resources = {ocid: resource(ocid, each["type"], each["values"]) for ocid, each in found.items()}
+
+    def _detach(self, ocid: str) -> None:
+        self.resources.pop(ocid)
+        if self.cloud_file is not None:
+            content = json.loads(self.cloud_file.read_text())
+            del content["resources"][ocid]
+            self.cloud_file.write_text(json.dumps(content))
+
     def _let_go(self, going: set[str]) -> None:
         """Raise JobError where OCI does not let some of it go."""
         contents = self.buckets.contents({k: v for k, v in self.resources.items() if k not in going})
@@ -215,19 +253,7 @@ class OciDouble:
         if is_new and (why := refused_attachment(self.resources, values)):
             raise JobError(f"Error: {why}: {address}")
         ocid = ocid or f"ocid1.{kind}.oc1..{next(self.count)}"
-        shown = {
-            "id": ocid,
-            "displayName": values.get("display_name"),
-            "lifecycleState": "ATTACHED" if "attachment" in kind else "RUNNING",
-            "freeformTags": values.get("freeform_tags", {}),
-            "faultDomain": values.get("fault_domain"),
-            "instanceId": values.get("instance_id"),
-            "volumeId": values.get("volume_id"),
-            "attachmentType": values.get("attachment_type"),
-            "compartmentId": values.get("compartment_id"),
-            "timeCreated": WHEN,
-        }
-        self.resources[ocid] = {"type": kind, "shown": shown, "values": values}
+        self.resources[ocid] = resource(ocid, kind, values)
         return ocid
 
     def _search(self, query: str) -> Iterator[dict[str, Any]]:
@@ -237,6 +263,23 @@ class OciDouble:
         for each in self.resources.values():
             if each["shown"]["freeformTags"].get(found[1]) == found[2]:
                 yield {**each["shown"], "identifier": each["shown"]["id"], "resourceType": each["type"]}
+
+
+def resource(ocid: str, kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    """One that stands in the tenancy: as Terraform has it, and as services show it."""
+    shown = {
+        "id": ocid,
+        "displayName": values.get("display_name"),
+        "lifecycleState": "ATTACHED" if "attachment" in kind else "RUNNING",
+        "freeformTags": values.get("freeform_tags") or {},
+        "faultDomain": values.get("fault_domain"),
+        "instanceId": values.get("instance_id"),
+        "volumeId": values.get("volume_id"),
+        "attachmentType": values.get("attachment_type"),
+        "compartmentId": values.get("compartment_id"),
+        "timeCreated": WHEN,
+    }
+    return {"type": kind, "shown": shown, "values": values}
 
 
 def _state(resources: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -282,6 +325,8 @@ def serving() -> Iterator[OciDouble]:
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
+            if status == 202:
+                self.send_header("opc-work-request-id", f"ocid1.ormworkrequest.oc1..{double.looks[-1]}")
             self.end_headers()
             self.wfile.write(content)
 

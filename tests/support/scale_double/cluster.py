@@ -8,6 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+_PLAIN = (
+    *("name", "classes", "settings", "here", "calls"),
+    *("remote_clusters", "remote_filesystems", "remote_mounted", "granted"),
+    *("gateways", "bucket_keys", "filesets"),
+)
+
 
 class Refused(Exception):
     """What a command says on stderr."""
@@ -24,6 +30,8 @@ class Node:
     """Whether it has the cluster's configuration; a machine that took a dead one's place has none."""
     foreign: str = ""
     """The other cluster that the machine is in."""
+    running: dict[str, str] = field(default_factory=dict)
+    """What its daemon has read when it started."""
 
 
 @dataclass
@@ -54,6 +62,18 @@ class Cluster:
     settings: dict[str, str] = field(default_factory=dict)
     """By `attribute@class`, without a class for all nodes."""
     filesystems: dict[str, FileSystem] = field(default_factory=dict)
+    remote_clusters: dict[str, list[str]] = field(default_factory=dict)
+    """Other clusters with their contact nodes."""
+    remote_filesystems: dict[str, list[str]] = field(default_factory=dict)
+    """By their name here: name there, cluster, mount point."""
+    remote_mounted: list[str] = field(default_factory=list)
+    gateways: list[str] = field(default_factory=list)
+    bucket_keys: dict[str, str] = field(default_factory=dict)
+    """Files of keys by `bucket:server`."""
+    filesets: dict[str, list[str]] = field(default_factory=dict)
+    """Words that each was made by."""
+    granted: bool = False
+    """Whether the other cluster lets this one in."""
     here: str = ""
     """The node that commands are run on; the first one of the cluster where it is empty."""
     machines: dict[str, Node] = field(default_factory=dict)
@@ -63,7 +83,7 @@ class Cluster:
     @classmethod
     def of(cls, state: dict[str, Any]) -> Self:
         """Out of JSON."""
-        found = cls(**{key: state[key] for key in ("name", "classes", "settings", "here", "calls")})
+        found = cls(**{key: state[key] for key in _PLAIN})
         found.machines = {name: Node(**each) for name, each in state["machines"].items()}
         found.nodes = {name: Node(**each) for name, each in state["nodes"].items()}
         found.nsds = {name: Nsd(**each) for name, each in state["nsds"].items()}
@@ -132,6 +152,15 @@ class Cluster:
         for each in self.filesystems.values():
             each.mounted = [name for name in each.mounted if self.state_of(name) == "active"]
 
+    def settings_of(self, name: str) -> dict[str, str]:
+        """What holds for a node, that of its class before that of all."""
+        found = {key[:-1]: value for key, value in self.settings.items() if key.endswith("@")}
+        for key, value in self.settings.items():
+            setting, _, where = key.partition("@")
+            if name in self.classes.get(where, ()):
+                found[setting] = value
+        return found
+
     def served(self, filesystem: str) -> bool:
         """Whether each disk has a server that works."""
         disks = [each for each in self.nsds.values() if each.filesystem == filesystem]
@@ -178,9 +207,15 @@ class Cluster:
             self.nodes[name] = Node("nonquorum" not in designation, "manager" in designation)
 
     def _mmchnode(self, words: list[str], _: str) -> None:
-        options = _options(words, {"-N"}, {"--quorum", "--nonquorum", "--manager", "--client"})
+        flags = {"--quorum", "--nonquorum", "--manager", "--client", "--gateway"}
+        options = _options(words, {"-N"}, flags)
         for name in self._named(options["-N"]):
             node = self.nodes[name]
+            if "--gateway" in options:
+                if node.licence != "server":
+                    raise Refused(f"Node {name} has no server license.")
+                self.gateways.append(name)
+                continue
             if "--quorum" in options:
                 if node.licence != "server":
                     raise Refused(f"Node {name} has no server license.")
@@ -272,12 +307,12 @@ class Cluster:
             if self.state_of(name) == "unknown":
                 raise Refused(f"mmstartup: {name} is not reachable.")
             self.nodes[name].daemon = True
+            self.nodes[name].running = self.settings_of(name)
 
     def _mmshutdown(self, words: list[str], _: str) -> None:
-        if words != ["-a"]:
-            raise Refused("the double knows mmshutdown -a alone")
-        for each in self.nodes.values():
-            each.daemon = False
+        options = _options(words, {"-N"}, {"-a"})
+        for name in list(self.nodes) if "-a" in options else self._named(options["-N"]):
+            self.nodes[name].daemon = False
 
     def _mmcrfs(self, words: list[str], stanzas: str) -> None:
         options = _options(words[1:], {"-F", "-B", "-m", "-M", "-r", "-R", "-T", "-A", "-v"}, set())
@@ -310,8 +345,48 @@ class Cluster:
         for name in disks:
             self.nsds[name].filesystem = filesystem
 
+    def _mmafmcoskeys(self, words: list[str], _: str) -> None:
+        if words[1:3] != ["set", "--keyfile"] or ":" not in Path(words[3]).read_text():
+            raise Refused("mmafmcoskeys: Incorrect key file.")
+        self.bucket_keys[words[0]] = words[3]
+
+    def _mmafmcosconfig(self, words: list[str], _: str) -> None:
+        options = _options(words[2:], {"--endpoint", "--bucket", "--prefix", "--mode"}, {"--object-fs"})
+        server = options["--endpoint"].partition("://")[2].partition(":")[0]
+        if words[0] not in self.filesystems or words[1] in self.filesets:
+            raise Refused(f"mmafmcosconfig: {words[1]} cannot be made.")
+        if not self.gateways:
+            raise Refused("mmafmcosconfig: No gateway nodes are defined.")
+        if f"{options['--bucket']}:{server}" not in self.bucket_keys:
+            raise Refused("mmafmcosconfig: No keys are set for the bucket.")
+        self.filesets[words[1]] = words[2:]
+
+    def _mmremotecluster(self, words: list[str], _: str) -> None:
+        options = _options(words[2:], {"-n", "-k"}, set())
+        if words[0] != "add" or words[1] in self.remote_clusters:
+            raise Refused(f"mmremotecluster: Cluster {words[1]} is already defined.")
+        if "publicKey" not in Path(options["-k"]).read_text():
+            raise Refused("mmremotecluster: Incorrect format of the key file.")
+        self.remote_clusters[words[1]] = options["-n"].split(",")
+
+    def _mmremotefs(self, words: list[str], _: str) -> None:
+        options = _options(words[2:], {"-f", "-C", "-T", "-A"}, set())
+        if words[0] != "add" or words[1] in (*self.remote_filesystems, *self.filesystems):
+            raise Refused(f"mmremotefs: {words[1]} is already defined.")
+        if options["-C"] not in self.remote_clusters:
+            raise Refused(f"mmremotefs: Cluster {options['-C']} is not defined.")
+        self.remote_filesystems[words[1]] = [options["-f"], options["-C"], options["-T"]]
+
+    def _mount_remote(self, nodes: list[str]) -> None:
+        if not self.granted:
+            raise Refused("mmmount: Permission denied: this cluster is not authorized.")
+        self.remote_mounted = sorted({*self.remote_mounted, *nodes})
+
     def _mmmount(self, words: list[str], _: str) -> None:
         where = _options(words[1:], {"-N"}, {"-a"})
+        if words[0] in self.remote_filesystems:
+            self._mount_remote(self._named(where["-N"]))
+            return
         nodes = list(self.nodes) if "-a" in where else self._named(where["-N"])
         for name in list(self.filesystems) if words[0] == "all" else words[:1]:
             if not self.served(name):
@@ -322,10 +397,10 @@ class Cluster:
             there += [node for node in nodes if node not in there and self.state_of(node) == "active"]
 
     def _mmumount(self, words: list[str], _: str) -> None:
-        if words != ["all", "-a"]:
-            raise Refused("the double knows mmumount all -a alone")
+        options = _options(words[1:], {"-N"}, {"-a"})
+        gone = list(self.nodes) if "-a" in options else self._named(options["-N"])
         for each in self.filesystems.values():
-            each.mounted = []
+            each.mounted = [name for name in each.mounted if name not in gone]
 
     def _mmcallhome(self, words: list[str], _: str) -> None:
         if words[:2] != ["info", "change"]:

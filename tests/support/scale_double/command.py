@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.scale_double.cluster import Cluster, Refused
-from tests.support.scale_double.rows import LISTING, listed
+from tests.support.scale_double.rows import LISTING, listed, shown
 
 _ROOT = Path(__file__).resolve().parents[3]
 CHANGING = (
     *("mmcrcluster", "mmaddnode", "mmchnode", "mmchlicense", "mmcrnodeclass", "mmchnodeclass", "mmcrnsd"),
     *("mmchnsd", "mmchconfig", "mmstartup", "mmshutdown", "mmcrfs", "mmadddisk", "mmmount", "mmumount"),
-    *("mmcallhome", "mmsdrrestore"),
+    *("mmcallhome", "mmsdrrestore", "mmremotecluster", "mmremotefs", "mmafmcoskeys", "mmafmcosconfig"),
 )
 _SSH_FAILED = 255
 
@@ -68,6 +68,8 @@ def answer(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
     try:
         if command == "ssh":
             return _elsewhere(cluster, words)
+        if [*words[:2]] == ["show", "all"]:
+            return 0, shown(cluster, command), ""
         if command in LISTING:
             return (*listed(cluster, command, words), "")
         cluster.run(command, words, stanzas_of(command, words))
@@ -83,6 +85,14 @@ def _elsewhere(cluster: Cluster, words: Sequence[str]) -> tuple[int, str, str]:
         return _SSH_FAILED, "", ""
     if words[-1].startswith("wipefs "):
         return _signatures(cluster.read_device(words[-2], words[-1].split()[-1]))
+    if words[-1].endswith("mmdiag --config"):
+        node = cluster.nodes[words[-2]]
+        lines = [f" ! {name} {_in_bytes(value)}\n" for name, value in node.running.items()]
+        return (
+            (0, "".join(["\n=== mmdiag: config ===\n", *lines]), "")
+            if node.daemon
+            else (1, "", "mmfsd is down")
+        )
     if not there:
         raise Refused("mmlscluster: This node does not belong to a GPFS cluster.")
     head = "mmlscluster:clusterSummary:HEADER:version:reserved:reserved:clusterName:\n"
@@ -95,3 +105,10 @@ def _signatures(content: str | None) -> tuple[int, str, str]:
         return 1, "", "wipefs: error: probing initialization failed: No such file or directory\n"
     kind = "gpt" if content.startswith("NSD ") else content.removeprefix("empty")
     return 0, f"# offset,uuid,label,type\n0x438,,,{kind}\n" if kind else "", ""
+
+
+def _in_bytes(value: str) -> str:
+    """Sizes are told in bytes, whatever was written."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    number, unit = value[:-1], value[-1:]
+    return str(int(number) * units[unit]) if unit in units and number.isdecimal() else value

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gridwright.filesystems.scale.administration.y_format import encoded
-from tests.support.scale_double.cluster import Cluster, Refused
+from tests.support.scale_double.cluster import Cluster, FileSystem, Refused
 
 _Row = Mapping[str, str]
-LISTING = ("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount")
+LISTING = (
+    *("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount"),
+    *("mmlsdisk", "mmlsfileset"),
+)
 
 
 def listed(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, str]:
@@ -26,6 +29,8 @@ def listed(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
         "mmlsnsd": _nsds,
         "mmlsconfig": _settings,
         "mmlsmount": _mounts,
+        "mmlsdisk": _disks,
+        "mmlsfileset": _filesets,
     }[command]
     text = "".join(_rows(command, kind, rows) for kind, rows in made(cluster, words))
     # As mmdsh has it: a silent node is a failure, and the others are told all the same.
@@ -95,9 +100,12 @@ def _classes(cluster: Cluster, _: Sequence[str]) -> _Tables:
     )
 
 
-def _nsds(cluster: Cluster, _: Sequence[str]) -> _Tables:
+def _nsds(cluster: Cluster, words: Sequence[str]) -> _Tables:
     if not cluster.nsds:
         raise Refused("mmlsnsd: No disks were found.")
+    if "-X" in words:
+        yield "nsd", list(_paths(cluster))
+        return
     yield (
         "nsd",
         [
@@ -112,6 +120,23 @@ def _nsds(cluster: Cluster, _: Sequence[str]) -> _Tables:
     )
 
 
+def _paths(cluster: Cluster) -> Iterable[_Row]:
+    """What each server that answers sees of its disks."""
+    for name, each in cluster.nsds.items():
+        for server in each.servers:
+            if cluster.nodes[server].alive:
+                there = cluster.read_device(server, each.device) is not None
+                yield {
+                    "fileSystem": each.filesystem or "(free disk)",
+                    "diskName": name,
+                    "volumeId": "0A0A",
+                    "serverList": _full(server),
+                    "deviceType": "generic" if there else "-",
+                    "localDiskName": each.device if there else "-",
+                    "remarks": "server node" if there else "(not found) server node",
+                }
+
+
 def _settings(cluster: Cluster, _: Sequence[str]) -> _Tables:
     rows = [{"configParameter": "clusterName", "value": cluster.full_name, "nodeList": ""}]
     for key, value in cluster.settings.items():
@@ -122,6 +147,8 @@ def _settings(cluster: Cluster, _: Sequence[str]) -> _Tables:
 
 def _mounts(cluster: Cluster, words: Sequence[str]) -> _Tables:
     there = cluster.filesystems.get(words[0])
+    if words[0] in cluster.remote_filesystems:
+        there = FileSystem("", 0, mounted=[*cluster.remote_mounted, "nsd1.of-another"])
     if there is None:
         raise Refused(f"mmlsmount: File system {words[0]} is not known.")
     yield (
@@ -131,3 +158,48 @@ def _mounts(cluster: Cluster, words: Sequence[str]) -> _Tables:
             for name in there.mounted or [""]
         ],
     )
+
+
+def _disks(cluster: Cluster, words: Sequence[str]) -> _Tables:
+    yield (
+        "",
+        [
+            {
+                "nsdName": name,
+                "status": "ready",
+                "availability": "up" if _has_server(cluster, name) else "down",
+            }
+            for name, each in cluster.nsds.items()
+            if each.filesystem == words[0]
+        ],
+    )
+
+
+def _filesets(cluster: Cluster, words: Sequence[str]) -> _Tables:
+    names = ["root", *cluster.filesets]
+    yield "", [{"filesystemName": words[0], "filesetName": each, "status": "Linked"} for each in names]
+
+
+def _has_server(cluster: Cluster, nsd: str) -> bool:
+    return any(cluster.state_of(name) == "active" for name in cluster.nsds[nsd].servers)
+
+
+def shown(cluster: Cluster, command: str) -> str:
+    """What `mmremotecluster show all` and `mmremotefs show all` print for people. Raises Refused."""
+    if command == "mmremotecluster":
+        told = [
+            f"Cluster name:    {name}\nContact nodes:   {','.join(each)}\nSHA digest:      00aa\n"
+            for name, each in cluster.remote_clusters.items()
+        ]
+    else:
+        told = [
+            f"{name}  {'  '.join(each)}  rw  yes  -  0\n" for name, each in cluster.remote_filesystems.items()
+        ]
+        told = (
+            ["Local Name  Remote Name  Cluster name  Mount Point  Mount Options  Automount\n", *told]
+            if told
+            else []
+        )
+    if not told:
+        raise Refused(f"{command}: There are no remote definitions.")
+    return "".join(told)

@@ -111,6 +111,15 @@ class TofuRoots:
 
     def change(self, ocid: str, **values: object) -> None:
         """Change a resource behind tofu's back."""
-        content = json.loads(self.cloud_file.read_text())
-        content["resources"][ocid]["values"] |= values
+        self._write(ocid, {"values": self.cloud()[ocid]["values"] | values})
+
+    def add(self, kind: str, ocid: str, **values: object) -> None:
+        """Have a resource in the cloud that tofu has not made."""
+        self._write(ocid, {"type": kind, "values": {"id": ocid, **values}})
+
+    def _write(self, ocid: str, parts: dict[str, Any]) -> None:
+        content: dict[str, Any] = {"made": 0, "resources": {}}
+        if self.cloud_file.exists():
+            content = json.loads(self.cloud_file.read_text())
+        content["resources"].setdefault(ocid, {}).update(parts)
         self.cloud_file.write_text(json.dumps(content))

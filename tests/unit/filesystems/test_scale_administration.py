@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.filesystems.scale.administration.applying import Administration
 from gridwright.filesystems.scale.administration.command import main, run
 from gridwright.filesystems.scale.administration.difference import difference
 from gridwright.filesystems.scale.administration.failure import ScaleError
@@ -25,20 +23,9 @@ from gridwright.filesystems.scale.administration.y_format import encoded, record
 from gridwright.node_programs.one_file import one_file
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.scale_double.cluster import Cluster, Node
-from tests.support.scale_double.command import answer, install, read, write
+from tests.support.scale_double.command import install, read, write
+from tests.support.scale_double.in_process import InProcess
 from tests.support.scale_double.wanted import wanted_of
-
-
-class InProcess(Administration):
-    """Commands of a cluster that is a value of this process; waiting is no waiting."""
-
-    def __init__(self, cluster: Cluster, pause: Callable[[float], None] = lambda _: None) -> None:
-        seconds = itertools.count()
-        super().__init__(pause=pause, clock=lambda: float(next(seconds)), active_s=0)
-        self.cluster = cluster
-
-    def _run(self, argv: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-        return answer(self.cluster, Path(argv[0]).name, argv[1:])
 
 
 def bring(wanted: ScaleCluster, cluster: Cluster, **options: bool) -> list[str]:
@@ -159,6 +146,21 @@ def test_a_disk_that_a_server_of_its_pair_does_not_have_is_told(tmp_path: Path) 
     with pytest.raises(ScaleError, match=f"{wanted.nsds[0].device} on nsd2"):
         bring(wanted, cluster)
     assert cluster.calls == []
+
+
+def test_a_server_that_lost_its_way_to_a_disk_is_told_until_it_has_it_again(tmp_path: Path) -> None:
+    class Cut(Cluster):
+        is_cut = False
+
+        def read_device(self, server: str, device: str) -> str | None:
+            return None if self.is_cut and server == "nsd2" else super().read_device(server, device)
+
+    wanted, cluster = wanted_of(tmp_path, 1, 1, 1), Cut()
+    bring(wanted, cluster)
+    assert run(wanted, InProcess(cluster), []).notes == ()
+    cluster.is_cut = True
+    (note,) = run(wanted, InProcess(cluster), []).notes
+    assert note.startswith("nsd2 does not see grid_lake_p1_v01, grid_lake_p1_v02 (2 of its disks)")
 
 
 def test_another_cluster_on_the_node_is_left_alone(tmp_path: Path) -> None:

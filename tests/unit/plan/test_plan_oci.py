@@ -13,15 +13,23 @@ from gridwright.filesystems import kind_of
 from gridwright.filesystems.offers import OnSale
 from gridwright.filesystems.scale.offers import MOST_SERVERS, ScaleOffer, file_share, scale_offers
 from gridwright.filesystems.volume_sets import volume_market
-from gridwright.model.grid import grid_model
+from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.grid_spec import design_spec, spec_text
 from gridwright.plan.needs import Needs, read_needs
 from gridwright.plan.search import plan, search
+from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.provider import OCI
 from gridwright.spec import load_spec, parse_spec
 
+PLACE = """
+oci:
+  compartment: ocid1.compartment.oc1..aaaaaaaaexample
+  ssh_from: [203.0.113.0/24]
+  ssh_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleKey admin
+"""
 EXAMPLE = Path(__file__).parents[3] / "examples" / "requirements-oci.yaml"
 CATALOG = load_catalog()
 SHAPES = ("BM.Optimized3.36", "VM.Optimized3.Flex(8)", "BM.Standard.E5.192", "VM.Standard.E5.Flex(16)")
@@ -47,6 +55,22 @@ def on_sale(*, shares_volumes: bool) -> OnSale:
     servers = [(CATALOG.instance(each, "oci"), 1.0 + number) for number, each in enumerate(SHAPES)]
     volumes = volume_market(CATALOG, OCI.planned_volumes, "us-ashburn-1")
     return OnSale(CATALOG, "us-ashburn-1", servers, volumes, provider="oci", shares_volumes=shares_volumes)
+
+
+def test_each_planned_design_of_a_lustre_is_made_as_it_is_written(tmp_path: Path) -> None:
+    """What the planner chooses, with where it is to be, passes the rules of what is built."""
+    text = EXAMPLE.read_text("utf-8") + PLACE
+    spec = parse_spec(text, base=tmp_path)
+    found = [each.spec for each in plan(spec, CATALOG).designs if built_lustres(each.spec)]
+    assert len(found) >= 2
+    for each in (found[0], found[-1]):
+        layout = oci_layout(each)
+        (servers,) = built_lustres(each).values()
+        assert servers.oss is not None
+        assert servers.oss.disks is not None
+        targets = [one for one in layout.volumes if one.target is not None and one.target.kind == "ost"]
+        assert len(targets) == servers.oss.count * (servers.oss.disks.count or 1)
+        check_against_catalogue(each, CATALOG)
 
 
 def test_all_three_are_compared_and_each_is_the_best_of_something() -> None:

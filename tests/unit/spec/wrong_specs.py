@@ -50,10 +50,28 @@ def _packages(*packages: str, provider: str = "site") -> str:
     return _pairs(_pair(1), more=listed) if provider == "site" else _scale(listed)
 
 
+def _remote(provider: str, key: str) -> str:
+    """A Spectrum Scale of another cluster."""
+    remote = f"{{cluster: s.example.com, contacts: [nsd1], filesystem: fs1, key: '{key}'}}"
+    nodes = "{instance: VM.DenseIO2.24}" if provider == "oci" else "{count: 2}"
+    return (
+        f"provider: {provider}\nscheduler: {{type: slurm}}\nnodes: {{compute: {nodes}}}\n"
+        f"filesystems:\n  lake: {{type: scale, path: /gpfs/fs1, remote: {remote}}}\n"
+    )
+
+
 _SUM = f"sha256: {'ab' * 32}"
 
 
 WRONG: dict[str, str | bytes] = {
+    "scale_remote_with_a_key_on_a_cloud": _remote("oci", "publicKey=" + "00" * 16),
+    "scale_remote_with_a_private_key": _remote("site", "-----BEGIN RSA PRIVATE KEY-----00112233"),
+    "scale_buckets_in_one_directory": _scale(
+        "    buckets:\n" + "    - {directory: raw, bucket: b-1, endpoint: 'https://s3', keys: /k}\n" * 2
+    ),
+    "scale_bucket_with_a_secret_in_its_address": _scale(
+        "    buckets: [{directory: a/b, bucket: s3://b, endpoint: 'https://id:key@s3', keys: k, mode: x}]\n"
+    ),
     "scale_package_of_nowhere": _packages(f"{{{_SUM}}}"),
     "scale_package_of_two_places": _packages("{path: a/g.rpm, url_from: BASE}"),
     "scale_package_that_nobody_knows": _packages("{url: 'https://depot/g.rpm'}"),

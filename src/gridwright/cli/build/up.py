@@ -54,6 +54,9 @@ def up(
     first, and what holds data is not replaced unless --replace names it. Nodes that are launched with other
     data are replaced when their jobs have ended. A command that was interrupted is continued by the next
     one; what is left of a stack that could not be made, down removes.
+    On Oracle Cloud, carry out two Terraform roots by OCI Resource Manager, or by a tofu or terraform here
+    where the spec says so: each plan is shown first, and what would destroy data is refused unless --replace
+    names it. gridwright help oci has more.
     Machines start from the images that were found when the grid was made; --new-images takes today's.
     gridwright help aws has more.
 

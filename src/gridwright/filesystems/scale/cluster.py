@@ -5,11 +5,12 @@ The rules are those of facts oci-scale (2026-11-22), "Rules a generator must hol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.filesystems.scale.administration.wanted import (
     ScaleCluster,
+    WantedBucket,
     WantedFileSystem,
     WantedNode,
     WantedNsd,
@@ -54,6 +55,8 @@ def scale_cluster(
             contacts=tuple(remote.contacts),
             filesystem=remote.filesystem,
             mount_point=str(filesystem.path),
+            device=device_name(name),
+            key=remote.key or "",
         )
         return replace(cluster, remotes=(mounted,))
     nsds = _nsds(grid, name, filesystem, machines, disks)
@@ -68,7 +71,22 @@ def scale_cluster(
     )
     # A disk of which both quorum nodes are servers is seen by both (rule 1).
     ties = holding[: 3 if len(holding) >= 3 else 1] if len(cluster.quorum) == 2 else ()
-    return replace(cluster, nsds=nsds, filesystems=(wanted,), tiebreakers=ties)
+    buckets = tuple(_buckets(wanted.name, filesystem))
+    return replace(cluster, nsds=nsds, filesystems=(wanted,), tiebreakers=ties, buckets=buckets)
+
+
+def _buckets(device: str, filesystem: ScaleFileSystem) -> Iterator[WantedBucket]:
+    for each in filesystem.buckets or ():
+        yield WantedBucket(
+            filesystem=device,
+            fileset=each.directory,
+            bucket=each.bucket,
+            prefix=each.prefix or "",
+            endpoint=each.endpoint,
+            region=each.region or "",
+            mode=each.mode,
+            keys=each.keys,
+        )
 
 
 def device_name(name: str) -> str:

@@ -37,6 +37,13 @@ Share = Annotated[float, Field(gt=0, le=1)]
 """A part of a node's memory; `rules` has the most of it."""
 
 
+_PUBLIC = (
+    r"^[\x20-\x7e\t\n]{32,8000}$",
+    "a public key of a cluster",
+    "what /var/mmfs/ssh/id_rsa.pub of its nodes has, behind key: |",
+)
+
+
 class PagePool(SpecModel):
     """How much memory the daemon's own cache has."""
 
@@ -74,4 +81,10 @@ class RemoteCluster(SpecModel):
     )
     filesystem: Annotated[DeviceName, Update(Change.REBUILD, "nodes mount another file system")] = Field(
         description="The file system's name there."
+    )
+    key: Annotated[str | None, matching(*_PUBLIC), _LIVE] = Field(
+        default=None,
+        description="The public key of that cluster, as /var/mmfs/ssh/id_rsa.pub of its nodes has it. With "
+        "it setup makes a cluster of the grid's nodes that mounts the file system (provider site); without "
+        "it the nodes are in a cluster, and know that one, already.",
     )

@@ -54,7 +54,9 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         """By Scale's own relations with buckets."""
         from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
 
-        return LazyLoad(LazyLoadWay.NONE, "its own AFM does it, which Gridwright does not set up")
+        return LazyLoad(
+            LazyLoadWay.NONE, "its own AFM does it, in directories that the spec names under buckets"
+        )
 
     def contribute(self, name: str, filesystem: ScaleFileSystem, site: Site) -> Contribution:
         """What the NSD servers deliver to all nodes."""

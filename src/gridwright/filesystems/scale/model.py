@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gridwright.filesystems.scale.buckets import AfmBucket
 from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
 from gridwright.filesystems.scale.packages import ScalePackage
 from gridwright.filesystems.scale.ports import CLUSTER_PORTS
@@ -88,6 +89,15 @@ class ScaleFileSystem(FileSystem):
         description="The site's licensed packages, such as [{path: scale/gpfs.base-5.2.3-1.x86_64.rpm}, "
         "{url: https://depot/gpfs.gpl-5.2.3-1.noarch.rpm, sha256: ...}], installed where no Scale is "
         "there yet. url_from: NAME is an environment variable that has a secret address.",
+    )
+    buckets: Annotated[
+        list[AfmBucket] | None,
+        Update(Change.LIVE, "directories are made beside the others; none is removed"),
+    ] = Field(
+        default=None,
+        min_length=1,
+        description="Directories that are caches of buckets by Scale's own AFM, such as [{directory: raw, "
+        "bucket: lake-raw, endpoint: https://s3.eu-central-1.amazonaws.com, keys: /root/lake-raw.keys}].",
     )
     callhome: Annotated[CallHome | None, Update(Change.LIVE, "the cluster is told anew")] = Field(
         default=None, description="Whom IBM's support turns to. By default nothing is told to IBM."

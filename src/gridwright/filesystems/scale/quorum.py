@@ -28,7 +28,8 @@ def quorum_names(machines: Sequence[ClusterMachine], replicas: int = 1) -> tuple
         ordered = first if len(first) % 2 else [*first, *_apart(first, clients or others)[:1]]
     else:
         ordered = [*first, *others]
-    if len(ordered) == 2:
+    # Two without tiebreaker disks stop when either of them dies, and one alone only when that one does.
+    if len(ordered) == 2 and servers:
         return tuple(each.name for each in ordered)
     return tuple(each.name for each in ordered[: _odd(min(len(ordered), MOST_QUORUM))])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gridwright.filesystems.scale.buckets import bucket_problems
 from gridwright.filesystems.scale.model import BLOCK_SIZE
 from gridwright.filesystems.scale.packages import package_problems
 from gridwright.filesystems.scale.site_rules import owner_problems, pair_problems
@@ -32,6 +33,7 @@ def scale_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     yield from owner_problems(fields)
     yield from pair_problems(fields)
     yield from package_problems(fields)
+    yield from bucket_problems(fields)
     servers = fields.get("nsd")
     if isinstance(servers, Mapping):
         yield from _pairs(fields, servers)

@@ -46,6 +46,7 @@ def provider_problems(
     fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
 ) -> Iterator[_Problem]:
     """Servers that the grid's provider cannot make, or that are not its to name."""
+    yield from _key(fields, grid, provider)
     if fields.get("nsd") is not None and not provider.shares_volumes:
         yield ("nsd",), FieldError(*_unshared(provider))
     if fields.get("pairs") is None:
@@ -59,7 +60,30 @@ def provider_problems(
             ),
         )
         return
-    yield from _members(fields, grid)
+    yield from _members(fields, grid, "pairs")
+
+
+def _key(fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind) -> Iterator[_Problem]:
+    """The public key of another cluster, with which the grid's nodes are made a cluster of clients."""
+    remote = fields.get("remote")
+    key = remote.get("key") if isinstance(remote, Mapping) else None
+    if not isinstance(key, str):
+        return
+    if "PRIVATE KEY" in key:
+        yield (
+            ("remote", "key"),
+            FieldError("a private key is nobody else's", "write the public one, id_rsa.pub"),
+        )
+    if not provider.names_servers:
+        yield (
+            ("remote", "key"),
+            FieldError(
+                f"provider {provider.name} does not make its nodes a cluster of clients",
+                "leave key out, and exchange keys by hand: mmauth, mmremotecluster, mmremotefs",
+            ),
+        )
+        return
+    yield from _members(fields, grid, "remote")
 
 
 def _unshared(provider: ProviderKind) -> tuple[str, str]:
@@ -75,7 +99,7 @@ def _unshared(provider: ProviderKind) -> tuple[str, str]:
     )
 
 
-def _members(fields: Mapping[str, Any], grid: Mapping[str, Any]) -> Iterator[_Problem]:
+def _members(fields: Mapping[str, Any], grid: Mapping[str, Any], owner: str) -> Iterator[_Problem]:
     """Nodes are members of the cluster, by name; and servers of files run no jobs."""
     groups = grid.get("nodes")
     named: dict[str, str] = {}
@@ -83,7 +107,7 @@ def _members(fields: Mapping[str, Any], grid: Mapping[str, Any]) -> Iterator[_Pr
         hosts = each.get("hosts") if isinstance(each, Mapping) else None
         if hosts is None:
             yield (
-                ("pairs",),
+                (owner,),
                 FieldError(
                     f"nodes are members of the cluster by name, and nobody says which those of {group} are",
                     f"write hosts under nodes.{group}, such as hosts: c[001-016]",

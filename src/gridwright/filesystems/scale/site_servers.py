@@ -10,7 +10,12 @@ from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, Pa
 
 
 def named_servers(filesystem: ScaleFileSystem) -> NamedServers | None:
-    """Pairs in their order, and the witness as a server of its own; None where the spec names none."""
+    """Pairs in their order, and the witness as a server of its own; None where it makes no cluster.
+
+    Of clients alone, where another cluster has the disks and its public key is at hand, there are no servers.
+    """
+    if filesystem.remote is not None and filesystem.remote.key:
+        return NamedServers(machines=(), disks=())
     if not filesystem.pairs:
         return None
     return NamedServers(machines=tuple(_machines(filesystem)), disks=tuple(_disks(filesystem)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gridwright.providers.aws.section import Aws
 from gridwright.setup.distributions import Distribution, distribution, of_parameter
-from gridwright.spec.model import GridSpec
 
 DEFAULT = "ubuntu-24.04"
 """Of a grid whose spec names no image."""
@@ -17,14 +16,6 @@ def distribution_of_nodes(aws: Aws) -> Distribution | None:
     if aws.images.compute is None:
         return distribution(DEFAULT)
     return of_parameter(aws.images.compute)
-
-
-def lacks_scheduler(spec: GridSpec, found: Distribution) -> bool:
-    """Whether the site has to name a repository with the scheduler, and does not."""
-    built = found.built
-    return (
-        built is not None and built.slurm.origin == "site" and "slurm_repository" not in spec.setup.variables
-    )
 
 
 def login_user(aws: Aws) -> str | None:

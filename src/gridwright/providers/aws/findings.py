@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from gridwright.errors import Finding
-from gridwright.providers.aws.distribution import DEFAULT, distribution_of_nodes, lacks_scheduler
+from gridwright.providers.aws.distribution import DEFAULT, distribution_of_nodes
 from gridwright.providers.aws.layout import fsx_file_systems
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.no_scheduler import nodes_without_jobs, scheduler_not_packaged
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE
@@ -70,15 +71,7 @@ def _distribution_without_image(spec: GridSpec) -> Iterator[Finding]:
 
 def _no_scheduler_repository(spec: GridSpec) -> Iterator[Finding]:
     aws = spec.section(Aws)
-    found = distribution_of_nodes(aws) if aws is not None and spec.scheduler.needs_head_node else None
-    if found is None or not lacks_scheduler(spec, found):
-        return
-    yield _warning(
-        "no-scheduler-repository",
-        f"{found.title} has no packages of the scheduler that fit, and no repository of the site is named: "
-        "nodes come up only where their image has these packages",
-        "Write setup: {variables: {slurm_repository: https://...}}, a dnf repository with Slurm and munge",
-    )
+    return scheduler_not_packaged(spec, distribution_of_nodes(aws) if aws is not None else None)
 
 
 def _volumes_not_made(spec: GridSpec) -> Iterator[Finding]:
@@ -109,18 +102,8 @@ def _no_owner(spec: GridSpec) -> Iterator[Finding]:
 
 
 def _local_scheduler(spec: GridSpec) -> Iterator[Finding]:
-    if spec.section(Aws) is not None and spec.scheduler.runs_on_one_machine:
-        yield _warning(
-            "no-scheduler",
-            "the local scheduler is of the machine that Gridwright runs on: nodes on AWS get no jobs from it",
-            "Write scheduler: {type: slurm}",
-        )
-    elif spec.section(Aws) is not None and spec.scheduler.is_of_sites_alone:
-        yield _warning(
-            "no-scheduler",
-            f"nothing sets scheduler {spec.scheduler.type} up on AWS: nodes get no jobs from it",
-            "Write scheduler: {type: slurm}, or set it up on the nodes yourself",
-        )
+    if spec.section(Aws) is not None:
+        yield from nodes_without_jobs(spec, "AWS")
 
 
 def _proxy_outside(spec: GridSpec) -> Iterator[Finding]:

@@ -9,13 +9,14 @@ from typing import Any
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
-from gridwright.providers.aws.distribution import distribution_of_nodes, lacks_scheduler
+from gridwright.providers.aws.distribution import distribution_of_nodes
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout
 from gridwright.providers.aws.machine_files import provided
 from gridwright.providers.aws.names import DISTRIBUTION_TAG
 from gridwright.providers.aws.user_data import boot_file
 from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.machines import machines_of_types
+from gridwright.providers.no_scheduler import lacks_scheduler
 from gridwright.providers.read_me import markdown
 from gridwright.providers.rendering import Rendering
 from gridwright.schedulers import kind_of

@@ -55,6 +55,14 @@ def oci_problems(data: Mapping[str, Any]) -> _Problems:
                 )
     else:
         yield from _subnets(oci)
+    if oci.get("state") is not None and oci.get("deploy", "resource-manager") == "resource-manager":
+        yield (
+            ("oci", "state"),
+            FieldError(
+                "Resource Manager keeps the state itself, and state names a directory for it",
+                "remove state, or write deploy: tofu",
+            ),
+        )
     distribution = oci.get("distribution", "")
     if isinstance(distribution, str) and oci.get("image") is None and not has_platform_image(distribution):
         yield (

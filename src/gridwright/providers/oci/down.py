@@ -13,12 +13,14 @@ from gridwright.providers.oci.deploy.deployer import Deployer
 from gridwright.providers.oci.down_result import OciDown
 from gridwright.providers.oci.emptying import empty
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
+from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.leftovers import STACK_TYPE, OciLeftover, tagged
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.stack_archive import root_files, unprotected
+from gridwright.providers.oci.stopping import shut_down
 from gridwright.providers.oci.terraform.boot import bucket_name
 from gridwright.providers.oci.up import section_of
 from gridwright.spec.model import GridSpec
@@ -76,19 +78,22 @@ def down(found: FoundOnOci, caller: Caller, *, poll_s: float = POLL_S) -> OciDow
     """Remove it. Raises GridwrightError with what is left where something is."""
     deployer = deployer_of(found.spec, found.oci, found.cloud, caller, poll_s=poll_s)
     with deployer.held():
-        removed = list(_removed(found, deployer))
+        removed = list(_removed(found, deployer, poll_s))
     kept = _proved(found, caller, poll_s)
     return OciDown(
         found.spec.name, found.cloud.region, bool(removed), tuple(removed), tuple(each.text for each in kept)
     )
 
 
-def _removed(found: FoundOnOci, deployer: Deployer) -> Iterator[str]:
+def _removed(found: FoundOnOci, deployer: Deployer, poll_s: float) -> Iterator[str]:
     """Remove the stacks that are to go; their names."""
     for part, stack in ((GRID, found.grid), (STORAGE, found.storage if found.with_data else None)):
         if stack is None:
             continue
         deployer.caller.go_on()
+        if part == GRID and not found.with_data:
+            layout = oci_layout(found.spec)
+            shut_down(found.cloud, found.oci.compartment, layout, deployer.caller, poll_s)
         deployer.caller.say(f"{stack.display_name}: removing all that it has made")
         if part == STORAGE:
             empty(found.cloud, found.oci.compartment, bucket_name(found.spec.name), deployer.caller)
@@ -119,5 +124,6 @@ def _proved(found: FoundOnOci, caller: Caller, poll_s: float) -> list[OciLeftove
     raise environment_error(
         f"of grid {found.spec.name} is left, and may be billed: " + "; ".join(each.text for each in left),
         where=f"OCI, {found.cloud.region}",
-        remedy="remove it in the console, or run the same command again; the search may be minutes late",
+        remedy="run the same command again, as the search may be minutes late; where the state lies "
+        "elsewhere, bring it here first (oci.state); or remove it in the console",
     )

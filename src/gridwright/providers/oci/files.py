@@ -44,6 +44,9 @@ def oci_files(
     clusters = cluster_documents(spec, layout)
     storage = storage_root(spec, layout)
     grid = grid_root(spec, layout, storage, bundles)
+    # An output that nobody takes would be a value for a variable that is not declared.
+    for name in grid.drop_unused_variables():
+        storage.outputs.pop(name, None)
     costs = cost_document(spec, grid_model(spec))
     files: dict[str, str | bytes] = {
         **machines.files,

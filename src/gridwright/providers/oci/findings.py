@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import Finding, GridwrightError
 from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.no_scheduler import nodes_without_jobs, scheduler_not_packaged
 from gridwright.providers.oci.layout import DEFAULT_VOLUME, DEVICE_LETTERS, shared_disk_file_systems
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.service_subnet import tiered_lustres
+from gridwright.setup.distributions import distribution
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import Servers
@@ -22,6 +24,7 @@ def oci_findings(spec: GridSpec) -> Iterator[Finding]:
     """All findings about a grid on OCI; what the catalogue does not know is passed over here."""
     for name, filesystem in spec.filesystems.items():
         yield from FILESYSTEMS.get(filesystem.type).cloud_findings(name, filesystem, spec)
+    yield from _scheduler(spec)
     yield from _no_server_image(spec)
     yield from _no_client_packages(spec)
     catalog = load_catalog(spec.file.parent if spec.file else None)
@@ -51,6 +54,13 @@ def _data_servers(spec: GridSpec) -> Iterator[_DataServers]:
         yield _DataServers(name, shared.nsd, most // 2, "is the first of")
     for name, lustre in built_lustres(spec).items():
         yield _DataServers(name, lustre.oss, most, "has")
+
+
+def _scheduler(spec: GridSpec) -> Iterator[Finding]:
+    oci = spec.section(Oci)
+    if oci is not None:
+        yield from nodes_without_jobs(spec, "OCI")
+        yield from scheduler_not_packaged(spec, distribution(oci.distribution))
 
 
 def _no_server_image(spec: GridSpec) -> Iterator[Finding]:

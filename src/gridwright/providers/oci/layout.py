@@ -130,6 +130,10 @@ class OciLayout:
         """Machines of these roles, in order."""
         return tuple(each for each in self.machines if each.role in roles)
 
+    def machine(self, name: str) -> OciMachine:
+        """The machine of a name that there is."""
+        return next(each for each in self.machines if each.name == name)
+
     def servers_of(self, filesystem: str) -> tuple[OciMachine, ...]:
         """The servers of a file system that is built."""
         return tuple(each for each in self.machines if each.role.is_server and each.group == filesystem)

@@ -11,6 +11,7 @@ from typing import Any
 MOST_NAMED = 4
 """So many changes of a type are told one by one."""
 VOLUME = "oci_core_volume"
+INSTANCE = "oci_core_instance"
 HOLDS_DATA = frozenset(
     {
         VOLUME,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
+    from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
@@ -39,7 +40,6 @@ class OciProvider(Provider):
         Update(Change.REBUILD, "network and machines are made anew"),
     )
     is_cloud = True
-    reaches_nodes = False
     one_price_everywhere = True
     shares_volumes = True
     planned_volumes = ("lower-cost", "balanced", "higher-performance")
@@ -63,6 +63,12 @@ class OciProvider(Provider):
 
         compute = super().hosts(spec, machine).names()
         return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
+
+    def head_node(self, spec: GridSpec) -> HeadNode:
+        """The machine with the scheduler, through the bastion host; this one where it is the grid's."""
+        from gridwright.providers.oci.head import oci_head
+
+        return oci_head(spec)
 
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """Two Terraform roots, beside the playbook; the playbook alone where the spec has no section oci."""
@@ -90,6 +96,12 @@ class OciProvider(Provider):
         from gridwright.providers.oci.status import status
 
         return status(spec)
+
+    def drifted(self, spec: GridSpec, caller: Caller) -> OciStatus:
+        """See Provider."""
+        from gridwright.providers.oci.status import status
+
+        return status(spec, caller, drift=True)
 
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """What down would do."""

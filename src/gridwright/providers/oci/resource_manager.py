@@ -10,6 +10,7 @@ from typing import Any
 
 from gridwright.errors import environment_error
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.deploy.stack_drift import stack_drift
 from gridwright.providers.oci.session import OciCallError, OciCloud, reason_remedy
 from gridwright.providers.oci.stack_archive import stack_archive
 
@@ -17,8 +18,6 @@ SERVICE, CLIENT = "resource_manager", "ResourceManagerClient"
 POLL_S = 5.0
 LONGEST_JOB_S = 24 * 3600.0
 """Resource Manager ends jobs by itself after this time (OCI, Resource Manager limits)."""
-LONGEST_DRIFT_S = 3600.0
-_DRIFT = {"MODIFIED": "changed", "DELETED": "gone"}
 _OVER = ("SUCCEEDED", "FAILED", "CANCELED")
 _LOG_LINES = 8
 
@@ -113,32 +112,9 @@ class ResourceManager:
             raise
 
     def drift(self, stack: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401
-        """See Deployer: what Resource Manager finds by a look of its own at each resource."""
-        from oci.resource_manager import models
-
+        """See Deployer."""
         self._wait_for_others(stack)
-        before = stack.time_drift_last_checked
-        self._call(
-            "detect_stack_drift", stack.id, detect_stack_drift_details=models.DetectStackDriftDetails()
-        )
-        until = time.monotonic() + LONGEST_DRIFT_S
-        while (now := self._call("get_stack", stack.id)).time_drift_last_checked == before:
-            if time.monotonic() > until:
-                raise environment_error(
-                    f"{stack.display_name}: no look at its drift has ended in {LONGEST_DRIFT_S / 60:.0f} min",
-                    where=f"OCI, {stack.id}",
-                    remedy="look at the stack's work requests in the console, then run the same command",
-                )
-            if self.caller.stop.wait(self.poll_s):
-                raise KeyboardInterrupt
-        if now.stack_drift_status == "IN_SYNC":
-            return ()
-        found = self.cloud.listed(SERVICE, CLIENT, "list_stack_resource_drift_details", stack.id)
-        return tuple(
-            (f"{each.resource_type}.{each.resource_name}", _DRIFT[each.resource_drift_status])
-            for each in found
-            if each.resource_drift_status in _DRIFT
-        )
+        return stack_drift(self.cloud, stack, self.caller, self.poll_s)
 
     def _run(self, stack: Any, operation: Any) -> Any:  # noqa: ANN401
         from oci.resource_manager import models

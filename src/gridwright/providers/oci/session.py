@@ -53,6 +53,15 @@ class OciCloud:
             f"{service}:{operation}", lambda: getattr(made, operation)(*arguments, **more).data
         )
 
+    def started(self, service: str, client: str, operation: str, *arguments: object, **more: object) -> str:
+        """The OCID of the work request that a call has begun. Raises OciCallError."""
+        made = self._client(service, client)
+
+        def begin() -> str:
+            return str(getattr(made, operation)(*arguments, **more).headers["opc-work-request-id"])
+
+        return self._asked(f"{service}:{operation}", begin)
+
     def listed(
         self, service: str, client: str, operation: str, *arguments: object, **more: object
     ) -> list[Any]:

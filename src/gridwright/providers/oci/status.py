@@ -1,55 +1,95 @@
-"""`status`: stacks, machines, and volumes that are attached to their servers: both of a pair, or the one."""
+"""`status`: stacks, machines and their set-up, volumes at all their servers, and drift if asked."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from gridwright.providers.boot.bundle import pointer
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.boot_reports import boot_report, object_text
 from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.deployer import outputs
-from gridwright.providers.oci.layout import oci_layout
+from gridwright.providers.oci.deploy.deployer import Deployer, outputs
+from gridwright.providers.oci.layout import OciLayout, oci_layout
 from gridwright.providers.oci.names import GRID, GRID_TAG, STORAGE, stack_name
+from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.status_result import OciMachineStatus, OciStatus, OciVolumeStatus
+from gridwright.providers.oci.status_result import OciDrift, OciMachineStatus, OciStatus, OciVolumeStatus
+from gridwright.providers.oci.terraform.boot import PARTS
 from gridwright.providers.oci.up import section_of
+from gridwright.providers.oci.user_data import part_of
 from gridwright.spec.model import GridSpec
 
 _GONE = ("TERMINATED", "TERMINATING")
+_CORE, _COMPUTE = "core", "ComputeClient"
 
 
-def status(spec: GridSpec) -> OciStatus:
-    """How the grid stands by what OCI says now; nothing is changed. Raises GridwrightError."""
+def status(
+    spec: GridSpec, caller: Caller | None = None, *, drift: bool = False, poll_s: float = POLL_S
+) -> OciStatus:
+    """How the grid stands by what OCI says now; nothing is changed. Raises GridwrightError.
+
+    With `drift` each resource is compared with the state, which takes minutes; `caller` may stop that.
+    """
     oci = section_of(spec, "status")
     cloud, layout = OciCloud(str(spec.region)), oci_layout(spec)
-    deployer = deployer_of(spec, oci, cloud, Caller())
-    stacks = {part: deployer.find(stack_name(spec.name, part)) is not None for part in (STORAGE, GRID)}
-    instances = [
-        each
-        for each in cloud.listed("core", "ComputeClient", "list_instances", oci.compartment)
+    deployer = deployer_of(spec, oci, cloud, caller or Caller(), poll_s=poll_s)
+    stacks = {part: deployer.find(stack_name(spec.name, part)) for part in (STORAGE, GRID)}
+    known = {} if stacks[STORAGE] is None else outputs(deployer.state(stacks[STORAGE]))
+    machines = {
+        each.display_name: each
+        for each in cloud.listed(_CORE, _COMPUTE, "list_instances", oci.compartment)
         if (each.freeform_tags or {}).get(GRID_TAG) == spec.name and each.lifecycle_state not in _GONE
-    ]
-    by_name = {each.display_name: each for each in instances}
-    machines = tuple(
-        OciMachineStatus(
-            each.name,
-            each.role.value,
-            by_name[each.name].lifecycle_state if each.name in by_name else "missing",
-            by_name[each.name].fault_domain if each.name in by_name else None,
+    }
+    return OciStatus(
+        spec.name,
+        cloud.region,
+        stacks[STORAGE] is not None,
+        stacks[GRID] is not None,
+        tuple(_machines(cloud, layout, machines, known)),
+        tuple(_volumes(cloud, layout, machines, known.get("volumes", {}))),
+        _drift(deployer, stacks) if drift else None,
+    )
+
+
+def _machines(
+    cloud: OciCloud, layout: OciLayout, found: Mapping[str, Any], known: Mapping[str, Any]
+) -> Iterator[OciMachineStatus]:
+    """Machines with how their set-up is: of the bundle that is there for them now."""
+    where = (str(known.get("namespace", "")), str(known.get("bucket", "")))
+    bundles = {part: object_text(cloud, *where, pointer(part)) for part in PARTS} if all(where) else {}
+    for each in layout.machines:
+        instance = found.get(each.name)
+        if instance is None:
+            yield OciMachineStatus(each.name, each.role.value, "missing", None, "")
+            continue
+        report = boot_report(cloud, *where, each.name) if all(where) else None
+        is_current = report is not None and report.is_of(instance.id, bundles.get(part_of(each.role)))
+        told = report.text if report is not None and is_current else "nothing told yet"
+        yield OciMachineStatus(
+            each.name, each.role.value, instance.lifecycle_state, instance.fault_domain, told
         )
-        for each in layout.machines
-    )
-    names = {each.id: name for name, each in by_name.items()}
-    ids = (
-        outputs(deployer.state(deployer.find(stack_name(spec.name, STORAGE)))).get("volumes", {})
-        if stacks[STORAGE]
-        else {}
-    )
+
+
+def _volumes(
+    cloud: OciCloud, layout: OciLayout, machines: Mapping[str, Any], ids: Mapping[str, str]
+) -> Iterator[OciVolumeStatus]:
+    names = {each.id: name for name, each in machines.items()}
     servers: dict[str, Counter[str]] = defaultdict(Counter)
-    for each in cloud.listed("core", "ComputeClient", "list_volume_attachments", oci.compartment):
+    for each in cloud.listed(_CORE, _COMPUTE, "list_volume_attachments", layout.oci.compartment):
         if each.lifecycle_state == "ATTACHED" and each.instance_id in names:
             servers[each.volume_id][names[each.instance_id]] += 1
-    volumes = tuple(
-        OciVolumeStatus(each.name, tuple(each.servers), tuple(sorted(servers[ids.get(each.name, "")])))
-        for each in layout.volumes
-    )
-    return OciStatus(spec.name, cloud.region, stacks[STORAGE], stacks[GRID], machines, volumes)
+    for one in layout.volumes:
+        yield OciVolumeStatus(one.name, tuple(one.servers), tuple(sorted(servers[ids.get(one.name, "")])))
+
+
+def _drift(deployer: Deployer, stacks: Mapping[str, Any]) -> tuple[OciDrift, ...]:
+    """Resources of both stacks that somebody else has changed or removed."""
+    with deployer.held():
+        return tuple(
+            OciDrift(stack.display_name, address, how)
+            for stack in stacks.values()
+            if stack is not None
+            for address, how in deployer.drift(stack)
+        )

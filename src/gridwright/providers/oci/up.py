@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,10 +14,13 @@ from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.deployer import Deployer, outputs
 from gridwright.providers.oci.detaching import detach
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
+from gridwright.providers.oci.head import login_user
 from gridwright.providers.oci.known_state import unknown_grid
 from gridwright.providers.oci.layout import oci_layout
+from gridwright.providers.oci.machines_ready import OciMachinesReady, stopped
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.planned_changes import (
+    INSTANCE,
     VOLUME,
     PlannedChange,
     changed_outputs,
@@ -29,6 +33,8 @@ from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.stack_archive import root_files, unprotected, with_outputs
+from gridwright.providers.oci.stopping import shut_down
+from gridwright.providers.oci.terraform.boot import bundle_keys
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.model import GridSpec
 
@@ -62,12 +68,19 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
         tenancy = {"tenancy_ocid": cloud.tenancy}
         grid = work.bring(GRID, with_outputs(root_files(files, GRID), told_by), tenancy)
         known = outputs(deployer.state(grid))
+    bundles = bundle_keys(json.loads(files[f"{GRID}/{ROOT_FILE}"]))
+    layout = oci_layout(spec)
+    OciMachinesReady(
+        cloud, caller, layout, bundles, known["instances"], told_by["namespace"], told_by["bucket"],
+        poll_s=poll_s, stopped=stopped(cloud, oci.compartment, known["instances"]),
+    ).wait()  # fmt: skip
     return OciUp(
         grid=spec.name,
         region=cloud.region,
         made=made,
         changes=tuple(work.changes),
         login=known.get("login"),
+        user=login_user(layout),
         seconds=time.monotonic() - started,
         file=caller.file,
     )
@@ -102,10 +115,20 @@ class _Up:
             deployer.caller.say(f"  {line}")
         self._refuse_losses(found)
         deployer.caller.go_on()
+        self._shut_down(found)
         self._detach(stack, found)
         deployer.apply(stack, job)
         self.changes += found
         return stack
+
+    def _shut_down(self, found: Iterable[PlannedChange]) -> None:
+        """Have machines that the plan takes away, or makes anew, write what they have to their volumes."""
+        going = {
+            each.name for each in found if each.type == INSTANCE and each.verb in ("remove", "make anew")
+        }
+        if going:
+            layout, caller = oci_layout(self.spec), self.deployer.caller
+            shut_down(self.cloud, self.compartment, layout, caller, self.poll_s, only=going)
 
     def _detach(self, stack: Any, found: Iterable[PlannedChange]) -> None:  # noqa: ANN401
         """Detach block volumes that the plan removes."""

@@ -20,6 +20,8 @@ class OciUp:
     changes: tuple[PlannedChange, ...]
     login: str | None
     """Public address of the machine that users log in to."""
+    user: str
+    """Whom the key of the spec lets in there."""
     seconds: float
     file: str = ""
 
@@ -37,14 +39,13 @@ class OciUp:
         minutes = f"{self.seconds / 60:.1f} min"
         if self.made:
             yield f"OCI has made all of grid {self.grid} in {self.region}, after {minutes}"
-            yield "its machines set themselves up now: up on OCI does not wait for that"
         elif self.changes:
             yield f"grid {self.grid} is changed, after {minutes}"
         else:
             yield f"grid {self.grid} is up already, as the spec has it: nothing is changed"
         yield "Next:"
         if self.login:
-            yield f"  ssh to {self.login}"
+            yield f"  ssh {self.user}@{self.login}"
         spec = f" {self.file}" if self.file else ""
         yield f"  gridwright status{spec}"
         yield f"  gridwright down{spec}"

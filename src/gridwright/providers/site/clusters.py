@@ -35,9 +35,11 @@ def cluster_documents(spec: GridSpec) -> list[dict[str, Any]]:
         if servers is None:
             continue
         members = [*servers.machines, *_clients(spec)]
+        if not members:
+            continue
         document = kind.cluster_document(spec.name, name, each, members, servers.disks)
         if document is not None:
-            found.append({"name": name, "first": servers.machines[0].name, "document": document})
+            found.append({"name": name, "first": members[0].name, "document": document})
     return found
 
 

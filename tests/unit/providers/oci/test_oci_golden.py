@@ -1,4 +1,4 @@
-"""The Terraform roots and the bill that `render` writes for an example, held against tests/golden/oci.
+"""The Terraform roots and the bill that `render` writes for examples, held against tests/golden/oci.
 
 A change there is read as a diff. To take what is written now for right:
 
@@ -18,19 +18,25 @@ from gridwright.providers.oci.files import oci_files
 from gridwright.spec.load import load_spec
 
 REPOSITORY = Path(__file__).parents[4]
-GOLDEN = REPOSITORY / "tests" / "golden" / "oci" / "paper-003"
-EXAMPLE = REPOSITORY / "examples" / "papers" / "003-spectrum-scale.yaml"
-HELD = ("storage/main.tf.json", "grid/main.tf.json", "costs.json", "README.md")
+GOLDEN = REPOSITORY / "tests" / "golden" / "oci"
+ROOTS = ("storage/main.tf.json", "grid/main.tf.json", "costs.json", "README.md")
+EXAMPLES = {
+    "paper-003": (REPOSITORY / "examples" / "papers" / "003-spectrum-scale.yaml", ROOTS),
+    # What servers are told of their targets is in the variables of the playbook.
+    "oci-lustre": (REPOSITORY / "examples" / "oci-lustre.yaml", (*ROOTS, "group_vars/all.yml")),
+}
 BLESS = "pytest tests/unit/providers/oci/test_oci_golden.py --snapshot-update"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
-def test_files_are_those_that_were_reviewed(pytestconfig: pytest.Config) -> None:
-    files = oci_files(load_spec(EXAMPLE))[0]
-    held = {name: _DIGEST.sub("(digest)", str(files[name])) for name in HELD}
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_files_are_those_that_were_reviewed(example: str, pytestconfig: pytest.Config) -> None:
+    spec, names = EXAMPLES[example]
+    files, golden = oci_files(load_spec(spec))[0], GOLDEN / example
+    held = {name: _DIGEST.sub("(digest)", str(files[name])) for name in names}
     if pytestconfig.getoption("--snapshot-update"):
         for name, text in held.items():
-            (GOLDEN / name).parent.mkdir(parents=True, exist_ok=True)
-            (GOLDEN / name).write_text(text)
+            (golden / name).parent.mkdir(parents=True, exist_ok=True)
+            (golden / name).write_text(text)
     for name, text in held.items():
-        assert text == (GOLDEN / name).read_text(), f"{name} differs from {GOLDEN}; if that is right: {BLESS}"
+        assert text == (golden / name).read_text(), f"{name} differs from {golden}; if that is right: {BLESS}"

@@ -252,3 +252,15 @@ def test_volumes_that_pass_less_than_the_card_are_told_with_the_number_that_is_e
     assert "Write count: 14" in (found.remedy or "")
     enough = GRID.replace(OST, OST.replace("32", "14"))
     assert "volumes-below-card" not in [each.name for each in all_findings(spec_of(enough))]
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "local"])
+def test_storage_tells_what_the_grid_takes_and_no_more(scheduler: str) -> None:
+    """A value for a variable that is not declared is a warning of Terraform."""
+    one_card = GRID.replace("BM.Optimized3.36", "VM.Optimized3.Flex(8)").replace("slurm", scheduler)
+    parts = roots(spec_of(one_card))
+    taken = set(parts["grid"]["variable"]) - {"tenancy_ocid"}
+    assert set(parts["storage"]["output"]) == taken
+    said = json.dumps({name: each for name, each in parts["grid"].items() if name != "variable"})
+    assert not [each for each in taken if f"var.{each}" not in said]
+    assert ("head_group" in taken) is (scheduler == "slurm")

@@ -29,7 +29,10 @@ from tests.support.oci_schema.models import judge
 from tests.support.pairwise import missing
 
 MATRIX = matrix()
-FINDINGS = {"no-requirement", "volumes-below-card", "billed-for-30-days", "link-copies-only"}
+FINDINGS = {
+    *("no-requirement", "volumes-below-card", "billed-for-30-days", "link-copies-only"),
+    *("no-server-image", "no-client-packages", "no-scheduler"),
+}
 """All that is told of these specs: none of it keeps a grid from being made."""
 _REFERENCE = re.compile(r"\b(?:data\.)?[a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[A-Za-z_][A-Za-z0-9_-]*")
 

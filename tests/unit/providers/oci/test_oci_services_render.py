@@ -141,7 +141,6 @@ def test_a_vcn_of_the_site_has_to_name_a_subnet_for_them() -> None:
     ids["services"] = "ocid1.subnet.oc1.iad.services"
     made = root(spec_of(key, f"  vcn: {json.dumps(vcn)}\n{key}"))
     assert made["resource"][LUSTRE]["shared"]["subnet_id"] == ids["services"]
-    assert made["output"]["services_subnet"]["value"] == ids["services"]
     assert "oci_core_subnet" not in made["resource"]
 
 

@@ -18,26 +18,22 @@ from gridwright.providers.oci.files import oci_files
 from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
-from tests.support.oci_matrix import matrix, rows
+from tests.support.oci_matrix import matrix
 from tests.support.oci_schema.check import known
 from tests.support.oci_schema.models import allowed_values, judge, plurals, unused
 from tests.support.oci_schema.read_bridge import UNNUMBERED
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 Root = dict[str, Any]
-FULL = {"filesystem": "scale", "bastion": "service", "cluster_placement": "close"}
 
 
 @cache
 def _roots() -> tuple[Root, ...]:
-    """Of examples and of one of the matrix that has what they lack."""
-    full = next(
-        name
-        for name, row in zip(matrix(), rows(), strict=True)
-        if row | FULL == row and row["network"] != "vcn"
-    )
+    """Of examples, and of one of the matrix with what they lack."""
+    full = copy.deepcopy(next(iter(matrix().values())))
+    full["oci"] |= {"bastion": "service", "cluster_placement": True}
     examples = ("oci-managed-lustre.yaml", "oci-scale.yaml", "papers/003-spectrum-scale.yaml")
-    specs = [parse_spec(json.dumps(matrix()[full])), *(load_spec(EXAMPLES / name) for name in examples)]
+    specs = [parse_spec(json.dumps(full)), *(load_spec(EXAMPLES / name) for name in examples)]
     return tuple(root for spec in specs for root in _of(spec))
 
 

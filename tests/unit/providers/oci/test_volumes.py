@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.oci.volumes.attachments import VolumesError, attachments_of
+from gridwright.providers.oci.volumes.attachments import Portal, VolumesError, attachments_of
 from gridwright.providers.oci.volumes.deciding import udev_rules
+from gridwright.providers.oci.volumes.records import flush_records
 from gridwright.providers.oci.volumes_program import build_zipapp
 from tests.support.oci_instance import OciInstance
 
@@ -196,6 +198,60 @@ def test_a_server_that_leaves_logs_out_of_its_own_targets_alone(server: Server) 
     left = {each.name for each in (server.root / "sys/class/iscsi_session").iterdir()}
     assert len(left) == 1
     assert server.run("--leave") == (0, {"schema": 1, "steps": [], "troubles": []})
+
+
+@pytest.mark.parametrize("is_logged_in", [True, False])
+def test_a_record_that_a_power_cut_left_empty_is_made_anew(server: Server, is_logged_in: bool) -> None:
+    assert server.run()[0] == 0
+    if not is_logged_in:
+        for place in ("sys/class/iscsi_session", "sys/devices/platform", "sys/block"):
+            shutil.rmtree(server.root / place)
+    record = server.root / f"etc/iscsi/nodes/{ATTACHED[0]['iqn']}/169.254.2.1,3260"
+    others = [each for each in (server.root / "etc/iscsi/nodes").glob("*/*") if each != record]
+    before = [each.stat().st_mtime_ns for each in others]
+    record.write_text("")
+    status, said = server.run()
+    assert (status, said["troubles"]) == (0, [])
+    assert f"{NAMES[0]}: remove its record, which is damaged" in said["steps"]
+    assert record.read_text()
+    assert [each.stat().st_mtime_ns for each in others] == before
+    assert server.run() == (0, {"schema": 1, "steps": [], "troubles": []})
+
+
+def test_a_target_that_answers_no_more_is_told_and_waited_for(server: Server) -> None:
+    assert server.run()[0] == 0
+    state = server.root / "sys/class/iscsi_session/session2/state"
+    state.write_text("FAILED\n")
+    assert server.run() == (3, {"schema": 1, "steps": [], "troubles": [
+        f"grid-p1-v01 is there as {NAMES[1]}, but 169.254.2.2:3260 does not answer any more: "
+        "look at attachments of this machine"
+    ]})  # fmt: skip
+    state.write_text("LOGGED_IN\n")
+    assert server.run()[0] == 0
+
+
+def test_records_are_on_the_disk_before_the_program_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda number: flushed.append(str(Path(f"/proc/self/fd/{number}").readlink()))
+    )
+    nodes = tmp_path / "var/lib/iscsi/nodes"
+    for target, path in (("iqn.a", "10.0.0.1,3260"), ("iqn.b", "10.0.0.1,3260,1/default"), ("iqn.c", "x,1")):
+        (nodes / target / path).parent.mkdir(parents=True)
+        (nodes / target / path).write_text("")
+    flush_records([("iqn.a", Portal("10.0.0.1", 3260)), ("iqn.b", Portal("10.0.0.1", 3260))], tmp_path)
+    group = nodes / "iqn.b/10.0.0.1,3260,1"
+    wanted = {
+        nodes / "iqn.a/10.0.0.1,3260",
+        nodes / "iqn.a",
+        group / "default",
+        group,
+        nodes / "iqn.b",
+        nodes,
+    }
+    assert set(flushed) == {str(each) for each in wanted}
 
 
 def test_a_volume_that_was_detached_is_forgotten(server: Server) -> None:

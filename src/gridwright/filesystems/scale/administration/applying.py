@@ -13,10 +13,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gridwright.filesystems.scale.administration.disks import refused_disks
+from gridwright.filesystems.scale.administration.buckets import filesets_of
+from gridwright.filesystems.scale.administration.disks import lost_paths, refused_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.naming import NodeNames
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
 from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
+from gridwright.filesystems.scale.administration.remotes import KnownRemotes, known_remotes
 from gridwright.filesystems.scale.administration.wanted import WantedNsd
 from gridwright.filesystems.scale.administration.y_format import records
 
@@ -28,7 +31,7 @@ PAUSE_S = 2.0
 ANSWER_PAUSE_S = 10.0
 _NO_CLUSTER = "does not belong to a GPFS cluster"
 """What commands say on a node that is in none (message 6027-1382)."""
-_NONE = re.compile(r"\bno\b[^.]*\b(found|defined|exist)", re.IGNORECASE)
+_NONE = re.compile(r"\bno\b[^.]*\b(found|defin|exist)", re.IGNORECASE)
 """What commands that list say where there is nothing of the kind, such as that no disks were found."""
 _PARTIAL = ("mmgetstate", "mmlsmount")
 """Commands that fail where a node is silent, and tell of all others all the same."""
@@ -98,6 +101,48 @@ class Administration:
     def refused_disks(self, nsds: Sequence[WantedNsd]) -> tuple[str, ...]:
         """Disks that are to be made NSDs, and hold something. Raises ScaleError where some are not there."""
         return tuple(refused_disks(nsds, lambda node, command: self._run([*_SSH, node, command], LOOK_S)))
+
+    def lost_paths(self) -> tuple[str, ...]:
+        """Servers that do not see a disk of theirs; nothing where the servers cannot be asked."""
+        _, printed, _ = self._run([str(self._directory / "mmlsnsd"), "-X", "-Y"], LOOK_S)
+        return tuple(lost_paths(printed))
+
+    def configurations(self, nodes: Collection[str]) -> Mapping[str, str]:
+        """What the daemons of nodes run with, as mmdiag prints it; without those that do not tell."""
+        command = f"{self._directory / 'mmdiag'} --config"
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            answers = pool.map(lambda node: self._run([*_SSH, node, command], LOOK_S), nodes)
+            return {
+                node: printed
+                for node, (status, printed, _) in zip(nodes, answers)  # noqa: B905 - Python 3.9
+                if status == 0
+            }
+
+    def remotes(self) -> KnownRemotes:
+        """What the cluster knows of others. Raises ScaleError."""
+        return known_remotes(
+            self._ask("mmremotecluster", "show", "all") or "", self._ask("mmremotefs", "show", "all") or ""
+        )
+
+    def filesets(self, device: str) -> frozenset[str]:
+        """Those of a file system. Raises ScaleError."""
+        return filesets_of(self._ask("mmlsfileset", device, "-Y") or "")
+
+    def mounted(self, device: str, nodes: Collection[str]) -> frozenset[str]:
+        """Those of these nodes that have a file system mounted. Raises ScaleError."""
+        named = NodeNames(nodes)
+        rows = records(self._ask("mmlsmount", device, "-L", "-Y") or "")
+        return frozenset(named(row["nodeName"]) for each in rows.values() for row in each)
+
+    def disks_away(self, filesystems: Collection[str]) -> frozenset[str]:
+        """Disks of file systems that are not up. Raises ScaleError."""
+        rows = [
+            row
+            for name in filesystems
+            for rows in records(self._ask("mmlsdisk", name, "-Y") or "").values()
+            for row in rows
+        ]
+        return frozenset(row["nsdName"] for row in rows if row["availability"].lower() != "up")
 
     def _ask(self, name: str, *words: str) -> str | None:
         status, printed, error = self._run([str(self._directory / name), *words], LOOK_S)

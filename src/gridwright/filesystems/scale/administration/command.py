@@ -11,10 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from gridwright.filesystems.scale.administration.applying import Administration
+from gridwright.filesystems.scale.administration.buckets import bucket_commands
 from gridwright.filesystems.scale.administration.difference import Difference, difference
 from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
+from gridwright.filesystems.scale.administration.remotes import definitions, mount_command, not_let_in
+from gridwright.filesystems.scale.administration.restarting import (
+    outdated,
+    restart,
+    restart_commands,
+    told,
+)
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 
 WRONG, FAILED = 2, 3
@@ -32,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--may-stop", action="store_true", help="the daemon may be stopped on every node")
     parser.add_argument(
+        "--may-restart", action="store_true", help="servers may start again, one after the other"
+    )
+    parser.add_argument(
         "--wait", type=float, default=0.0, help="seconds for nodes to answer before a cluster is made of them"
     )
     parser.add_argument("--bin", type=Path, default=Path(BIN), help="where the commands are")
@@ -46,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             administration = Administration(given.bin)
             if not given.check:
                 administration.wait_until_answering([each.name for each in wanted.nodes], given.wait)
-            found = run(wanted, administration, done, may_stop=given.may_stop, check=given.check)
+            may = {"may_stop": given.may_stop, "may_restart": given.may_restart}
+            found = run(wanted, administration, done, check=given.check, **may)
         error, status = "; ".join(found.refusals), WRONG if found.refusals else 0
     except BlockingIOError:
         error, status = "another one is at work on this cluster", FAILED
@@ -64,16 +77,44 @@ def run(
     done: list[ScaleCommand],
     *,
     may_stop: bool = False,
+    may_restart: bool = False,
     check: bool = False,
 ) -> Difference:
     """Bring the cluster to what is wanted; `done` gets each command that was carried out.
 
     Raises ScaleError, also where something differs when all is done.
     """
-    nodes = [each.name for each in wanted.nodes]
-    found = _checked(wanted, administration, nodes, may_stop=may_stop)
-    if check or found.refusals:
+    found, observed = _brought(wanted, administration, done, may_stop=may_stop, check=check)
+    if found.refusals or not observed.name:
         return found
+    if wanted.nsds:
+        found = replace(found, notes=(*found.notes, *administration.lost_paths()))
+    if wanted.buckets and wanted.buckets[0].filesystem in observed.filesystems:
+        found = _with_buckets(wanted, administration, done, found, check=check)
+    if any(each.key for each in wanted.remotes):
+        found = _with_remotes(wanted, administration, done, found, observed, check=check)
+    old = outdated(wanted, observed, administration)
+    if not may_restart:
+        return replace(found, notes=(*found.notes, *told(old)))
+    again = [each for name in old for each in restart_commands(name, observed.filesystems)]
+    if not check:
+        restart(wanted, administration, done, tuple(old))
+    return replace(found, commands=(*found.commands, *again))
+
+
+def _brought(
+    wanted: ScaleCluster,
+    administration: Administration,
+    done: list[ScaleCommand],
+    *,
+    may_stop: bool,
+    check: bool,
+) -> tuple[Difference, ObservedCluster]:
+    """The same without what daemons have since their start, and the cluster as it then is."""
+    nodes = [each.name for each in wanted.nodes]
+    found, observed = _checked(wanted, administration, nodes, may_stop=may_stop)
+    if check or found.refusals:
+        return found, observed
     planned, left = found.commands, found
     for _ in range(ROUNDS):
         for command in left.commands:
@@ -82,24 +123,72 @@ def run(
             if command.name == "mmstartup":
                 administration.wait_until_active(command.argv[-1].split(","))
         if not left.commands:
-            return replace(found, commands=planned, refusals=left.refusals)
+            return replace(found, commands=planned, refusals=left.refusals), observed
         # What is there now may want more: a node whose configuration came back sees the whole cluster.
-        left = _checked(wanted, administration, nodes, may_stop=False)
+        left, observed = _checked(wanted, administration, nodes, may_stop=False)
         planned += left.commands
     words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
     raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
 
 
+def _with_buckets(
+    wanted: ScaleCluster,
+    administration: Administration,
+    done: list[ScaleCommand],
+    found: Difference,
+    *,
+    check: bool,
+) -> Difference:
+    """Directories that are caches of buckets, where they are not there."""
+    planned = tuple(bucket_commands(wanted, administration.filesets(wanted.buckets[0].filesystem)))
+    for command in planned if not check else ():
+        administration.carry_out(command)
+        done.append(command)
+    return replace(found, commands=(*found.commands, *planned))
+
+
+def _with_remotes(
+    wanted: ScaleCluster,
+    administration: Administration,
+    done: list[ScaleCommand],
+    found: Difference,
+    observed: ObservedCluster,
+    *,
+    check: bool,
+) -> Difference:
+    """What differs of file systems of other clusters, carried out; a mount that they refuse is told."""
+    planned = list(definitions(wanted, administration.remotes()))
+    notes: list[str] = []
+    for command in planned if not check else ():
+        administration.carry_out(command)
+        done.append(command)
+    for each in wanted.remotes if not check else ():
+        nodes = [node.name for node in wanted.nodes]
+        mount = (
+            mount_command(each, observed, administration.mounted(each.device, nodes)) if each.key else None
+        )
+        if mount is None:
+            continue
+        try:
+            administration.carry_out(mount)
+        except ScaleError as refused:
+            notes.append(not_let_in(wanted, each, str(refused)))
+        else:
+            planned.append(mount)
+            done.append(mount)
+    return replace(found, commands=(*found.commands, *planned), notes=(*found.notes, *notes))
+
+
 def _checked(
     wanted: ScaleCluster, administration: Administration, nodes: Sequence[str], *, may_stop: bool
-) -> Difference:
+) -> tuple[Difference, ObservedCluster]:
     """What differs; refused as a whole where a disk would be written over that holds something."""
     observed = administration.observe(nodes)
     found = difference(wanted, observed, may_stop=may_stop)
     if not any(each.name == "mmcrnsd" for each in found.commands):
-        return found
+        return found, observed
     refusals = administration.refused_disks(new_disks(wanted, observed))
-    return replace(found, commands=(), refusals=refusals) if refusals else found
+    return (replace(found, commands=(), refusals=refusals) if refusals else found), observed
 
 
 def read_cluster(path: Path) -> ScaleCluster:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.naming import short
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.reach import reachable
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNsd
+from gridwright.filesystems.scale.administration.y_format import records
 
 OnNode = Callable[[str, str], "tuple[int, str, str]"]
 """Runs a command on a node: its exit status, what it printed and what it said on stderr."""
@@ -51,6 +53,20 @@ def refused_disks(nsds: Sequence[WantedNsd], on_node: OnNode) -> Iterator[str]:
 def _look(nsd: WantedNsd, server: str, on_node: OnNode) -> tuple[int, str, str]:
     status, printed, error = on_node(server, f"wipefs --parsable {shlex.quote(nsd.device)}")
     return status, printed, error.strip()[-200:]
+
+
+def lost_paths(printed: str) -> Iterator[str]:
+    """Servers that do not see a disk of theirs, out of `mmlsnsd -X -Y`; without those that do not answer."""
+    lost: dict[str, list[str]] = {}
+    for rows in records(printed).values():
+        for row in rows:
+            if row.get("diskName") and "not found" in row.get("remarks", "").lower():
+                lost.setdefault(short(row.get("serverList", "")), []).append(row["diskName"])
+    for server, names in sorted(lost.items()):
+        yield (
+            f"{server} does not see {', '.join(sorted(names)[:8])} ({len(names)} of its disks): the other "
+            "server of the pair serves them alone; bring them back there, then mmnsddiscover -a -N all"
+        )
 
 
 def signatures(lines: Iterable[str]) -> Iterator[str]:

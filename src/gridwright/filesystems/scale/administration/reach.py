@@ -79,6 +79,8 @@ def notes(
 def by_hand(wanted: ScaleCluster) -> Iterator[str]:
     """What only the administrators of two clusters can do together: each has to take the other's key."""
     for each in wanted.remotes:
+        if each.key:
+            continue
         name, contacts = each.filesystem, ",".join(each.contacts)
         yield (
             f"file system {name} of cluster {each.cluster} is mounted by hand: exchange keys with its "
@@ -100,6 +102,6 @@ def _from_next_start(
     ]
     if changed and observed.active:
         yield (
-            f"{', '.join(dict.fromkeys(changed))}: daemons that run have it from their next start on; "
-            "start them again one node after the other, when no job uses the node"
+            f"{', '.join(dict.fromkeys(changed))}: daemons that run have it from their next start on: of "
+            "servers with --may-restart, of clients when no job uses the node"
         )

@@ -84,6 +84,26 @@ class WantedRemote:
     contacts: tuple[str, ...]
     filesystem: str
     mount_point: str
+    device: str = ""
+    """What it is called here."""
+    key: str = ""
+    """The public key of that cluster; without it all is done by hand."""
+
+
+@dataclass(frozen=True)
+class WantedBucket:
+    """A directory of a file system that is a cache of a bucket."""
+
+    filesystem: str
+    fileset: str
+    """Its name, and that of the directory right below the mount point."""
+    bucket: str
+    prefix: str
+    endpoint: str
+    region: str
+    mode: str
+    keys: str
+    """The file on the first server that has the keys."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +120,7 @@ class ScaleCluster:
     filesystems: tuple[WantedFileSystem, ...] = ()
     remotes: tuple[WantedRemote, ...] = ()
     callhome: Mapping[str, str] = field(default_factory=dict)
+    buckets: tuple[WantedBucket, ...] = ()
 
     @property
     def quorum(self) -> tuple[str, ...]:
@@ -135,4 +156,5 @@ class ScaleCluster:
                 WantedRemote(**{**each, "contacts": tuple(each["contacts"])}) for each in given["remotes"]
             ),
             callhome=dict(given["callhome"]),
+            buckets=tuple(WantedBucket(**each) for each in given["buckets"]),
         )

@@ -64,8 +64,14 @@ class LocalTerraform:
         return self.files.held()
 
     def find(self, name: str) -> LocalStack | None:
-        """See Deployer."""
-        return LocalStack(name, self.files.of(name)) if self.files.is_there(name) else None
+        """See Deployer. With a backend of the site's own, a stack that was made elsewhere is found there."""
+        stack = LocalStack(name, self.files.of(name))
+        if self.files.is_there(name):
+            return stack
+        if not self.files.has_backend(name):
+            return None
+        self._run(stack, "init", *_PLAIN, timeout_s=INIT_S)
+        return stack if managed(self.state(stack)) else None
 
     def put(
         self,

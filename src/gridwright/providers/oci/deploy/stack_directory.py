@@ -19,6 +19,9 @@ from gridwright.errors import GridwrightError, environment_error
 WRITTEN = "written-by-gridwright.json"
 """Names of the files that Gridwright has written, so that those which a newer root lacks are removed."""
 
+_LEFT = (".terraform*", "terraform.tfstate*", "*.tfplan", "*.log")
+"""What the tools and their runs leave beside a root."""
+
 
 class StackFiles:
     """The directory that a grid's stacks are below."""
@@ -77,14 +80,26 @@ class StackFiles:
         """Whether there is such a stack."""
         return (self.of(name) / WRITTEN).is_file()
 
+    def has_backend(self, name: str) -> bool:
+        """Whether a file of the site's own is there, which may say where the state is kept."""
+        return any(self.of(name).glob("*.tf"))
+
     def remove(self, name: str) -> None:
-        """Remove a stack that has nothing any more. Raises GridwrightError."""
+        """Remove a stack that has nothing any more; files of the site's own stay. Raises GridwrightError."""
+        directory = self.of(name)
         try:
-            shutil.rmtree(self.of(name))
+            for each in [found for name in _LEFT for found in directory.glob(name)]:
+                if each.is_dir():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+            for path in (*self._written(directory), WRITTEN):
+                (directory / path).unlink(missing_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
-        with contextlib.suppress(OSError):
-            self.directory.rmdir()
+        for empty in (directory, self.directory):
+            with contextlib.suppress(OSError):
+                empty.rmdir()
 
     @staticmethod
     def _written(directory: Path) -> set[str]:

@@ -16,6 +16,7 @@ from gridwright.providers.oci.preflight.places import (
     compartment_findings,
     region_findings,
 )
+from gridwright.providers.oci.preflight.reservation import reservation_findings
 from gridwright.providers.oci.preflight.shapes import (
     capacity_findings,
     image_findings,
@@ -87,6 +88,7 @@ class _Looks:
             self._not_looked_at("shapes", error)
         self.look("images", partial(image_findings, cloud, layout, needed))
         self.look("the VCN and its subnets", partial(site_network_findings, cloud, layout, domain))
+        self.look("the reservation", partial(reservation_findings, cloud, layout, needed, domain))
         self.look("free capacity", partial(capacity_findings, cloud, _known(needed, sold), domain))
         needs = limit_needs(layout, needed, sold)
         for need in needs:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gridwright.providers.oci.costs import BOOT_VOLUME_GB
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.oci.terraform.machines import named_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class ShapeNeed:
     fault_domain: int
     is_reserved: bool
     """Whether they use the capacity of the spec's reservation."""
+    image: str | None
+    """OCID of the image that the spec names for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +34,19 @@ class StillNeeded:
     volume_gib: int
     """Of block volumes and boot volumes."""
 
+    def shapes_of(self, image: str | None) -> list[str]:
+        """Shapes that start from an image that the spec names, or from platform images; each once."""
+        return list(dict.fromkeys(each.shape for each in self.machines if each.image == image))
+
     @property
     def shapes(self) -> list[str]:
         """Each once."""
         return list(dict.fromkeys(each.shape for each in self.machines))
 
-    def count(self, shape: str) -> int:
-        """Machines of a shape."""
-        return sum(number for each, number in self.machines.items() if each.shape == shape)
+    @property
+    def reserved(self) -> int:
+        """Machines that use reserved capacity."""
+        return sum(number for each, number in self.machines.items() if each.is_reserved)
 
 
 def still_needed(layout: OciLayout, machines: Collection[str], volumes: Collection[str]) -> StillNeeded:
@@ -54,4 +62,11 @@ def still_needed(layout: OciLayout, machines: Collection[str], volumes: Collecti
 
 def _need(layout: OciLayout, machine: OciMachine) -> ShapeNeed:
     is_reserved = layout.oci.capacity_reservation is not None and machine.role is OciRole.COMPUTE
-    return ShapeNeed(machine.shape, machine.ocpus, machine.memory_gib, machine.fault_domain, is_reserved)
+    return ShapeNeed(
+        machine.shape,
+        machine.ocpus,
+        machine.memory_gib,
+        machine.fault_domain,
+        is_reserved,
+        named_image(layout, machine),
+    )

@@ -56,11 +56,13 @@ def _size(shape: str, ocpus: int, memory: int, found: Any) -> Iterator[Finding]:
 def image_findings(cloud: OciCloud, layout: OciLayout, needed: StillNeeded) -> Iterator[Finding]:
     """Whether each shape has an image that it starts from."""
     oci = layout.oci
-    if oci.image is not None:
-        yield from _own_image(cloud, oci.image, needed)
+    for image in dict.fromkeys(each.image for each in needed.machines if each.image is not None):
+        yield from _own_image(cloud, image, needed)
+    shapes = needed.shapes_of(None)
+    if not shapes:
         return
     system, version = PLATFORM_IMAGES[oci.distribution]
-    for shape in needed.shapes:
+    for shape in shapes:
         found = cloud.listed(
             CORE, CLIENT, "list_images", oci.compartment, operating_system=system,
             operating_system_version=version, shape=shape, lifecycle_state="AVAILABLE",
@@ -84,7 +86,7 @@ def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Fin
             "error",
             "image-unknown",
             f"these credentials see no image {image} in {cloud.region}",
-            "write the OCID of one of this region as oci.image, or have it shared",
+            "write the OCID of one of this region in section oci, or have it shared",
         )
         return
     if found.lifecycle_state != "AVAILABLE":
@@ -92,17 +94,17 @@ def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Fin
             "error",
             "image-not-available",
             f"image {found.display_name} is {found.lifecycle_state.lower()}",
-            "wait until it is available, or name another one in oci.image",
+            "wait until it is available, or name another one in section oci",
         )
     fit = {each.shape for each in cloud.listed(CORE, CLIENT, "list_image_shape_compatibility_entries", image)}
-    for shape in needed.shapes:
+    for shape in needed.shapes_of(image):
         # An image without entries says nothing of shapes.
         if fit and shape not in fit:
             yield Finding(
                 "error",
                 "image-of-another-architecture",
                 f"{shape} does not start from image {found.display_name}",
-                "name an image for this shape in oci.image, or add the shape to it",
+                "name an image for this shape in section oci, or add the shape to it",
             )
 
 

@@ -7,6 +7,7 @@ and logs; the key of the scheduler is an object that nodes read, and the head no
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, get_args
 
 from gridwright.providers.boot.bundle import LOGS, PREFIX, Bundle, Part, pointer
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
@@ -22,6 +23,7 @@ REPORTS = "boot/"
 MOST_NAMED = 30
 """Machines that a dynamic group names one by one: its rule has to stay short."""
 _OBJECT = "oci_objectstorage_object"
+PARTS: tuple[Part, ...] = get_args(Part)
 
 
 def bucket_name(grid: str) -> str:
@@ -80,6 +82,12 @@ def add_bundles(root: Root, bundles: Mapping[Part, Bundle]) -> None:
             },
             why="What machines look at each minute: another text has them set themselves up anew.",
         )
+
+
+def bundle_keys(grid: Mapping[str, Any]) -> dict[Part, str]:
+    """What the pointers of a rendered root `grid` name, by part."""
+    found = grid["resource"][_OBJECT]
+    return {part: str(found[f"pointer-{part}"]["content"]) for part in PARTS if f"pointer-{part}" in found}
 
 
 def instance_metadata(spec: GridSpec) -> str:

@@ -43,7 +43,7 @@ def _images(root: Root, layout: OciLayout) -> dict[str, str]:
 
     Images of Arm and x86 have one name and version in OCI's list, so that only the shape tells them apart.
     """
-    unnamed = [each for each in layout.machines if _named_image(layout, each) is None]
+    unnamed = [each for each in layout.machines if named_image(layout, each) is None]
     shapes = dict.fromkeys(each.shape for each in unnamed)
     if not shapes:
         return {}
@@ -51,7 +51,7 @@ def _images(root: Root, layout: OciLayout) -> dict[str, str]:
     return {shape: _newest(root, layout, system, version, shape) for shape in shapes}
 
 
-def _named_image(layout: OciLayout, machine: OciMachine) -> str | None:
+def named_image(layout: OciLayout, machine: OciMachine) -> str | None:
     """The site's image of a machine; None where it starts from a platform image."""
     if machine.role.is_server and layout.oci.server_image is not None:
         return layout.oci.server_image
@@ -97,7 +97,7 @@ def _instance(
 ) -> dict[str, object]:
     is_node = machine.role is OciRole.COMPUTE
     is_reserved = is_node and layout.oci.capacity_reservation is not None
-    named = _named_image(layout, machine)
+    named = named_image(layout, machine)
     arguments: dict[str, object] = {
         "compartment_id": layout.oci.compartment,
         "availability_domain": "${var.availability_domain}",

@@ -6,6 +6,7 @@ The form is that of Terraform's JSON configuration syntax, which OpenTofu reads 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,13 @@ class Root:
     def output(self, name: str, value: object, description: str) -> None:
         """Add an output."""
         self.outputs[name] = {"value": value, "description": description}
+
+    def drop_unused_variables(self) -> frozenset[str]:
+        """Take away variables that nothing in the root names; their names."""
+        said = json.dumps([self.resources, self.data, self.outputs])
+        unused = frozenset(name for name in self.variables if not re.search(rf"\bvar\.{name}\b", said))
+        self.variables = {name: each for name, each in self.variables.items() if name not in unused}
+        return unused
 
     def text(self) -> str:
         """The root as JSON: the same content gives the same text."""

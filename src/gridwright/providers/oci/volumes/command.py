@@ -31,6 +31,7 @@ from gridwright.providers.oci.volumes.deciding import (
     udev_rules,
 )
 from gridwright.providers.oci.volumes.observing import ROOT, observe, observe_disks, run
+from gridwright.providers.oci.volumes.records import flush_records
 
 STATE = ROOT / "var/lib/gridwright/volumes.json"
 """Targets that this program noted: others are not its own, and it leaves them alone."""
@@ -93,6 +94,8 @@ def _carry_out(plan: VolumePlan, done: list[str], wanted: Sequence[VolumeAttachm
     for step in plan.steps:
         run(step.argv)
         done.append(step.why)
+    if plan.steps:
+        flush_records(((each.iqn, one) for each in wanted for one in each.portals), ROOT)
     if plan.troubles:
         raise VolumesError(*plan.troubles)
 

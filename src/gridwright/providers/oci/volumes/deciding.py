@@ -50,6 +50,9 @@ def plan_join(attachments: Sequence[VolumeAttachment], observed: ObservedVolumes
         for portal in each.portals:
             key = each.iqn, portal
             record = _record(*key)
+            if key in observed.damaged:
+                remove = ("rm", "-r", "-f", "--", observed.damaged[key])
+                steps.append(VolumeStep(remove, f"{each.device}: remove its record, which is damaged"))
             if key not in observed.records:
                 steps.append(VolumeStep((*record, "-o", "new"), f"{each.device}: note where it is"))
             if key not in observed.automatic:
@@ -87,6 +90,8 @@ def lacking(
 ) -> tuple[str, ...]:
     """What this machine does not have yet of what it should, one sentence each."""
     found = {each.device: each for each in attachments}
+    answering = {each.target for each in observed.sessions if each.answers}
+    silent = {each.target for each in observed.sessions} - answering
     missing = []
     for each in wanted:
         attachment = found.get(each.device)
@@ -96,6 +101,10 @@ def lacking(
             agent = "; Oracle's agent logs in to it: is its Block Volume Management plugin on?"
             why = agent if attachment.by_agent else ""
             missing.append(f"{each.name} is not there yet as {each.device}{why}")
+        # Volumes that the agent logs in to have other paths, with targets of their own.
+        elif attachment.iqn in silent and not attachment.by_agent:
+            portals = ", ".join(map(str, attachment.portals))
+            missing.append(f"{each.name} is there as {each.device}, but {portals} does not answer any more")
     return tuple(missing)
 
 

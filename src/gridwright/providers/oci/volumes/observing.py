@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gridwright.providers.oci.volumes.attachments import Portal, VolumesError
+from gridwright.providers.oci.volumes.records import record_paths
 
 ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
 COMMAND_S = 180
@@ -25,6 +26,8 @@ class IscsiSession:
     target: str
     portal: Portal
     disks: tuple[str, ...] = ()
+    answers: bool = True
+    """Whether its target does; disks of one that does not stay, and hang, and fail after two minutes."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class ObservedVolumes:
     records: frozenset[tuple[str, Portal]] = frozenset()
     automatic: frozenset[tuple[str, Portal]] = frozenset()
     """Records of targets that are logged in to at each start."""
+    damaged: dict[tuple[str, Portal], str] = field(default_factory=dict)
+    """Files of records that iscsiadm does not read."""
     sessions: tuple[IscsiSession, ...] = ()
     links: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Targets of the disk that a device name leads to; empty where it leads to a disk without one."""
@@ -60,7 +65,8 @@ def observe(devices: Sequence[str], root: Path = ROOT) -> ObservedVolumes:
     """All of it. Raises VolumesError where iscsiadm does not answer."""
     records = _records()
     automatic = frozenset(each for each in records if _is_automatic(*each))
-    return replace(observe_disks(devices, root), records=records, automatic=automatic)
+    damaged = {each: str(path) for each, path in record_paths(root).items() if each not in records}
+    return replace(observe_disks(devices, root), records=records, automatic=automatic, damaged=damaged)
 
 
 def observe_disks(devices: Sequence[str], root: Path = ROOT) -> ObservedVolumes:
@@ -101,9 +107,9 @@ def sessions_of(root: Path) -> tuple[IscsiSession, ...]:
         address, port = _read(connection / "persistent_address"), _read(connection / "persistent_port")
         disks = sorted(path.name for path in device.glob("target*/*/block/*"))
         if address and port.isdigit():
-            found.append(
-                IscsiSession(_read(directory / "targetname"), Portal(address, int(port)), tuple(disks))
-            )
+            target, portal = _read(directory / "targetname"), Portal(address, int(port))
+            answers = _read(directory / "state") in ("LOGGED_IN", "")
+            found.append(IscsiSession(target, portal, tuple(disks), answers))
     return tuple(sorted(found, key=lambda each: (each.target, str(each.portal))))
 
 

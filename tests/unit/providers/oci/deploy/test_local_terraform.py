@@ -109,6 +109,30 @@ def test_what_holds_data_is_protected_by_terraform_itself(local: LocalTerraform)
         local.destroy(stack)
 
 
+def test_an_apply_that_fails_names_its_resource_and_is_gone_on_with(local: LocalTerraform) -> None:
+    def files(command: str) -> dict[str, bytes]:
+        return root(
+            one={"input": "x"},
+            two={
+                "input": "${terraform_data.one.id}",
+                "provisioner": {"local-exec": {"command": command}},
+            },
+        )
+
+    with local.held():
+        stack = local.put(None, NAME, files("echo QuotaExceeded; exit 3"), {}, {})
+        plan, _ = local.plan(stack)
+        with pytest.raises(GridwrightError, match=r"terraform_data\.two") as raised:
+            local.apply(stack, plan)
+        assert "ask for a higher limit" in str(raised.value)
+        assert str(stack.directory / "apply.log") in str(raised.value)
+        local.put(stack, NAME, files("true"), {}, {})
+        plan, shown = local.plan(stack)
+        # What failed is made anew; what was made stays.
+        assert [each.address for each in planned_changes(NAME, shown)] == ["terraform_data.two"]
+        local.apply(stack, plan)
+
+
 def test_an_order_to_stop_lets_terraform_end_what_it_has_begun(tmp_path: Path) -> None:
     caller = Caller()
     local = deployer(tmp_path, caller)
@@ -139,6 +163,27 @@ def test_an_order_to_stop_lets_terraform_end_what_it_has_begun(tmp_path: Path) -
         caller.stop.clear()
         stack = bring(local, files)
         assert {each["name"] for each in managed(local.state(stack))} == {"one", "two"}
+
+
+def test_a_backend_of_the_sites_own_is_shared_by_two_machines(local: LocalTerraform, tmp_path: Path) -> None:
+    backend = f'terraform {{\n  backend "local" {{\n    path = "{tmp_path}/shared.tfstate"\n  }}\n}}\n'
+    other = deployer(tmp_path / "other", Caller())
+    for each in (local, other):
+        each.files.of(NAME).mkdir(parents=True)
+        (each.files.of(NAME) / "backend.tf").write_text(backend, encoding="utf-8")
+    assert local.find(NAME) is None
+    with local.held():
+        stack = bring(local, root(one={"input": "x"}))
+        assert not (stack.directory / "terraform.tfstate").exists()
+    with other.held():
+        found = other.find(NAME)
+        assert found is not None
+        assert outputs(other.state(found)) == {"told": {"a": "x"}}
+        other.put(found, NAME, root(one={"input": "x"}), {}, {})
+        assert planned_changes(NAME, other.plan(found)[1]) == ()
+        other.destroy(found)
+    assert (other.files.of(NAME) / "backend.tf").exists()
+    assert sorted(each.name for each in other.files.of(NAME).iterdir()) == ["backend.tf"]
 
 
 def test_two_do_not_change_a_grid_at_once(local: LocalTerraform, tmp_path: Path) -> None:
