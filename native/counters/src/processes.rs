@@ -145,9 +145,9 @@ struct Status {
     started: u64,
     parent: u32,
     kernel: bool,
-    waiting: bool,
-    dead: bool,
-    sleeps_alone: bool,
+    /// A letter of `proc_pid_stat(5)`.
+    state: u8,
+    threads: u64,
     ticks: u64,
     delay_ticks: u64,
     pages: u64,
@@ -438,12 +438,12 @@ fn read_member(seen: &mut Seen, look: u32, buffer: &mut [u8]) -> bool {
 fn read_whole(seen: &mut Seen, buffer: &mut [u8]) -> Option<bool> {
     let status = parse_status(seen.stat.read(buffer).ok()?)?;
     // Of one that is waited for just now (X), the parent may have all already.
-    if status.started != seen.started || status.dead {
+    if status.started != seen.started || matches!(status.state, b'X' | b'x') {
         return None;
     }
     seen.parent = status.parent;
     seen.pages = status.pages;
-    seen.waiting = status.waiting;
+    seen.waiting = status.state == b'D';
     seen.last.ticks = status.ticks;
     seen.last.delay_ticks = status.delay_ticks;
     match seen.io.read(buffer) {
@@ -456,7 +456,7 @@ fn read_whole(seen: &mut Seen, buffer: &mut [u8]) -> Option<bool> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => seen.told = false,
         Err(_) => return None,
     }
-    Some(status.sleeps_alone)
+    Some(status.state == b'S' && status.threads == 1)
 }
 
 pub(crate) fn pids_in(proc: &Path) -> io::Result<HashSet<u32>> {
@@ -503,9 +503,8 @@ fn parse_status(text: &[u8]) -> Option<Status> {
         started: number(19)?,
         parent: number(1)? as u32,
         kernel: number(6)? & KERNEL_THREAD != 0,
-        waiting: fields[0] == "D",
-        dead: matches!(fields[0], "X" | "x"),
-        sleeps_alone: fields[0] == "S" && fields[17] == "1",
+        state: *fields[0].as_bytes().first()?,
+        threads: number(17)?,
         ticks,
         delay_ticks: number(39).unwrap_or(0),
         pages: number(21)?,
