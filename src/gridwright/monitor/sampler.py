@@ -40,6 +40,9 @@ SPACE_S = 60.0
 """How often mounts are asked how full they are: each of them asks its servers."""
 QUEUES_S = 5.0
 """How often the kernel is asked which queues let through less than their card can do."""
+JOBS_PART, MOUNTS_PART = 0.005, 0.001
+"""Of one core that jobs and each mount may take: the rest of 1 % is the kernel's figures and other processes.
+With some 100 busy jobs, or as client of some 30 targets, they are read less often than each second."""
 _JOBS, _OTHERS, _KERNEL, _SPACE = "jobs", "processes of no job", "kernel", "space"
 _MOUNT = "mount:"
 _EARLIER = "earlier "
@@ -156,14 +159,18 @@ class Sampler:
     def _sources(self, mounts: list[Mount]) -> dict[str, FigureSource]:
         jobs = JobSources(self.root / "proc", self.root / "sys/fs/cgroup", self.directories)
         moved = {
-            f"{_MOUNT}{point}": FigureSource(read, every_s=0.0)
+            f"{_MOUNT}{point}": FigureSource(read, every_s=0.0, most_part=self._part(MOUNTS_PART))
             for point, read in moved_sources(mounts, self.root).items()
         }
         served = served_sources(mounts, self.root, self.run)
         others = OtherSources(jobs.members, self.root / "proc")
         return {
-            _JOBS: FigureSource(jobs.readings, every_s=0.0),
-            _OTHERS: FigureSource(others.readings, every_s=0.0, most_part=1.0 if self.brief else MOST_PART),
+            _JOBS: FigureSource(jobs.readings, every_s=0.0, most_part=self._part(JOBS_PART)),
+            _OTHERS: FigureSource(others.readings, every_s=0.0, most_part=self._part(MOST_PART)),
             **moved,
             **served,
         }
+
+    def _part(self, most: float) -> float:
+        """Of one core; few samples may cost what they do."""
+        return 1.0 if self.brief else most
