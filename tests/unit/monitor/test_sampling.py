@@ -94,7 +94,7 @@ def test_a_job_and_its_disk_are_read_to_have_moved_what_they_moved(
 ) -> None:
     job = started(Path(loop), own("17_3"))
     job.moves("read")
-    sampler = Sampler()
+    sampler = Sampler(brief=True)
     before = sampler.sample()
     job.moves("write")
     job.moves("write")

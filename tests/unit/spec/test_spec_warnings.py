@@ -33,6 +33,13 @@ CLOUD = (
     "  work: {filesystem: lustre, requires: 125 MB/s/core}\n"
     "  util: {filesystem: own, requires: 125 MB/s/core}\n"
 )
+ORACLE = (
+    "provider: oci\nregion: us-ashburn-1\nnodes: {compute: {instance: VM.Standard.E5.Flex(24)}}\n"
+    "oci: {compartment: ocid1.compartment.oc1..aaaa, ssh_from: [203.0.113.0/24],"
+    " ssh_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleKeyThatOpensNothing00000000000 us}\n"
+    "filesystems:\n  lake: {type: oci-lustre, path: /lake, name: lake, capacity: 41.6 TB}\n"
+    "libraries:\n  data: {filesystem: lake, requires: 100 MB/s/core}\n"
+)
 SCRATCH = CLOUD.replace("capacity: 4800 GiB", "capacity: 4800 GiB, deployment: scratch-2")
 KEY = "kms_key: arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555"
 # Name of a finding, and a spec that has it.
@@ -60,6 +67,7 @@ HURTS = {
     "no-scheduler-repository": CLOUD.replace(
         "images: {", "images: {compute: ami-0123456789abcdef1, distribution: amzn-2023, "
     ),
+    "no-client-packages": ORACLE,
     "server-on-credits": CLOUD.replace("mds: {instance: m6i.large", "mds: {instance: t3.large"),
     "root-not-squashed": CLOUD.replace("type: lustre, path", "type: lustre, root_squash: none, path"),
     "volumes-not-made": CLOUD.replace("{type: instance-store}", "{type: gp3, size: 1 TiB}"),
