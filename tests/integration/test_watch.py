@@ -40,7 +40,7 @@ def told(taken: Hook) -> list[tuple[str, str, str, str]]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="labs need root")
 def test_a_node_that_dies_is_told_once_and_closes_nothing(gridwright: Command, tmp_path: Path) -> None:
-    needs("ip", "ssh", "sshd")
+    needs("ip", "ssh")
     place = tmp_path / "state"
     with up(nodes_only(gridwright, tmp_path, "watchlab", "10.97.93.0/24")) as lab, hook(500) as taken:
         lab.spec.write_text(lab.spec.read_text() + AT_ONCE + SILENCED)

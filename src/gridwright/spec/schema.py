@@ -10,12 +10,17 @@ from pydantic_core import core_schema
 
 from gridwright.spec.model import whole_model
 from gridwright.spec.structure import all_fields
+from gridwright.units import Bytes
 
 
 class _SpecSchema(GenerateJsonSchema):
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         """A field without a value is left out of a spec; null is refused."""
         return self.generate_inner(schema["schema"])
+
+    def encode_default(self, dft: object) -> object:
+        """A size is written as in a spec; pydantic would warn on the user's terminal."""
+        return str(dft) if isinstance(dft, Bytes) else super().encode_default(dft)
 
 
 def json_schema() -> dict[str, Any]:
