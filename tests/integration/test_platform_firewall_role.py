@@ -15,7 +15,7 @@ import pytest
 from tests.support.role_play import play
 from tests.support.skips import needs, root_only
 
-pytestmark = root_only
+pytestmark = [root_only, pytest.mark.thorough]
 
 ROLE = Path(__file__).parents[2] / "src/gridwright/providers/oci/roles/platform_firewall"
 NETWORKS = ["10.60.0.0/20", "10.60.16.0/20"]

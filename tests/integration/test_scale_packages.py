@@ -19,7 +19,7 @@ from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
 from tests.support.role_play import play, write_roles
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.thorough]
 ROLE = "spectrum_scale_client"
 SPEC = """\
 provider: site

@@ -19,7 +19,7 @@ from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, on, up
 from tests.support.scale_double import lab as scale
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.thorough]
 ROLE = "spectrum_scale_server"
 GRID = """\
 provider: oci
