@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.scratch.json_reader import JsonReader
+from gridwright.node_programs.scratch.problems import WRONG_INPUT, Trouble
 
+Paths = TypeVar("Paths")
 KINDS = ("mgt", "mdt", "ost")
 """In the order in which they are mounted: who registers needs the management server."""
+MACHINE = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+"""A name of a machine or a grid."""
+NID = r"[0-9A-Za-z_.-]{1,253}@[a-z0-9]{1,15}"
 _FSNAME = r"[A-Za-z0-9_-]{1,8}"
 """mkfs.lustre(8), --fsname."""
 _MOST_INDEX = 0xFFFE
@@ -39,6 +46,16 @@ class DesiredTarget:
 def in_order(targets: list[DesiredTarget]) -> tuple[DesiredTarget, ...]:
     """As they are mounted: the one with the management server first, metadata before objects."""
     return tuple(sorted(targets, key=lambda each: (not each.has_mgs, KINDS.index(each.kind), each.index)))
+
+
+def json_of(path: Path, absent: str, damaged: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """What a file holds. Raises ClaimError (status 2) with one of the two remedies."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ClaimError(Trouble(f"{path}: {error.strerror}", absent), status=WRONG_INPUT) from None
+    except (ValueError, RecursionError) as error:
+        raise ClaimError(Trouble(f"{path}: not JSON: {error}", damaged), status=WRONG_INPUT) from None
 
 
 class TargetReader(JsonReader):
@@ -71,6 +88,19 @@ class TargetReader(JsonReader):
             ),
             with_mgt=with_mgt is True,
             mount=self.path(given.get("mount"), f"{where}.mount"),
+        )
+
+    def once(self, where: str, values: Sequence[str], wanted: str) -> None:
+        """No value is there twice."""
+        for value in sorted({each for each in values if values.count(each) > 1}):
+            self.wrong(where, value, wanted)
+
+    def directories(self, data: Any, kind: type[Paths]) -> Paths:  # noqa: ANN401
+        """Paths of a system, a dataclass of them, where they are not where `kind` has them."""
+        known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+        given = self.mapping(data, "directories", known)
+        return kind(
+            **{name: self.path(given[name], f"directories.{name}") for name in given if name in known}
         )
 
     def text(self, given: Mapping[str, Any], key: str, pattern: str, wanted: str, where: str = "") -> str:

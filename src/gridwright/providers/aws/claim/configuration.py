@@ -31,13 +31,19 @@ server of the targets; null where no target has one elsewhere. `directories` may
 from __future__ import annotations
 
 import ipaddress
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gridwright.node_programs.lustre_targets.problems import ClaimError
-from gridwright.node_programs.lustre_targets.target import DesiredTarget, TargetReader, in_order
+from gridwright.node_programs.lustre_targets.target import (
+    MACHINE,
+    NID,
+    DesiredTarget,
+    TargetReader,
+    in_order,
+    json_of,
+)
 from gridwright.node_programs.scratch.problems import WRONG_INPUT, Trouble
 
 CONFIGURATION = Path("/etc/gridwright/claim.json")
@@ -45,9 +51,8 @@ SCHEMA = 1
 WITHOUT_TARGETS = ("compute", "machine")
 """Roles of machines that have a name and an address, and no volumes of their own."""
 ROLES = (*WITHOUT_TARGETS, "mgs", "mds", "oss")
-_NAME = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_NID = r"[0-9A-Za-z_.-]{1,253}@[a-z0-9]{1,15}"
 _TEXT = r"[A-Za-z0-9_.-]{1,255}"
+_ABSENT = "machines of a grid get it at their first boot; name another one: --config FILE"
 _WRITE_ANEW = "correct it, or have the instance replaced: it gets its file from the grid's bundle"
 
 
@@ -93,13 +98,7 @@ class Configuration:
 
 def read_configuration(path: Path) -> Configuration:
     """Read and check the claim file. Raises ClaimError (status 2) with everything that is wrong in it."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        remedy = "machines of a grid get it at their first boot; name another one: --config FILE"
-        raise ClaimError(Trouble(f"{path}: {error.strerror}", remedy), status=WRONG_INPUT) from None
-    except (ValueError, RecursionError) as error:
-        raise ClaimError(Trouble(f"{path}: not JSON: {error}", _WRITE_ANEW), status=WRONG_INPUT) from None
+    data = json_of(path, _ABSENT, _WRITE_ANEW)
     try:
         return parse_configuration(data)
     except ClaimError as error:
@@ -129,7 +128,7 @@ class _Reader(TargetReader):
             self.wrong("role", role, ", ".join(ROLES))
         mgs = given.get("mgs")
         if mgs is not None:
-            mgs = self.text(given, "mgs", _NID, "a NID, such as 10.20.64.10@tcp")
+            mgs = self.text(given, "mgs", NID, "a NID, such as 10.20.64.10@tcp")
         slots = tuple(
             self.slot(each, f"slots[{index}]")
             for index, each in enumerate(self.list(given.get("slots"), "slots"))
@@ -138,13 +137,13 @@ class _Reader(TargetReader):
             self.wrong("slots", given.get("slots"), "at least one slot")
         self.together(slots, mgs)
         return Configuration(
-            grid=self.text(given, "grid", _NAME, "the name of the grid"),
+            grid=self.text(given, "grid", MACHINE, "the name of the grid"),
             region=self.text(given, "region", r"[a-z0-9-]{1,32}", "a region, such as us-east-1"),
             table=self.text(given, "table", _TEXT, "the name of the table of claims"),
             role=str(role),
             slots=slots,
             mgs=mgs,
-            directories=self.directories(given.get("directories", {})),
+            directories=self.directories(given.get("directories", {}), Directories),
         )
 
     def slot(self, data: Any, where: str) -> Slot:  # noqa: ANN401
@@ -158,7 +157,7 @@ class _Reader(TargetReader):
             address = str(ipaddress.IPv4Address(address))
         except ValueError:
             self.wrong(f"{where}.address", address, "an IPv4 address")
-        name = self.text(given, "name", _NAME, "the name of a machine", where)
+        name = self.text(given, "name", MACHINE, "the name of a machine", where)
         powered = given.get("powered", False)
         if not isinstance(powered, bool):
             self.wrong(f"{where}.powered", powered, "true or false")
@@ -172,15 +171,8 @@ class _Reader(TargetReader):
             ("address", [slot.address for slot in slots]),
             ("targets: name", [target.name for target in targets]),
         ):
-            for value in sorted({each for each in values if values.count(each) > 1}):
-                self.wrong(f"slots: {what}", value, "one that no other slot has")
+            self.once(f"slots: {what}", values, "one that no other slot has")
         for slot in slots:
             elsewhere = any(not target.has_mgs for target in slot.targets)
             if mgs is None and elsewhere and not any(target.has_mgs for target in slot.targets):
                 self.wrong("mgs", mgs, f"the management server of the targets of {slot.name}")
-
-    def directories(self, data: Any) -> Directories:  # noqa: ANN401
-        known = {each.name for each in fields(Directories)}
-        given = self.mapping(data, "directories", known)
-        paths = {name: self.path(given[name], f"directories.{name}") for name in given if name in known}
-        return Directories(**paths)

@@ -21,21 +21,25 @@ and `mounts` (a file) are, where they are not where Linux has them.
 from __future__ import annotations
 
 import ipaddress
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gridwright.node_programs.lustre_targets.problems import ClaimError
-from gridwright.node_programs.lustre_targets.target import DesiredTarget, TargetReader, in_order
+from gridwright.node_programs.lustre_targets.target import (
+    MACHINE,
+    NID,
+    DesiredTarget,
+    TargetReader,
+    in_order,
+    json_of,
+)
 from gridwright.node_programs.scratch.problems import WRONG_INPUT, Trouble
 
 TARGETS_FILE = Path("/etc/gridwright/targets.json")
 SCHEMA = 1
 DEVICE = r"/dev/oracleoci/oraclevd(?:[b-z]|a[a-g])"
 """The names that Compute gives to attachments (Oracle Cloud, consistent device paths)."""
-_NAME = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_NID = r"[0-9A-Za-z_.-]{1,253}@[a-z0-9]{1,15}"
 _WRITE_ANEW = "have the machine set up again, which writes it"
 
 
@@ -69,14 +73,8 @@ class TargetsConfiguration:
 
 def read_targets(path: Path) -> TargetsConfiguration:
     """Read and check the file. Raises ClaimError (status 2) with everything that is wrong in it."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ClaimError(Trouble(f"{path}: {error.strerror}", _WRITE_ANEW), status=WRONG_INPUT) from None
-    except (ValueError, RecursionError) as error:
-        raise ClaimError(Trouble(f"{path}: not JSON: {error}", _WRITE_ANEW), status=WRONG_INPUT) from None
     reader = _TargetsReader()
-    found = reader.configuration(data)
+    found = reader.configuration(json_of(path, _WRITE_ANEW, _WRITE_ANEW))
     if reader.troubles:
         where = [Trouble(f"{path}: {each.what}", each.remedy) for each in reader.troubles]
         raise ClaimError(*where, status=WRONG_INPUT)
@@ -107,26 +105,18 @@ class _TargetsReader(TargetReader):
             ("device", list(devices.values())),
             ("mount", [str(each.mount) for each in targets]),
         ):
-            for value in sorted({each for each in values if values.count(each) > 1}):
-                self.wrong(f"targets: {what}", value, "one that no other target has")
+            self.once(f"targets: {what}", values, "one that no other target has")
         try:
             address = str(ipaddress.IPv4Address(given.get("address")))
         except ValueError:
             address = "0.0.0.0"  # noqa: S104 - nothing listens there: the file is refused
             self.wrong("address", given.get("address"), "an IPv4 address")
         return TargetsConfiguration(
-            grid=self.text(given, "grid", _NAME, "the name of the grid"),
-            name=self.text(given, "name", _NAME, "the name of this server"),
+            grid=self.text(given, "grid", MACHINE, "the name of the grid"),
+            name=self.text(given, "name", MACHINE, "the name of this server"),
             address=address,
-            mgs=self.text(given, "mgs", _NID, "the management server, such as 10.30.128.16@tcp"),
+            mgs=self.text(given, "mgs", NID, "the management server, such as 10.30.128.16@tcp"),
             targets=in_order(targets),
             devices=devices,
-            directories=self.paths(given.get("directories", {})),
-        )
-
-    def paths(self, data: Any) -> TargetPaths:  # noqa: ANN401
-        known = {each.name for each in fields(TargetPaths)}
-        given = self.mapping(data, "directories", known)
-        return TargetPaths(
-            **{name: self.path(given[name], f"directories.{name}") for name in given if name in known}
+            directories=self.directories(given.get("directories", {}), TargetPaths),
         )
