@@ -1,4 +1,4 @@
-"""Builds Go programs that tests need: into a cache, outside of the checkout."""
+"""Builds Go programs that tests need."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from pathlib import Path
 import pytest
 
 
-def cache() -> Path:
-    """Where what is built stays."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridwright"
+def compiler() -> str | None:
+    """The Go compiler, where there is one."""
+    return shutil.which("go") or ("/usr/local/go/bin/go" if Path("/usr/local/go/bin/go").exists() else None)
 
 
-def program() -> str:
-    """The Go compiler. Fails the test where there is none."""
-    found = shutil.which("go") or ("/usr/local/go/bin/go" if Path("/usr/local/go/bin/go").exists() else None)
-    if found is None:
-        pytest.fail("no Go here: thorough tests of Terraform roots build OpenTofu and a provider")
-    return found
+def build(arguments: Sequence[str], directory: Path, seconds: float, **environment: str) -> None:
+    """Run the compiler in a directory, two processes at once. Fails the test where there is none.
 
-
-def build(arguments: Sequence[str], directory: Path, seconds: float) -> None:
-    """Run the compiler in a directory, two processes at once. Raises CalledProcessError, TimeoutExpired."""
-    environment = {**os.environ, "GOFLAGS": "-p=2", "CGO_ENABLED": "0"}
-    subprocess.run([program(), *arguments], cwd=directory, env=environment, timeout=seconds, check=True)
+    Raises CalledProcessError, TimeoutExpired.
+    """
+    go = compiler()
+    if go is None:
+        pytest.fail("no Go here")
+    around = {**os.environ, "GOFLAGS": "-p=2", **environment}
+    subprocess.run([go, *arguments], cwd=directory, env=around, timeout=seconds, check=True)

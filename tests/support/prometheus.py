@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -13,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cache import cache
+
 PACKAGES = ("prometheus", "victoria-metrics")
 _FETCH_S = 300.0
 
 
 def directory() -> Path:
     """Where they are, or would be."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "gridwright" / "prometheus"
+    return cache() / "prometheus"
 
 
 def program(name: str) -> Path:

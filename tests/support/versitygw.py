@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
+
+from tests.support import go
+from tests.support.cache import cache
 
 RELEASE = "1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{RELEASE}"
@@ -17,23 +19,20 @@ _BUILD_S = 900.0
 
 def binary() -> Path:
     """Where it is, or would be."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "gridwright" / f"versitygw-{RELEASE}" / "versitygw"
+    return cache() / f"versitygw-{RELEASE}" / "versitygw"
 
 
 def make() -> None:
     """Build it where it is not; say why where that cannot be."""
     if binary().exists():
         return
-    go = shutil.which("go") or ("/usr/local/go/bin/go" if Path("/usr/local/go/bin/go").exists() else None)
-    if go is None:
+    if go.compiler() is None:
         print("no Go here: versitygw is not built, and tests of repositories use moto alone")  # noqa: T201
         return
     parts = binary().parent.with_name(f"versitygw-{RELEASE}.part")
     parts.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOBIN": str(parts), "GOFLAGS": "-p=2"}
     try:
-        subprocess.run([go, "install", MODULE], env=environment, timeout=_BUILD_S, check=True)
+        go.build(["install", MODULE], parts, _BUILD_S, GOBIN=str(parts))
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         print(f"versitygw was not built: {error}")  # noqa: T201
         return

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from gridwright.providers.lab.image import architecture
 from gridwright.providers.lab.mirror import mirror
+from tests.support.cache import cache
 from tests.support.skips import NOT_AS_ROOT
 from tests.vm.images import ATTEMPTS, SUITE, only_builder, run_apart
 
@@ -107,8 +108,7 @@ def ensure_boot_image() -> BootImage:
     """The image; made first where there is none yet. Raises RuntimeError where it cannot be made."""
     recipe = [RECIPE, SUITE, architecture(), _FIRST, _IMAGE, _INSTALLED, _CLOUD, _NETWORK]
     content = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    directory = Path(cache) / "gridwright" / "boot" / content
+    directory = cache() / "boot" / content
     image = BootImage(directory / "image")
     if not image.directory.is_dir():
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)

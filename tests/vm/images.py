@@ -21,6 +21,7 @@ from pathlib import Path
 
 from gridwright.providers.lab.image import architecture
 from gridwright.providers.lab.mirror import environment, mirror
+from tests.support.cache import cache
 from tests.support.skips import NO_SUCH_KERNEL, NOT_AS_ROOT
 
 SUITE = "bookworm"
@@ -188,7 +189,7 @@ def image_directory() -> Path:
 
 def cache_directory() -> Path:
     """Where what machines are made of is kept from one run to the next."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridwright" / "vm"
+    return cache() / "vm"
 
 
 def ensure_image() -> Image:

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from tests.support import go
+from tests.support.cache import cache
 
 SOURCES = Path(__file__).parent
 SCHEMA = SOURCES.with_name("oci_schema") / "arguments.json"
@@ -22,11 +23,11 @@ _BUILD_S = 600.0
 
 def mirror() -> Path:
     """What a CLI configuration names as filesystem_mirror; the provider in it is built if need be."""
-    directory = go.cache() / f"oci-provider-{_digest()}"
+    directory = cache() / f"oci-provider-{_digest()}"
     if not directory.exists():
         part = directory.with_name(f"{directory.name}.part")
         program = part / "terraform-provider-oci"
-        go.build(["build", "-trimpath", "-o", str(program), "."], SOURCES, _BUILD_S)
+        go.build(["build", "-trimpath", "-o", str(program), "."], SOURCES, _BUILD_S, CGO_ENABLED="0")
         for host in _HOSTS:
             place = part / host / "oracle" / "oci" / RELEASE / "linux_amd64"
             place.mkdir(parents=True)

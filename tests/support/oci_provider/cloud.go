@@ -72,63 +72,69 @@ func (cloud *cloud) get(id string) (map[string]any, error) {
 	return there.Resources[id].Values, nil
 }
 
-func (cloud *cloud) create(kind string, values map[string]any) (map[string]any, error) {
+// change has the cloud whole before and after, and as it was where `do` refuses.
+func (cloud *cloud) change(do func(there *content) error) error {
 	cloud.lock.Lock()
 	defer cloud.lock.Unlock()
 	there, err := cloud.load()
+	if err == nil {
+		err = do(there)
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := there.allows(kind, nil, values); err != nil {
-		return nil, err
-	}
-	there.Made++
-	id := fmt.Sprintf("ocid1.%s.oc1.iad.%08d", strings.ReplaceAll(strings.TrimPrefix(kind, "oci_"), "_", ""), there.Made)
-	values["id"] = id
-	if fill, isFilled := filled[kind]; isFilled {
-		for key, value := range fill(there, values) {
-			if values[key] == nil {
-				values[key] = value
+	return cloud.save(there)
+}
+
+func (cloud *cloud) create(kind string, values map[string]any) (map[string]any, error) {
+	return values, cloud.change(func(there *content) error {
+		if err := there.allows(kind, nil, values); err != nil {
+			return err
+		}
+		there.Made++
+		name := strings.ReplaceAll(strings.TrimPrefix(kind, "oci_"), "_", "")
+		id := fmt.Sprintf("ocid1.%s.oc1.iad.%08d", name, there.Made)
+		values["id"] = id
+		if fill, isFilled := filled[kind]; isFilled {
+			for key, value := range fill(there, values) {
+				if values[key] == nil {
+					values[key] = value
+				}
 			}
 		}
-	}
-	there.Resources[id] = &resource{Type: kind, Values: values}
-	return values, cloud.save(there)
+		there.Resources[id] = &resource{Type: kind, Values: values}
+		return nil
+	})
 }
 
 func (cloud *cloud) update(id string, values map[string]any) (map[string]any, error) {
-	cloud.lock.Lock()
-	defer cloud.lock.Unlock()
-	there, err := cloud.load()
-	if err != nil {
-		return nil, err
-	}
-	old := there.Resources[id]
-	if old == nil {
-		return nil, refused("404-NotAuthorizedOrNotFound", "%s is not there", id)
-	}
-	if err := there.allows(old.Type, old.Values, values); err != nil {
-		return nil, err
-	}
-	old.Values = values
-	return values, cloud.save(there)
+	return values, cloud.change(func(there *content) error {
+		old := there.Resources[id]
+		if old == nil {
+			return refused("404-NotAuthorizedOrNotFound", "%s is not there", id)
+		}
+		if err := there.allows(old.Type, old.Values, values); err != nil {
+			return err
+		}
+		old.Values = values
+		return nil
+	})
 }
 
 func (cloud *cloud) remove(id string) error {
-	cloud.lock.Lock()
-	defer cloud.lock.Unlock()
-	there, err := cloud.load()
-	if err != nil || there.Resources[id] == nil {
-		return err
-	}
-	if err := there.isEmptied(id); err != nil {
-		return err
-	}
-	if user := there.userOf(id); user != "" {
-		return refused("409-Conflict", "%s cannot be deleted: %s uses it", id, user)
-	}
-	delete(there.Resources, id)
-	return cloud.save(there)
+	return cloud.change(func(there *content) error {
+		if there.Resources[id] == nil {
+			return nil
+		}
+		if err := there.isEmptied(id); err != nil {
+			return err
+		}
+		if user := there.userOf(id); user != "" {
+			return refused("409-Conflict", "%s cannot be deleted: %s uses it", id, user)
+		}
+		delete(there.Resources, id)
+		return nil
+	})
 }
 
 func (there *content) allows(kind string, before, wanted map[string]any) error {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import go, oci_provider
+from tests.support.cache import cache
 
 MODULE = Path(__file__).parent
 RELEASE = "1.12.6"
@@ -25,11 +26,11 @@ disable_checkpoint = true
 
 def tofu() -> Path:
     """The program; it is built where it is not: about five minutes on two cores."""
-    built = go.cache() / f"tofu-{RELEASE}" / "tofu"
+    built = cache() / f"tofu-{RELEASE}" / "tofu"
     if not built.exists():
         part = built.parent.with_name(f"{built.parent.name}.part")
         package = "github.com/opentofu/opentofu/cmd/tofu"
-        go.build(["build", "-trimpath", "-o", str(part / "tofu"), package], MODULE, _BUILD_S)
+        go.build(["build", "-trimpath", "-o", str(part / "tofu"), package], MODULE, _BUILD_S, CGO_ENABLED="0")
         part.rename(built.parent)
     return built
 
