@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.terraform.boot import REPORTS
 
 _OBJECTS = ("object_storage", "ObjectStorageClient")
@@ -60,13 +59,8 @@ def boot_report(cloud: OciCloud, namespace: str, bucket: str, machine: str) -> O
 
 def object_text(cloud: OciCloud, namespace: str, bucket: str, name: str) -> str | None:
     """An object of the bucket as text; None where there is none. Raises OciCallError."""
-    try:
-        found: Any = cloud.call(
-            "object_storage", "ObjectStorageClient", "get_object", namespace, bucket, name
-        )
-    except OciCallError as error:
-        if error.http_status == 404:
-            return None
-        raise
+    found = cloud.found(*_OBJECTS, "get_object", namespace, bucket, name)
+    if found is None:
+        return None
     content = found.content if hasattr(found, "content") else found
     return content.decode("utf-8", "replace") if isinstance(content, bytes) else str(content)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.errors import environment_error
 from gridwright.providers.caller import Caller
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import OciCloud
 
 LONGEST_S = 900.0
 """So long detaching may take in all."""
@@ -30,7 +30,8 @@ def detach(
         for each in attached:
             if each.id not in asked:
                 asked.add(each.id)
-                _detach(cloud, each)
+                if each.lifecycle_state != "DETACHING":
+                    cloud.found(_CORE, _CLIENT, "detach_volume", each.id)
         if time.monotonic() > until:
             raise environment_error(
                 f"{len(attached)} volumes are attached still, after {LONGEST_S / 60:.0f} min",
@@ -44,13 +45,3 @@ def detach(
 def _attached(cloud: OciCloud, compartment: str, volumes: Collection[str]) -> list[Any]:
     listed = cloud.listed(_CORE, _CLIENT, "list_volume_attachments", compartment)
     return [each for each in listed if each.volume_id in volumes and each.lifecycle_state != "DETACHED"]
-
-
-def _detach(cloud: OciCloud, attachment: Any) -> None:  # noqa: ANN401 - the SDK has no types
-    if attachment.lifecycle_state == "DETACHING":
-        return
-    try:
-        cloud.call(_CORE, _CLIENT, "detach_volume", attachment.id)
-    except OciCallError as error:
-        if error.http_status != 404:
-            raise

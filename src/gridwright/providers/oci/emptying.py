@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gridwright.providers.caller import Caller
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import OciCloud
 
 _SERVICE, _CLIENT = "object_storage", "ObjectStorageClient"
 
@@ -21,21 +19,12 @@ def empty(cloud: OciCloud, compartment: str, bucket: str, caller: Caller) -> int
     while names := _first_names(cloud, *where):
         for each in names:
             caller.go_on()
-            try:
-                cloud.call(_SERVICE, _CLIENT, "delete_object", *where, each)
-            except OciCallError as error:
-                if error.http_status != 404:
-                    raise
+            cloud.found(_SERVICE, _CLIENT, "delete_object", *where, each)
         count += len(names)
     return count
 
 
 def _first_names(cloud: OciCloud, *where: str) -> list[str]:
     """Names of the first page: what is deleted makes place for the next ones."""
-    try:
-        found: Any = cloud.call(_SERVICE, _CLIENT, "list_objects", *where)
-    except OciCallError as error:
-        if error.http_status == 404:
-            return []
-        raise
-    return [str(each.name) for each in found.objects]
+    found = cloud.found(_SERVICE, _CLIENT, "list_objects", *where)
+    return [] if found is None else [str(each.name) for each in found.objects]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gridwright.providers.oci.layout import OciLayout
 
 GRID_TAG, PART_TAG = "gridwright-grid", "gridwright-part"
@@ -12,6 +14,12 @@ STORAGE, GRID = "storage", "grid"
 def stack_name(grid: str, part: str) -> str:
     """The name of a stack of Resource Manager."""
     return f"gridwright-{grid}-{part}"
+
+
+def is_there(resource: Any, grid: str) -> bool:  # noqa: ANN401 - the SDK has no types
+    """Whether an instance or a volume is the grid's, and is not gone or going."""
+    tagged = (resource.freeform_tags or {}).get(GRID_TAG) == grid
+    return tagged and resource.lifecycle_state not in ("TERMINATED", "TERMINATING")
 
 
 def tags(layout: OciLayout, part: str) -> dict[str, str]:

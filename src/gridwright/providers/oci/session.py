@@ -53,6 +53,15 @@ class OciCloud:
             f"{service}:{operation}", lambda: getattr(made, operation)(*arguments, **more).data
         )
 
+    def found(self, service: str, client: str, operation: str, *arguments: object, **more: object) -> Any:  # noqa: ANN401
+        """The same; None where OCI says 404: it is not there, or may not be seen. Raises OciCallError."""
+        try:
+            return self.call(service, client, operation, *arguments, **more)
+        except OciCallError as error:
+            if error.http_status != 404:
+                raise
+            return None
+
     def started(self, service: str, client: str, operation: str, *arguments: object, **more: object) -> str:
         """The OCID of the work request that a call has begun. Raises OciCallError."""
         made = self._client(service, client)

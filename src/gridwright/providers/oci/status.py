@@ -12,7 +12,7 @@ from gridwright.providers.oci.boot_reports import boot_report, object_text
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.deployer import Deployer, outputs
 from gridwright.providers.oci.layout import OciLayout, oci_layout
-from gridwright.providers.oci.names import GRID, GRID_TAG, STORAGE, stack_name
+from gridwright.providers.oci.names import GRID, STORAGE, is_there, stack_name
 from gridwright.providers.oci.resource_manager import POLL_S
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.status_result import OciDrift, OciMachineStatus, OciStatus, OciVolumeStatus
@@ -21,7 +21,6 @@ from gridwright.providers.oci.up import section_of
 from gridwright.providers.oci.user_data import part_of
 from gridwright.spec.model import GridSpec
 
-_GONE = ("TERMINATED", "TERMINATING")
 _CORE, _COMPUTE = "core", "ComputeClient"
 
 
@@ -40,7 +39,7 @@ def status(
     machines = {
         each.display_name: each
         for each in cloud.listed(_CORE, _COMPUTE, "list_instances", oci.compartment)
-        if (each.freeform_tags or {}).get(GRID_TAG) == spec.name and each.lifecycle_state not in _GONE
+        if is_there(each, spec.name)
     }
     return OciStatus(
         spec.name,

@@ -13,13 +13,12 @@ from typing import Any
 from gridwright.errors import environment_error
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.layout import OciLayout
-from gridwright.providers.oci.names import GRID_TAG
+from gridwright.providers.oci.names import is_there
 from gridwright.providers.oci.session import OciCallError, OciCloud
 
 LONGEST_S = 1500.0
 """OCI powers an instance off that has not shut down 15 minutes after SOFTSTOP (Core Services API,
 InstanceAction); the rest is for machines that start or stop already."""
-_OFF = ("STOPPED", "TERMINATING", "TERMINATED")
 _CORE, _CLIENT = "core", "ComputeClient"
 
 
@@ -76,9 +75,7 @@ def _running(cloud: OciCloud, compartment: str, grid: str, names: Collection[str
     return [
         each
         for each in cloud.listed(_CORE, _CLIENT, "list_instances", compartment)
-        if (each.freeform_tags or {}).get(GRID_TAG) == grid
-        and each.display_name in names
-        and each.lifecycle_state not in _OFF
+        if is_there(each, grid) and each.display_name in names and each.lifecycle_state != "STOPPED"
     ]
 
 

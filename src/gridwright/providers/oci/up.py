@@ -16,7 +16,7 @@ from gridwright.providers.oci.detaching import detach
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.head import login_user
 from gridwright.providers.oci.known_state import unknown_grid
-from gridwright.providers.oci.layout import oci_layout
+from gridwright.providers.oci.layout import OciLayout, oci_layout
 from gridwright.providers.oci.machines_ready import OciMachinesReady, stopped
 from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
 from gridwright.providers.oci.planned_changes import (
@@ -52,24 +52,24 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
     """Make the grid, or bring what is there to what the spec says. Raises GridwrightError."""
     started = time.monotonic()
     oci = section_of(spec, "up")
+    layout = oci_layout(spec)
     files, _, _ = oci_files(spec)
     cloud = OciCloud(str(spec.region))
     deployer = deployer_of(spec, oci, cloud, caller, poll_s=poll_s)
     with deployer.held():
-        work = _Up(spec, cloud, oci.compartment, deployer, replace, poll_s)
+        work = _Up(spec, layout, cloud, deployer, replace, poll_s)
         made = deployer.find(stack_name(spec.name, GRID)) is None
         work.check_names()
         if unknown := list(unknown_grid(spec, cloud, deployer)):
             raise GridwrightError(*unknown, status=ExitStatus.ENVIRONMENT)
         if made:
-            preflight(spec, oci_layout(spec), cloud).refuse()
+            preflight(spec, layout, cloud).refuse()
         storage = work.bring(STORAGE, root_files(files, STORAGE))
         told_by = outputs(deployer.state(storage))
         tenancy = {"tenancy_ocid": cloud.tenancy}
         grid = work.bring(GRID, with_outputs(root_files(files, GRID), told_by), tenancy)
         known = outputs(deployer.state(grid))
     bundles = bundle_keys(json.loads(files[f"{GRID}/{ROOT_FILE}"]))
-    layout = oci_layout(spec)
     OciMachinesReady(
         cloud, caller, layout, bundles, known["instances"], told_by["namespace"], told_by["bucket"],
         poll_s=poll_s, stopped=stopped(cloud, oci.compartment, known["instances"]),
@@ -89,8 +89,8 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float
 @dataclass
 class _Up:
     spec: GridSpec
+    layout: OciLayout
     cloud: OciCloud
-    compartment: str
     deployer: Deployer
     replace: frozenset[str]
     poll_s: float
@@ -127,8 +127,8 @@ class _Up:
             each.name for each in found if each.type == INSTANCE and each.verb in ("remove", "make anew")
         }
         if going:
-            layout, caller = oci_layout(self.spec), self.deployer.caller
-            shut_down(self.cloud, self.compartment, layout, caller, self.poll_s, only=going)
+            compartment, caller = self.layout.oci.compartment, self.deployer.caller
+            shut_down(self.cloud, compartment, self.layout, caller, self.poll_s, only=going)
 
     def _detach(self, stack: Any, found: Iterable[PlannedChange]) -> None:  # noqa: ANN401
         """Detach block volumes that the plan removes."""
@@ -136,7 +136,7 @@ class _Up:
         if gone:
             known = outputs(self.deployer.state(stack)).get("volumes", {})
             lost = {ocid for name, ocid in known.items() if name in gone}
-            detach(self.cloud, self.compartment, lost, self.deployer.caller, self.poll_s)
+            detach(self.cloud, self.layout.oci.compartment, lost, self.deployer.caller, self.poll_s)
 
     def _is_named(self, name: str) -> bool:
         return any(is_of(name, self.spec.name, each) for each in self.replace)

@@ -139,9 +139,7 @@ class TerraformCommand:
         elif _STALE in why:
             remedy = "somebody has changed the state meanwhile: run the same command again, and read its plan"
         else:
-            remedy = (
-                reason_remedy(why) or "mend what it says, then run the same command: it goes on from there"
-            )
+            remedy = reason_remedy(why) or MEND
         return environment_error(f"{what}: {self._title(words)} failed: {why}", where=str(log), remedy=remedy)
 
     def _title(self, words: Sequence[str]) -> str:

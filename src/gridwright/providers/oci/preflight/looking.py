@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from gridwright.errors import GRAVEST_FIRST, Finding
 from gridwright.providers.oci.layout import OciLayout
-from gridwright.providers.oci.names import GRID_TAG
+from gridwright.providers.oci.names import is_there
 from gridwright.providers.oci.preflight.limits import LimitNeed, limit_needs, limit_use, too_small
 from gridwright.providers.oci.preflight.needs import StillNeeded, still_needed
 from gridwright.providers.oci.preflight.places import (
@@ -28,7 +30,7 @@ from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.preflight import Preflight, QuotaUse
 from gridwright.spec.model import GridSpec
 
-GONE = frozenset({"TERMINATED", "TERMINATING"})
+Answer = TypeVar("Answer")
 NOT_TOLD = (403, 404)
 """Answers that leave a look undone: no right to it. OCI says 404 of what may not be seen."""
 
@@ -41,19 +43,15 @@ def preflight(spec: GridSpec, layout: OciLayout, cloud: OciCloud) -> Preflight:
     work = _Looks(cloud, layout)
     work.look("the region", partial(region_findings, cloud))
     work.look("the compartment", partial(compartment_findings, cloud, layout.oci.compartment))
-    domain: list[str | None] = [None]
-
-    def find_domain() -> Iterable[Finding]:
-        domain[0], found = availability_domain(cloud, layout)
-        return found
-
-    work.look("availability domains", find_domain)
+    unseen: tuple[str | None, list[Finding]] = (None, [])
+    domain, found = work.asked("availability domains", partial(availability_domain, cloud, layout), unseen)
+    work.findings += found
     facts = {"tenancy": cloud.tenancy, "region": cloud.region, "compartment": layout.oci.compartment}
-    if (name := domain[0]) is not None:
-        facts["availability domain"] = name
-        work.look_inside(name)
-    found = sorted(work.findings, key=lambda each: GRAVEST_FIRST[each.level])
-    return Preflight(spec.name, spec.provider, facts, tuple(work.figures), tuple(found))
+    if domain is not None:
+        facts["availability domain"] = domain
+        work.look_inside(domain)
+    findings = sorted(work.findings, key=lambda each: GRAVEST_FIRST[each.level])
+    return Preflight(spec.name, spec.provider, facts, tuple(work.figures), tuple(findings))
 
 
 class _Looks:
@@ -66,12 +64,17 @@ class _Looks:
 
     def look(self, what: str, look: Callable[[], Iterable[Finding]]) -> None:
         """Keep what a look found, or that it was not looked at."""
+        self.asked(what, lambda: self.findings.extend(look()), None)
+
+    def asked(self, what: str, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+        """An answer; `otherwise` where these credentials may not ask, which is told. Raises OciCallError."""
         try:
-            self.findings += look()
+            return ask()
         except OciCallError as error:
             if error.http_status not in NOT_TOLD:
                 raise
             self._not_looked_at(what, error)
+            return otherwise
 
     def look_inside(self, domain: str) -> None:
         """Looks at what depends on the availability domain."""
@@ -109,12 +112,7 @@ class _Looks:
         return still_needed(self.layout, self._names(machines), self._names(volumes))
 
     def _names(self, found: Sequence[Any]) -> list[str]:
-        return [
-            each.display_name
-            for each in found
-            if (each.freeform_tags or {}).get(GRID_TAG) == self.layout.grid
-            and each.lifecycle_state not in GONE
-        ]
+        return [each.display_name for each in found if is_there(each, self.layout.grid)]
 
     def _count(self, need: LimitNeed, domain: str) -> Iterable[Finding]:
         use = limit_use(self.cloud, self.layout.oci.compartment, domain, need)
@@ -131,4 +129,4 @@ class _Looks:
 def _known(needed: StillNeeded, sold: dict[str, Any]) -> StillNeeded:
     """Without shapes that are not sold there, which are told already."""
     kept = {each: number for each, number in needed.machines.items() if not sold or each.shape in sold}
-    return StillNeeded(type(needed.machines)(kept), needed.volumes, needed.volume_gib)
+    return replace(needed, machines=Counter(kept))

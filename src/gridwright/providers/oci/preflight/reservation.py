@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gridwright.errors import Finding
 from gridwright.providers.oci.layout import OciLayout
 from gridwright.providers.oci.preflight.needs import StillNeeded
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import OciCloud
 
 _CORE, _CLIENT = "core", "ComputeClient"
 _REMEDY = "change the reservation, or name another one in oci.capacity_reservation"
@@ -20,11 +20,8 @@ def reservation_findings(
     ocid, count = layout.oci.capacity_reservation, needed.reserved
     if ocid is None:
         return
-    try:
-        found = cloud.call(_CORE, _CLIENT, "get_compute_capacity_reservation", ocid)
-    except OciCallError as error:
-        if error.http_status != 404:
-            raise
+    found = cloud.found(_CORE, _CLIENT, "get_compute_capacity_reservation", ocid)
+    if found is None:
         yield Finding(
             "error",
             "reservation-unfit",

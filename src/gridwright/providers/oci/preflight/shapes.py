@@ -9,7 +9,7 @@ from gridwright.errors import Finding
 from gridwright.providers.oci.layout import OciLayout
 from gridwright.providers.oci.platform_images import PLATFORM_IMAGES
 from gridwright.providers.oci.preflight.needs import ShapeNeed, StillNeeded
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import OciCloud
 
 CORE, CLIENT = "core", "ComputeClient"
 _ELSEWHERE = (
@@ -77,11 +77,8 @@ def image_findings(cloud: OciCloud, layout: OciLayout, needed: StillNeeded) -> I
 
 
 def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Finding]:
-    try:
-        found = cloud.call(CORE, CLIENT, "get_image", image)
-    except OciCallError as error:
-        if error.http_status != 404:
-            raise
+    found = cloud.found(CORE, CLIENT, "get_image", image)
+    if found is None:
         yield Finding(
             "error",
             "image-unknown",

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.errors import Finding
 from gridwright.providers.oci.layout import OciLayout
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import OciCloud
 
 _CORE, _NETWORK = "core", "VirtualNetworkClient"
 
@@ -18,13 +18,13 @@ def site_network_findings(cloud: OciCloud, layout: OciLayout, domain: str) -> It
     vcn = layout.oci.vcn
     if vcn is None:
         return
-    if _found(cloud, "get_vcn", vcn.id) is None:
+    if cloud.found(_CORE, _NETWORK, "get_vcn", vcn.id) is None:
         yield _missing("VCN", vcn.id, "oci.vcn.id")
         return
     for name, network in layout.subnets.items():
         ocid = getattr(vcn.subnets, name)
         field = f"oci.vcn.subnets.{name}"
-        found = _found(cloud, "get_subnet", ocid) if ocid else None
+        found = cloud.found(_CORE, _NETWORK, "get_subnet", ocid) if ocid else None
         if found is None:
             yield _missing("subnet", str(ocid), field)
             continue
@@ -55,15 +55,6 @@ def _wrong(
         )
     if name == "public" and found.prohibit_public_ip_on_vnic:
         yield "lets no machine have a public address: nobody reaches the bastion", "name a public subnet"
-
-
-def _found(cloud: OciCloud, operation: str, ocid: str) -> Any:  # noqa: ANN401
-    try:
-        return cloud.call(_CORE, _NETWORK, operation, ocid)
-    except OciCallError as error:
-        if error.http_status != 404:
-            raise
-        return None
 
 
 def _missing(what: str, ocid: str, field: str) -> Finding:

@@ -111,7 +111,7 @@ def _instance(
                 "source_type": "image",
                 "source_id": named or image,
                 "boot_volume_size_in_gbs": str(BOOT_VOLUME_GB),
-                "kms_key_id": layout.oci.key,
+                **({} if layout.oci.key is None else {"kms_key_id": layout.oci.key}),
             }
         ],
         "create_vnic_details": [
@@ -141,9 +141,6 @@ def _instance(
     }
     if machine.ocpus is not None:
         arguments["shape_config"] = [{"ocpus": machine.ocpus, "memory_in_gbs": machine.memory_gib}]
-    source = arguments["source_details"]
-    if layout.oci.key is None and isinstance(source, list):
-        del source[0]["kms_key_id"]
     return arguments
 
 
