@@ -5,21 +5,21 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 from tests.support import go
-from tests.support.cache import cache
+from tests.support.cache import cache, made_once
 
 RELEASE = "1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{RELEASE}"
+_NAME = f"versitygw-{RELEASE}"
 _BUILD_S = 900.0
 
 
 def binary() -> Path:
     """Where it is, or would be."""
-    return cache() / f"versitygw-{RELEASE}" / "versitygw"
+    return cache() / _NAME / "versitygw"
 
 
 def make() -> None:
@@ -29,15 +29,10 @@ def make() -> None:
     if go.compiler() is None:
         print("no Go here: versitygw is not built, and tests of repositories use moto alone")  # noqa: T201
         return
-    parts = binary().parent.with_name(f"versitygw-{RELEASE}.part")
-    parts.mkdir(parents=True, exist_ok=True)
     try:
-        go.build(["install", MODULE], parts, _BUILD_S, GOBIN=str(parts))
+        made_once(_NAME, lambda part: go.build(["install", MODULE], part, _BUILD_S, GOBIN=str(part)))
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         print(f"versitygw was not built: {error}")  # noqa: T201
-        return
-    shutil.rmtree(binary().parent, ignore_errors=True)
-    parts.rename(binary().parent)
 
 
 if __name__ == "__main__":

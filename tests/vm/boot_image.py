@@ -18,9 +18,9 @@ from pathlib import Path
 
 from gridwright.providers.lab.image import architecture
 from gridwright.providers.lab.mirror import mirror
-from tests.support.cache import cache
+from tests.support.cache import cache, only_builder
 from tests.support.skips import NOT_AS_ROOT
-from tests.vm.images import ATTEMPTS, SUITE, only_builder, run_apart
+from tests.vm.images import ATTEMPTS, SUITE, run_apart
 
 RECIPE = 1
 """To be counted up when what is made of the packages changes."""

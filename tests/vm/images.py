@@ -6,7 +6,6 @@ writes to it: each has a layer of its own above it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -14,14 +13,12 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.providers.lab.image import architecture
 from gridwright.providers.lab.mirror import environment, mirror
-from tests.support.cache import cache
+from tests.support.cache import cache, only_builder
 from tests.support.skips import NO_SUCH_KERNEL, NOT_AS_ROOT
 
 SUITE = "bookworm"
@@ -203,25 +200,6 @@ def ensure_image() -> Image:
         if not image.directory.is_dir():
             _build(directory, image.directory)
     return image
-
-
-@contextmanager
-def only_builder(directory: Path) -> Iterator[None]:
-    """Wait for another process that makes the same image."""
-    with (directory / "lock").open("w") as lock:
-        _wait_for(lock.fileno())
-        yield
-
-
-def _wait_for(lock: int) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise RuntimeError("another process has been making the image for too long") from None
-            time.sleep(0.2)
 
 
 def _build(directory: Path, image: Path) -> None:

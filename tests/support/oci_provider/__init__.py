@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from tests.support import go
-from tests.support.cache import cache
+from tests.support.cache import made_once
 
 SOURCES = Path(__file__).parent
 SCHEMA = SOURCES.with_name("oci_schema") / "arguments.json"
@@ -23,17 +23,16 @@ _BUILD_S = 600.0
 
 def mirror() -> Path:
     """What a CLI configuration names as filesystem_mirror; the provider in it is built if need be."""
-    directory = cache() / f"oci-provider-{_digest()}"
-    if not directory.exists():
-        part = directory.with_name(f"{directory.name}.part")
-        program = part / "terraform-provider-oci"
-        go.build(["build", "-trimpath", "-o", str(program), "."], SOURCES, _BUILD_S, CGO_ENABLED="0")
-        for host in _HOSTS:
-            place = part / host / "oracle" / "oci" / RELEASE / "linux_amd64"
-            place.mkdir(parents=True)
-            os.link(program, place / f"terraform-provider-oci_v{RELEASE}")
-        part.rename(directory)
-    return directory
+    return made_once(f"oci-provider-{_digest()}", _build)
+
+
+def _build(part: Path) -> None:
+    program = part / "terraform-provider-oci"
+    go.build(["build", "-trimpath", "-o", str(program), "."], SOURCES, _BUILD_S, CGO_ENABLED="0")
+    for host in _HOSTS:
+        place = part / host / "oracle" / "oci" / RELEASE / "linux_amd64"
+        place.mkdir(parents=True)
+        os.link(program, place / f"terraform-provider-oci_v{RELEASE}")
 
 
 def _digest() -> str:

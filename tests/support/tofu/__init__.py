@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import go, oci_provider
-from tests.support.cache import cache
+from tests.support.cache import made_once
 
 MODULE = Path(__file__).parent
 RELEASE = "1.12.6"
@@ -26,13 +26,12 @@ disable_checkpoint = true
 
 def tofu() -> Path:
     """The program; it is built where it is not: about five minutes on two cores."""
-    built = cache() / f"tofu-{RELEASE}" / "tofu"
-    if not built.exists():
-        part = built.parent.with_name(f"{built.parent.name}.part")
-        package = "github.com/opentofu/opentofu/cmd/tofu"
-        go.build(["build", "-trimpath", "-o", str(part / "tofu"), package], MODULE, _BUILD_S, CGO_ENABLED="0")
-        part.rename(built.parent)
-    return built
+    return made_once(f"tofu-{RELEASE}", _build) / "tofu"
+
+
+def _build(part: Path) -> None:
+    package = "github.com/opentofu/opentofu/cmd/tofu"
+    go.build(["build", "-trimpath", "-o", str(part / "tofu"), package], MODULE, _BUILD_S, CGO_ENABLED="0")
 
 
 class TofuError(Exception):
