@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace as changed
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.boot_reports import BootReports
 from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import oci_layout
@@ -24,6 +26,7 @@ from gridwright.providers.oci.up import up
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
+from tests.support.oci_cloud.buckets import PAGE
 from tests.support.oci_cloud.server import OciDouble
 from tests.support.oci_cloud.signed_in import signed_in
 
@@ -177,6 +180,33 @@ def test_machines_that_fail_or_stay_silent_are_named(cloud: OciDouble, spec: Gri
     cloud.buckets.set_ups = {"compute2": {}}
     instances["compute2"]["lifecycleState"] = "STOPPED"
     assert not raise_up(spec, said).changes
+
+
+def test_reports_are_listed_at_once_and_fetched_where_they_changed(cloud: OciDouble, spec: GridSpec) -> None:
+    raise_up(spec)
+    names = {each.name for each in oci_layout(spec).machines}
+    reports = BootReports(OciCloud("us-ashburn-1"), "tenant", "gridwright-oci-scale")
+
+    def fetched() -> list[str]:
+        found = [unquote(each.rpartition("/o/")[2]) for each in cloud.asked if "/o/" in each]
+        lists = sum(each.endswith("/o") for each in cloud.asked)
+        assert lists == -(-len(names) // PAGE), "a page of the double has few"
+        cloud.asked.clear()
+        return found
+
+    cloud.asked.clear()
+    assert {each.state for each in reports.look(names).values()} == {"done"}
+    assert len(fetched()) == len(names)
+    reports.look(names)
+    assert fetched() == []
+    cloud.buckets.set_ups["compute3"] = {"state": "running", "reason": "packages"}
+    assert reports.look(names)["compute3"].text == "packages"
+    assert fetched() == ["boot/compute3.json"]
+    cloud.buckets.objects["boot/compute1.json"] = '{"of": "another release"}'
+    cloud.buckets.objects["boot/stranger.json"] = "{}"
+    assert set(reports.look(names)) == names - {"compute1"}
+    cloud.buckets.set_ups["compute3"] = {}
+    assert "compute3" not in reports.look(names)
 
 
 def test_drift_is_named(cloud: OciDouble, spec: GridSpec) -> None:

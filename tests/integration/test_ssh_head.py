@@ -6,16 +6,19 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.schedulers import ssh_connection
+from gridwright.schedulers import ssh_connection, ssh_head
+from gridwright.schedulers.ssh_gate import Passage
 from gridwright.schedulers.ssh_head import SshHead
 from gridwright.schedulers.ssh_words import why_no_ssh
 
@@ -167,6 +170,94 @@ def test_a_shared_connection_that_has_ended_is_opened_again(ssh: Path) -> None:
     psutil.wait_procs([keeper], timeout=10)
     head.run(["true"])
     assert [words[-1] == "true" for words in called(ssh)] == [False, True, True, False, True]
+
+
+class Gate:
+    """A gate whose passages are numbered: one that is lost is followed by the next."""
+
+    advice = "try the other door"
+
+    def __init__(self, settles_s: float = 0.0) -> None:
+        self.number, self.settles_until = 1, time.monotonic() + settles_s
+
+    def passage(self) -> Passage:
+        return Passage(f"ocid1.session.{self.number}", "gate.example", "10.0.0.9", 22, self.settles_until)
+
+    def lost(self) -> None:
+        self.number += 1
+
+
+REAL = """\
+#!{python}
+import json, os, sys
+with open({log!r}, "a") as log:
+    log.write(json.dumps(sys.argv[1:]) + "\\n")
+if "gate.example" not in sys.argv:
+    os.execv({ssh!r}, ["ssh", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("home", ["plain", "with 'quotes' and $HOME"])
+def test_a_real_ssh_finds_its_way_through_gate_and_head_node(
+    ssh: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    """Each ssh starts the next one by a shell, which has to leave all words as they are."""
+    real = shutil.which("ssh", path=os.defpath + ":/usr/local/bin")
+    assert real is not None
+    (ssh / "bin" / "ssh").write_text(REAL.format(python=sys.executable, log=str(ssh / "log"), ssh=real))
+    monkeypatch.setenv("XDG_STATE_HOME", str(ssh / home.replace(" ", "_")))
+    head = SshHead("controller", "10.0.0.9", user="admin", gate=Gate(), keys="one")
+    subprocess.run([*head.argv(["true"])], check=False, capture_output=True, timeout=30)
+    outer, inner = called(ssh)
+    assert outer[-3:] == ["--", "10.0.0.9", "true"]
+    assert inner[-5:] == ["-W", "10.0.0.9:22", "-oUser=ocid1.session.1", "--", "gate.example"]
+    (ssh / "log").unlink()
+    monkeypatch.setattr(head._shared, "open", lambda: None)
+    to_node = head.ssh(["--", "compute1", "hostname"], 40123)
+    subprocess.run(to_node, check=False, capture_output=True, timeout=30)
+    outer, jump, inner = called(ssh)
+    assert outer[-3:] == ["--", "compute1", "hostname"]
+    assert jump[-4:] == ["-W", "[compute1]:22", "--", "10.0.0.9"]
+    assert inner[-5:] == ["-W", "10.0.0.9:22", "-oUser=ocid1.session.1", "--", "gate.example"]
+    assert (
+        host_keys(outer) == host_keys(jump) == str(ssh / home.replace(" ", "_") / "gridwright/host-keys/one")
+    )
+
+
+def test_the_shared_connection_goes_through_the_gate(ssh: Path) -> None:
+    head = SshHead("controller", "10.0.0.9", user="admin", gate=Gate())
+    assert head.run(["printf", "%s", "$HOME"]).stdout == b"$HOME"
+    for words in called(ssh):
+        (way,) = [word for word in words if word.startswith("-oProxyCommand=")]
+        assert way.endswith("-W 10.0.0.9:22 -oUser=ocid1.session.1 -- gate.example")
+        assert words[-2] == "10.0.0.9"
+
+
+def test_a_passage_that_leads_nowhere_is_told_and_another_one_taken(ssh: Path) -> None:
+    (ssh / "cut").touch()
+    head = SshHead("controller", "10.0.0.9", gate=Gate())
+    with pytest.raises(GridwrightError, match="No route to host") as raised:
+        head.run(["true"])
+    assert (raised.value.problems[0].remedy or "").startswith("try the other door; ")
+    (ssh / "cut").unlink()
+    head.run(["true"])
+    assert ["session.1" in str(words) for words in called(ssh)] == [True, False, False]
+
+
+def test_a_gate_that_has_just_been_told_of_a_passage_is_tried_again(
+    ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Gate):
+        asked = 0
+
+        def passage(self) -> Passage:
+            self.asked += 1
+            (ssh / "cut").unlink(missing_ok=True) if self.asked > 2 else (ssh / "cut").touch()
+            return super().passage()
+
+    monkeypatch.setattr(ssh_head, "AGAIN_S", 0.01)
+    assert SshHead("controller", "10.0.0.9", gate=Slow(60.0)).run(["true"]).status == 0
+    assert len(called(ssh)) == 3, "refused, let in, and the command itself"
 
 
 PROGRAM = """\

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gridwright.schedulers.remote_shell import for_remote_shell
@@ -32,8 +32,8 @@ class SharedConnection:
     Without it, each ssh would connect by itself: sshd takes few new ones at a time (MaxStartups).
     """
 
-    def __init__(self, ssh: Sequence[str], machine: str) -> None:
-        """`ssh` is its command line with options, `machine` where it connects to."""
+    def __init__(self, ssh: Callable[[], Sequence[str]], machine: str) -> None:
+        """`ssh` gives its command line with options, each time anew; `machine` is where it connects to."""
         self._ssh = ssh
         self._machine = machine
         self._made: Path | None = None
@@ -65,7 +65,7 @@ class SharedConnection:
         try:
             with said.open("wb") as stderr:
                 self._process = subprocess.Popen(
-                    [*self._ssh, *sharing, "--", self._machine, for_remote_shell(_STAYS)],
+                    [*self._ssh(), *sharing, "--", self._machine, for_remote_shell(_STAYS)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=stderr,

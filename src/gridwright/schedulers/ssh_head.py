@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from gridwright.commands import CommandOutput, run_bounded
 from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.ssh_connection import SharedConnection
+from gridwright.schedulers.ssh_gate import SshGate
 from gridwright.schedulers.ssh_words import why_no_ssh
 
 CONNECT_S = 10
+AGAIN_S = 5.0
+"""Between two tries at a gate that has only just been told of a passage."""
 UNREACHABLE = 255
 """Exit status of ssh where it could not connect (ssh(1), EXIT STATUS)."""
 _SENT = ("LC_", "LANG", "SLURM_CONF", "TZ")
@@ -41,19 +45,22 @@ class SshHead:
         through: str | None = None,
         user: str | None = None,
         keys: str | None = None,
+        gate: SshGate | None = None,
     ) -> None:
         """`address` is where ssh finds the machine called `name`; `through` is the login node before it.
 
         Nodes are reached through the login node, or where there is none through the head node, by the names
         that they have there. `user` logs in everywhere; by default whoever ssh takes. `keys` names the file
         that keeps the host keys of machines behind the login node: other grids have others of the same name.
+        `gate` is what stands before the first machine, where that is not reached as it is.
         """
         self.name = name
         self._address = address
         self._through = through
         self._user = user
         self._keys = keys
-        self._shared = SharedConnection(["ssh", *self._common], self._first)
+        self._gate = gate
+        self._shared = SharedConnection(lambda: ["ssh", *self._common, *self._to_gate()], self._first)
 
     def run(
         self,
@@ -98,11 +105,22 @@ class SshHead:
         return [*_OPTIONS, *([f"-oUser={self._user}"] if self._user else [])]
 
     def _options(self, through: str | None) -> list[str]:
+        first = [*self._common, *self._to_gate(), *self._shared.options]
         if through is None:
-            return [*self._common, *self._shared.options]
+            return first
         # In place of -J, whose ssh has none of these options.
-        jump = shlex.join(["ssh", *self._common, *self._shared.options, "-W", "[%h]:%p", "--", through])
-        return [*self._common, f"-oUserKnownHostsFile={self._host_keys()}", f"-oProxyCommand={jump}"]
+        jump = shlex.join(["ssh", *first, "-W", "[%h]:%p", "--", through])
+        return [*self._common, *self._own_host_keys(), f"-oProxyCommand={jump}"]
+
+    def _to_gate(self) -> list[str]:
+        """What takes an ssh to the first machine through the gate. Raises GridwrightError."""
+        if self._gate is None:
+            return []
+        way = shlex.join(["ssh", *_OPTIONS, *self._gate.passage().words])
+        return [*self._own_host_keys(), f"-oProxyCommand={way}"]
+
+    def _own_host_keys(self) -> list[str]:
+        return [f"-oUserKnownHostsFile={self._host_keys()}"]
 
     def _host_keys(self) -> Path:
         """The file of the grid's host keys; one for this command where none can be kept."""
@@ -116,9 +134,13 @@ class SshHead:
 
     def _connect(self) -> None:
         """Have the shared connection, before many need it. Raises GridwrightError where nobody answers."""
-        why = self._shared.open()
-        if why is not None:
-            raise self._unreachable(self._first, why)
+        while (why := self._shared.open()) is not None:
+            if self._gate is None or time.monotonic() > self._gate.passage().settles_until:
+                error = self._unreachable(self._first, why)
+                if self._gate is not None:
+                    self._gate.lost()
+                raise error
+            time.sleep(AGAIN_S)
 
     def _check(self, answer: CommandOutput, machine: str) -> CommandOutput:
         """Raise GridwrightError where an ssh did not get there."""
@@ -127,10 +149,11 @@ class SshHead:
         return answer
 
     def _unreachable(self, machine: str, said: str) -> HeadNodeUnreachable:
+        by_hand = f"ssh {f'{self._user}@' if self._user else ''}{self._first}"
         return HeadNodeUnreachable(
             f"ssh does not reach {machine}: {why_no_ssh(said) or 'no message'}",
             self.name,
-            f"try it by hand: ssh {f'{self._user}@' if self._user else ''}{self._first}; "
+            f"{f'try it by hand: {by_hand}' if self._gate is None else self._gate.advice}; "
             "the key has to be one that ssh finds, or in an agent",
         )
 

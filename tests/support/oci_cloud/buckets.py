@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,22 @@ NAMESPACE = "tenant"
 PAGE = 3
 """Objects of one page, far fewer than OCI's, so that there are several."""
 WHEN = "2026-11-27T12:00:00Z"
+
+
+def _etag(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _page(contents: Mapping[str, str], query: Mapping[str, str]) -> Answer:
+    """The first objects of a listing."""
+    prefix, start = query.get("prefix", ""), query.get("start", "")
+    fields = set(query.get("fields", "name").split(","))
+    if unknown := fields - {"name", "etag"}:
+        return refused(400, "InvalidParameter", f"fields {unknown} are not in this double")
+    names = sorted(each for each in contents if each.startswith(prefix) and each >= start)
+    more = {"nextStartWith": names[PAGE]} if len(names) > PAGE else {}
+    tags = {each: {"etag": _etag(contents[each])} if "etag" in fields else {} for each in names[:PAGE]}
+    return 200, {"objects": [{"name": each, **tag} for each, tag in tags.items()], **more}
 
 
 @dataclass
@@ -67,9 +84,7 @@ class Buckets:
             return refused(404, "BucketNotFound", parts[3])
         found = self.contents(resources)
         if len(parts) == 5:
-            names = sorted(each for each in found if each >= query.get("start", ""))
-            more = {"nextStartWith": names[PAGE]} if len(names) > PAGE else {}
-            return 200, {"objects": [{"name": each} for each in names[:PAGE]], **more}
+            return _page(found, query)
         if parts[5] not in found:
             return refused(404, "ObjectNotFound", parts[5])
         if method == "GET":

@@ -20,6 +20,7 @@ from oci.resource_manager import models
 from tests.support.oci_cloud.account import WHEN, Account
 from tests.support.oci_cloud.account import refused as _refused
 from tests.support.oci_cloud.attachment_rules import refused_attachment, refused_removal
+from tests.support.oci_cloud.bastions import Bastions
 from tests.support.oci_cloud.buckets import Buckets
 from tests.support.oci_cloud.terraform_run import JobError, Run
 
@@ -49,6 +50,7 @@ class OciDouble:
     """A destroy forgets resources of this type, as a broken provider would."""
     account: Account = field(default_factory=Account)
     buckets: Buckets = field(default_factory=Buckets)
+    bastions: Bastions = field(default_factory=Bastions)
     drifted: dict[str, str] = field(default_factory=dict)
     """How a resource is not as its state has it, by its address."""
     stopped: list[str] = field(default_factory=list)
@@ -88,6 +90,8 @@ class OciDouble:
             if rest[1:] == ["logs", "content"]:
                 return 200, job["log"]
             return 200, _shown(job)
+        if kind == "sessions":
+            return self.bastions.answer(method, rest, query, body, self.of("oci_bastion_bastion"))
         if (found := self.account.answer(kind, rest, query, body)) is not None:
             return found
         if kind == "volumes":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from gridwright.providers.oci.session import OciCloud
@@ -42,9 +43,57 @@ class OciBootReport:
         return self.reason if self.state == "running" and self.reason else f"{self.state}{tries}"
 
 
-def boot_report(cloud: OciCloud, namespace: str, bucket: str, machine: str) -> OciBootReport | None:
-    """The last report of a machine; None where it has told nothing. Raises OciCallError."""
-    text = object_text(cloud, namespace, bucket, f"{REPORTS}{machine}.json")
+class BootReports:
+    """Reports of all machines, as the bucket has them: listed at once, and only those fetched that changed.
+
+    A grid of a thousand machines would else take a thousand requests a round, of which OCI lets few through.
+    """
+
+    def __init__(self, cloud: OciCloud, namespace: str, bucket: str) -> None:
+        self._cloud = cloud
+        self._where = (namespace, bucket)
+        self._etags: dict[str, str | None] = {}
+        self._reports: dict[str, OciBootReport] = {}
+
+    def look(self, machines: Collection[str]) -> Mapping[str, OciBootReport]:
+        """The last report of each of these machines that has told something. Raises OciCallError.
+
+        What was read before an error is kept: the next look goes on from there.
+        """
+        listed = self._listed()
+        for gone in set(self._reports) - set(listed):
+            del self._reports[gone]
+            self._etags.pop(gone, None)
+        for name in sorted(set(machines) & set(listed)):
+            etag = listed[name]
+            if etag is not None and self._etags.get(name) == etag:
+                continue
+            report = _read(name, object_text(self._cloud, *self._where, f"{REPORTS}{name}.json"))
+            self._etags[name] = etag
+            if report is None:
+                self._reports.pop(name, None)
+            else:
+                self._reports[name] = report
+        return {name: each for name, each in self._reports.items() if name in machines}
+
+    def _listed(self) -> dict[str, str | None]:
+        """The tag of each report's content by the name of its machine; a page has a thousand at most."""
+        found: dict[str, str | None] = {}
+        start: str | None = None
+        while True:
+            more: dict[str, str] = {} if start is None else {"start": start}
+            page = self._cloud.found(
+                *_OBJECTS, "list_objects", *self._where, prefix=REPORTS, fields="name,etag", **more
+            )
+            for each in () if page is None else page.objects:
+                found[each.name.removeprefix(REPORTS).removesuffix(".json")] = each.etag
+            start = None if page is None else page.next_start_with
+            if not start:
+                return found
+
+
+def _read(machine: str, text: str | None) -> OciBootReport | None:
+    """A report; None where it is gone, or another release has put it there: the machine tells again."""
     try:
         found = json.loads(text or "")
         return OciBootReport(
@@ -53,7 +102,6 @@ def boot_report(cloud: OciCloud, namespace: str, bucket: str, machine: str) -> O
             log=str(found["log"]), at=str(found["at"]),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError):
-        # One that another release has put there: the machine tells again when it sets itself up.
         return None
 
 

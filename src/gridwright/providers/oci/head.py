@@ -12,6 +12,7 @@ import psutil
 
 from gridwright.errors import environment_error
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.bastion_sessions import BastionSessions
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.deployer import outputs
 from gridwright.providers.oci.layout import LOGIN, OciLayout, OciRole, oci_layout
@@ -24,38 +25,44 @@ from gridwright.spec.model import GridSpec
 
 
 def oci_head(spec: GridSpec) -> HeadNode:
-    """The head node of a grid: this machine where it is one of the grid's, else ssh through the bastion host.
+    """The head node of a grid: this machine where it is one of the grid's, else ssh.
 
-    Raises GridwrightError: INPUT where the grid cannot be built as it is written, ENVIRONMENT where it is not
-    up, OCI does not tell, or it has no bastion host.
+    The way there is the bastion host, or a session of the bastion service to the grid control server, from
+    which the other machines are reached. Raises GridwrightError: INPUT where the grid cannot be built as it
+    is written, ENVIRONMENT where it is not up, OCI does not tell, or the service leads to no machine.
     """
     layout = oci_layout(spec)
     if is_here(layout):
         return LocalHeadNode()
     where = str(spec.file) if spec.file else None
-    if layout.oci.bastion != "host":
+    controllers = layout.of_role(OciRole.HEAD)
+    has_service = layout.oci.bastion == "service"
+    if has_service and not controllers:
         raise environment_error(
-            f"grid {spec.name} has no bastion host, and its machines are not reached from here",
+            f"grid {spec.name} has no grid control server, which the bastion service would lead to",
             where=where,
-            remedy="open a session of the bastion service to the grid control server and run the command "
-            "there, or write bastion: host in section oci",
+            remedy="write a scheduler that has one, such as slurm, or bastion: host in section oci",
         )
-    deployer = deployer_of(spec, layout.oci, OciCloud(str(spec.region)), Caller())
+    cloud = OciCloud(str(spec.region))
+    deployer = deployer_of(spec, layout.oci, cloud, Caller())
     stack = deployer.find(stack_name(spec.name, GRID))
     known = {} if stack is None else outputs(deployer.state(stack))
-    login = known.get("login")
-    if not login:
+    way_in = known.get("bastion" if has_service else "login")
+    if not way_in:
         raise environment_error(
             f"grid {spec.name} is not up",
             where=where,
             remedy=f"run gridwright up {spec.file or 'FILE'}; see how it stands with gridwright status",
         )
     user, keys = login_user(layout), _keys(spec, known)
-    controllers = layout.of_role(OciRole.HEAD)
     if not controllers:
-        return SshHead(LOGIN, login, user=user, keys=keys)
-    head = controllers[0].name
-    return SshHead(head, head, through=login, user=user, keys=keys)
+        return SshHead(LOGIN, way_in, user=user, keys=keys)
+    head = controllers[0]
+    if has_service:
+        address = str(head.serving_address)
+        gate = BastionSessions(cloud, way_in, address, layout.oci.ssh_key)
+        return SshHead(head.name, address, user=user, keys=keys, gate=gate)
+    return SshHead(head.name, head.name, through=way_in, user=user, keys=keys)
 
 
 def login_user(layout: OciLayout) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.boot.bundle import LOGS, Part
 from gridwright.providers.caller import Caller
-from gridwright.providers.oci.boot_reports import RESTARTING, OciBootReport, boot_report
+from gridwright.providers.oci.boot_reports import RESTARTING, BootReports, OciBootReport
 from gridwright.providers.oci.layout import OciLayout
 from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.oci.user_data import part_of
@@ -41,6 +41,10 @@ class OciMachinesReady:
     """Names of those that somebody has stopped: each sets itself up when it is started again."""
     quiet_s: float = QUIET_S
     _last: dict[str, OciBootReport] = field(default_factory=dict)
+    _reports: BootReports = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reports = BootReports(self.cloud, self.namespace, self.bucket)
 
     def wait(self) -> None:
         """Return when all are; tell of each as it goes on. Raises GridwrightError where some are not.
@@ -50,9 +54,8 @@ class OciMachinesReady:
         open_ = {each.name for each in self.layout.machines} - self.stopped
         heard = time.monotonic()
         while True:
-            for name in sorted(open_):
-                report = self._current(name)
-                if report is not None and self._last.get(name) != report:
+            for name, report in sorted(self._current(open_).items()):
+                if self._last.get(name) != report:
                     heard = time.monotonic()
                     self._tell(report)
                     self._last[name] = report
@@ -69,17 +72,20 @@ class OciMachinesReady:
                 )
                 raise KeyboardInterrupt
 
-    def _current(self, name: str) -> OciBootReport | None:
-        """What this machine told of the bundle that is there for it now; nothing else counts."""
+    def _current(self, names: Collection[str]) -> dict[str, OciBootReport]:
+        """What machines told of the bundles that are there for them now; nothing else counts."""
         try:
-            report = boot_report(self.cloud, self.namespace, self.bucket, name)
+            reports = self._reports.look(names)
         except OciCallError as error:
             # Nothing is heard for a while, which `quiet_s` bounds: machines go on meanwhile.
             if error.http_status not in PASSING:
                 raise
-            return self._last.get(name)
-        bundle = self.bundles[part_of(self.layout.machine(name).role)]
-        return report if report and report.is_of(self.instances.get(name), bundle) else None
+            return {}
+        return {
+            name: each
+            for name, each in reports.items()
+            if each.is_of(self.instances.get(name), self.bundles[part_of(self.layout.machine(name).role)])
+        }
 
     def _tell(self, report: OciBootReport) -> None:
         last = self._last.get(report.name)

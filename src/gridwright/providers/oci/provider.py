@@ -65,7 +65,7 @@ class OciProvider(Provider):
         return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
 
     def head_node(self, spec: GridSpec) -> HeadNode:
-        """The machine with the scheduler, through the bastion host; this one where it is the grid's."""
+        """The machine with the scheduler, through the bastion; this one where it is the grid's."""
         from gridwright.providers.oci.head import oci_head
 
         return oci_head(spec)

@@ -25,6 +25,8 @@ MOST_TAGS = 7
 """A resource has ten free-form tags at most (OCI, tagging overview, limits on tags); three are the grid's."""
 WIDEST_SSH = 8
 """Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
+LONGEST_SESSION_S = 3 * 3600
+"""Of a session of the bastion service (OCI, Bastion, creating a bastion: maximum session time-to-live)."""
 Deployment = Literal["resource-manager", "tofu", "terraform"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.providers.boot.bundle import pointer
 from gridwright.providers.caller import Caller
-from gridwright.providers.oci.boot_reports import boot_report, object_text
+from gridwright.providers.oci.boot_reports import BootReports, object_text
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.deployer import Deployer, outputs
 from gridwright.providers.oci.layout import OciLayout, oci_layout
@@ -58,12 +58,13 @@ def _machines(
     """Machines with how their set-up is: of the bundle that is there for them now."""
     where = (str(known.get("namespace", "")), str(known.get("bucket", "")))
     bundles = {part: object_text(cloud, *where, pointer(part)) for part in PARTS} if all(where) else {}
+    reports = BootReports(cloud, *where).look(set(found)) if all(where) else {}
     for each in layout.machines:
         instance = found.get(each.name)
         if instance is None:
             yield OciMachineStatus(each.name, each.role.value, "missing", None, "")
             continue
-        report = boot_report(cloud, *where, each.name) if all(where) else None
+        report = reports.get(each.name)
         is_current = report is not None and report.is_of(instance.id, bundles.get(part_of(each.role)))
         told = report.text if report is not None and is_current else "nothing told yet"
         yield OciMachineStatus(

@@ -19,7 +19,7 @@ class OciUp:
     """Whether it was not there before."""
     changes: tuple[PlannedChange, ...]
     login: str | None
-    """Public address of the machine that users log in to."""
+    """Public address of the machine that users log in to; None where the way in is the bastion service."""
     user: str
     """Whom the key of the spec lets in there."""
     seconds: float

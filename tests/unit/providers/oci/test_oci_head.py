@@ -72,9 +72,7 @@ def test_machines_that_are_made_anew_have_new_host_keys(
     assert files[0] == files[1] != files[2]
 
 
-def test_a_grid_that_is_not_up_or_has_no_bastion_host(
-    stacks: dict[str, dict[str, Any]], spec: GridSpec, tmp_path: Path
-) -> None:
+def test_a_grid_that_is_not_up(stacks: dict[str, dict[str, Any]], spec: GridSpec) -> None:
     with pytest.raises(GridwrightError, match="is not up") as raised:
         head_node(spec)
     assert raised.value.status is ExitStatus.ENVIRONMENT
@@ -82,12 +80,6 @@ def test_a_grid_that_is_not_up_or_has_no_bastion_host(
     stacks["gridwright-oci-scale-grid"] = {}
     with pytest.raises(GridwrightError, match="is not up"):
         head_node(spec)
-    stacks["gridwright-oci-scale-grid"] = KNOWN
-    text = EXAMPLE.read_text(encoding="utf-8").replace("oci:\n", "oci:\n  bastion: service\n", 1)
-    (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(GridwrightError, match="has no bastion host") as raised:
-        head_node(load_spec(tmp_path / "grid.yaml"))
-    assert "bastion: host" in str(raised.value)
 
 
 def test_on_a_machine_of_the_grid_nothing_is_asked(spec: GridSpec, monkeypatch: pytest.MonkeyPatch) -> None:

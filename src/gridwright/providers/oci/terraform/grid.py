@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from gridwright.providers.boot.bundle import Bundle, Part
 from gridwright.providers.oci.layout import OciLayout
 from gridwright.providers.oci.names import GRID, tags
+from gridwright.providers.oci.section import LONGEST_SESSION_S
 from gridwright.providers.oci.terraform.boot import add_bundles, add_rights
 from gridwright.providers.oci.terraform.machines import add_machines
-from gridwright.providers.oci.terraform.root import Root
+from gridwright.providers.oci.terraform.root import Root, id_of
 from gridwright.spec.model import GridSpec
 
 
@@ -31,9 +32,10 @@ def grid_root(spec: GridSpec, layout: OciLayout, storage: Root, bundles: Mapping
                 "bastion_type": "STANDARD",
                 "target_subnet_id": "${var.fs_subnet}",
                 "client_cidr_block_allow_list": layout.oci.ssh_from,
-                "max_session_ttl_in_seconds": 10800,
+                "max_session_ttl_in_seconds": LONGEST_SESSION_S,
                 "name": f"gridwright{''.join(each for each in layout.grid if each.isalnum())}",
                 "freeform_tags": tags(layout, GRID),
             },
         )
+        root.output("bastion", id_of("oci_bastion_bastion", "grid"), "The bastion that sessions are made of.")
     return root
