@@ -155,6 +155,7 @@ def write_bundle(directory: Path, spec: str) -> None:
         (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
 def test_the_role_makes_a_certificate_and_a_unit_once_and_removes_them(tmp_path: Path) -> None:
     needs("unshare", "mount", "openssl")

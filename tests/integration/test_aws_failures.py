@@ -71,6 +71,7 @@ def test_no_endpoint_is_told(gridwright: Command, cloud: AwsCloud, tmp_path: Pat
     assert "AWS_ENDPOINT_URL" in ended.text
 
 
+@pytest.mark.thorough
 def test_a_stack_that_failed_is_told_until_down_removes_it(grid: Grid, cloud: AwsCloud) -> None:
     cloud.fail_next_stack("gridwright-demo", "Login", "AWS::EC2::Instance", QUOTA)
     failed = grid("up")
@@ -99,6 +100,7 @@ def test_a_stack_that_failed_is_told_until_down_removes_it(grid: Grid, cloud: Aw
     assert cloud.file_systems() == before
 
 
+@pytest.mark.thorough
 def test_a_storage_stack_that_failed_goes_with_down_and_is_made_anew(grid: Grid, cloud: AwsCloud) -> None:
     reason = "Quota exceeded (ServiceLimitExceeded)"
     cloud.fail_next_stack("gridwright-demo-storage", "Shared", "AWS::FSx::FileSystem", reason)

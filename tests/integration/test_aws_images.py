@@ -100,6 +100,7 @@ def test_another_name_in_the_spec_is_looked_up_and_kept(fsx: Grid, cloud: AwsClo
     assert kept(cloud) == NEWER
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("allowed")
 def test_a_stack_that_keeps_no_image_is_left_so(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
@@ -122,6 +123,7 @@ def test_a_stack_that_keeps_no_image_is_left_so(fsx: Grid, cloud: AwsCloud) -> N
     assert "gridwright up --new-images keeps" in fsx("status").out
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("allowed")
 def test_an_image_that_is_gone_is_named_before_a_machine_needs_it(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")

@@ -59,6 +59,7 @@ def test_a_smaller_group_loses_the_nodes_whose_names_go(
     assert "nothing is changed" in grid.done("up").out
 
 
+@pytest.mark.thorough
 def test_stop_ends_what_a_killed_up_has_protected(
     gridwright: Command, cloud: AwsCloud, tmp_path: Path
 ) -> None:

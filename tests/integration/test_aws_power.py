@@ -177,6 +177,7 @@ def test_machines_come_and_go_with_nodes_and_up_leaves_them(grid: Grid, head: He
     assert cloud.running("demo") == []
 
 
+@pytest.mark.thorough
 def test_what_ec2_has_not_is_told_to_slurm_and_asked_for_no_longer(head: Head, cloud: AwsCloud) -> None:
     (first,) = machines(cloud)
     owns(cloud, "compute1", first)

@@ -144,6 +144,7 @@ def test_images_that_machines_cannot_start_from(gridwright: Command, cloud: AwsC
     assert "no image ami-0bbbbbbbbbbbbbbbb" in checked(grid, 3)["image-unknown"]["text"]
 
 
+@pytest.mark.thorough
 def test_the_distribution_of_an_image_is_looked_up(fsx: Grid, cloud: AwsCloud) -> None:
     image = cloud.image(STORAGE_IMAGE)
     fsx.edit("zone: us-east-1a", f"zone: us-east-1a, images: {{compute: {STORAGE_IMAGE}}}")
@@ -197,6 +198,7 @@ def test_a_service_that_does_not_answer_is_asked_once_and_holds_nothing_up(
     assert "AWS did not answer" in unseen["text"]
 
 
+@pytest.mark.thorough
 def test_a_key_that_auto_scaling_may_not_use(fsx: Grid, cloud: AwsCloud) -> None:
     kms = cloud.client("kms")
     made = kms.create_key()["KeyMetadata"]
@@ -233,6 +235,7 @@ def test_a_key_that_auto_scaling_may_not_use(fsx: Grid, cloud: AwsCloud) -> None
     assert "is Disabled" in checked(fsx, 3)["key-not-enabled"]["text"]
 
 
+@pytest.mark.thorough
 def test_the_secret_of_the_directory_of_users(fsx: Grid, cloud: AwsCloud) -> None:
     service = cloud.client("secretsmanager")
     gone = "arn:aws:secretsmanager:us-east-1:123456789012:secret:gone-AbCdEf"
@@ -254,6 +257,7 @@ def test_the_secret_of_the_directory_of_users(fsx: Grid, cloud: AwsCloud) -> Non
     assert "secret-unknown" in checked(fsx, 3)
 
 
+@pytest.mark.thorough
 def test_a_topic_that_alarms_do_not_reach_anybody_by(fsx: Grid, cloud: AwsCloud) -> None:
     sns = cloud.client("sns")
     fsx.edit("owner: ann", f"alarms: {{topic: 'arn:aws:sns:us-east-1:{ACCOUNT}:calls'}}")

@@ -178,6 +178,7 @@ def _imports(head: Head, usual: str, last: str) -> None:
     (head.place / "lctl").write_text(text)
 
 
+@pytest.mark.thorough
 def test_head_and_login_node_keep_their_image_until_they_are_named(
     gridwright: Command, cloud: AwsCloud, before: Faults, tmp_path: Path
 ) -> None:

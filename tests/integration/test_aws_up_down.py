@@ -256,6 +256,7 @@ def test_what_can_change_in_place_does(fsx: Grid, cloud: AwsCloud) -> None:
     assert "never: volumes and file systems cannot leave their zone" in refused.text
 
 
+@pytest.mark.thorough
 def test_a_file_system_that_is_named_is_replaced_and_its_data_kept(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
     (old,) = cloud.file_systems()

@@ -86,6 +86,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_users_are_registered_once_told_of_and_deregistered_with_the_spec(place: Path) -> None:
     with_changelogs, without = spec_of("{by: changelog}"), spec_of("{by: scan}")
     said = play(place, with_changelogs, with_changelogs, without)

@@ -20,6 +20,7 @@ repositories:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
 def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> None:
     needs("unshare", "mount")

@@ -54,6 +54,7 @@ def logins(server: Server) -> int:
     return (server.root / "asked.log").read_text().count("--login")
 
 
+@pytest.mark.thorough
 def test_volumes_are_attached_once_and_what_lacks_is_said(tmp_path: Path) -> None:
     server = Server(tmp_path / "server")
     prepared(tmp_path)

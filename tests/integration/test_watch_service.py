@@ -24,6 +24,7 @@ exec "$@"
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
 def test_the_unit_is_written_once_and_removed_with_the_spec(tmp_path: Path) -> None:
     needs("unshare", "mount")

@@ -37,6 +37,7 @@ from gridwright.providers.aws.names import SLOT_TAG
 from tests.support import aws_balancer, aws_groups, aws_resources
 from tests.support.aws_faults import Faults
 from tests.support.aws_machines import AwsMachines
+from tests.support.command_server import descriptions_once
 
 REGION, ACCOUNT = "us-east-1", "123456789012"
 UBUNTU_IMAGE, STORAGE_IMAGE = "ami-0aaaaaaaaaaaaaaaa", "ami-0123456789abcdef0"
@@ -186,6 +187,7 @@ class AwsCloud:
 def aws_cloud() -> Iterator[AwsCloud]:
     """Have a cloud; it is empty again afterwards."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    descriptions_once()
     with pytest.MonkeyPatch.context() as patch:
         _mend(patch)
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

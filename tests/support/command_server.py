@@ -15,9 +15,13 @@ import selectors
 import signal
 import socket
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+
+import boto3  # noqa: F401 - imported for the commands
+from botocore.loaders import JSONFileLoader, Loader
 
 import gridwright
 from gridwright.cli.start import run
@@ -37,6 +41,8 @@ WITH_THREADS = tuple(
     )
 )
 """These import numpy, pyarrow or duckdb."""
+OF_AWS = ("autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "fsx", "iam", "s3", "ssm", "sts")
+"""Their descriptions are read once: each command on a cloud reads some of them, for a second of one core."""
 LONGEST = 1 << 20
 """Bytes of what a command is started with."""
 
@@ -103,11 +109,26 @@ def _become(request: dict[str, object], standard: list[int]) -> None:
     Path("/proc/self/comm").write_text("gridwright")
 
 
+@cache
+def descriptions_once() -> None:
+    """Have this process and its forks read what describes a service of AWS once, not for each client."""
+    read = JSONFileLoader.load_file
+
+    @cache
+    def kept(path: str) -> object:
+        return read(JSONFileLoader(), path)
+
+    JSONFileLoader.load_file = lambda _, path: kept(path)
+
+
 def _import_all() -> None:
     """Import what commands import as they go on; a fork would have no thread that an import starts."""
     for module in walk_packages(gridwright.__path__, "gridwright."):
         if not module.name.startswith((*WITH_THREADS, *OF_MACHINES)):
             import_module(module.name)
+    descriptions_once()
+    for service in OF_AWS:
+        Loader().load_service_model(service, "service-2")
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.freeze()
 
