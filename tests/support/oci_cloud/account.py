@@ -10,6 +10,8 @@ from gridwright.catalog import load_catalog
 
 Answer = tuple[int, Any]
 DOMAINS = ("Uocm:US-ASHBURN-AD-1", "Uocm:US-ASHBURN-AD-2", "Uocm:US-ASHBURN-AD-3")
+PLATFORM = {("Canonical Ubuntu", "24.04"), ("Oracle Linux", "9")}
+"""Operating systems and versions of platform images."""
 WHEN = "2026-11-27T12:00:00.000Z"
 
 
@@ -93,7 +95,8 @@ class Account:
     def _images(self, rest: list[str], query: dict[str, str], body: Any) -> Answer:
         if not rest:
             there = (
-                query["shape"] not in self.without_images and query["operatingSystem"] == "Canonical Ubuntu"
+                query["shape"] not in self.without_images
+                and (query["operatingSystem"], query["operatingSystemVersion"]) in PLATFORM
             )
             return 200, [self._image("ocid1.image.oc1.iad.platform", query)] if there else []
         if rest[0] not in self.images:
