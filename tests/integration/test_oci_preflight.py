@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from gridwright.providers.preflight import Preflight
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_cloud.account import DOMAINS
-from tests.support.oci_cloud.server import OciDouble
+from tests.support.oci_cloud.listings import TYPES
+from tests.support.oci_cloud.server import OciDouble, resource
 from tests.support.oci_cloud.signed_in import signed_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "oci-scale.yaml"
+MANAGED = EXAMPLE.with_name("oci-managed-lustre.yaml")
 
 
 @pytest.fixture
@@ -208,6 +211,65 @@ def test_limits_of_the_whole_region_are_asked_for_as_such(cloud: OciDouble) -> N
     cloud.account.regional = {"volume-count"}
     cloud.account.left["volume-count"] = 3
     assert names(check(load_spec(EXAMPLE))) == {"quota-too-small"}
+
+
+def test_limits_of_what_is_made_beside_machines(cloud: OciDouble) -> None:
+    spec = load_spec(MANAGED)
+    found = check(spec)
+    assert not found.findings, found.text()
+    needed = {each.code: each.needed for each in found.figures}
+    assert needed["vcn/vcn-count"] == 1
+    assert needed["filesystem/file-system-count"] == 2, "two file systems"
+    assert needed["filesystem/mount-target-count"] == 1, "behind one mount target"
+    assert needed["lustrefilestorage/max-lustre-file-system-count"] == 1
+    cloud.account.regional = {"vcn-count"}
+    cloud.account.left = {"vcn-count": 0, "mount-target-count": 0, "max-lustre-file-system-count": 0}
+    assert names(check(spec)) == {"quota-too-small"}
+    assert len(check(spec).findings) == 3
+    # What is there already is the grid's own, and is not needed a second time.
+    tags = {"freeform_tags": {"gridwright-grid": spec.name}}
+    for kind in TYPES.values():
+        cloud.resources[kind] = resource(kind, kind, tags)
+    codes = {each.code: each.needed for each in check(spec).figures}
+    assert codes["filesystem/file-system-count"] == 1
+    assert "vcn/vcn-count" not in codes
+
+
+def test_who_may_not_list_may_hardly_make(cloud: OciDouble, tmp_path: Path) -> None:
+    asked = {**TYPES, "b": "oci_objectstorage_bucket"}
+    cloud.account.hidden = set(asked)
+    found = check(load_spec(MANAGED))
+    assert found.is_fit, "it may be that a policy lets make what it hides"
+    assert names(found) == {"rights-missing"}
+    assert len(found.findings) == len(asked) - 2, "no bastion service, no placement group"
+    assert "manage dynamic-groups in tenancy" in found.text()
+    assert "manage object-family in compartment NAME" in found.text()
+    found = check(spec_with(tmp_path, bastion="service", cluster_placement=True))
+    assert {"manage bastion-family", "manage cluster-placement-groups"} <= set(
+        re.findall(r"manage [a-z-]+", found.text())
+    )
+
+
+KEY = "ocid1.key.oc1.iad.markofvault.abuwcljr"
+
+
+def test_the_vaults_key(cloud: OciDouble, tmp_path: Path) -> None:
+    spec = spec_with(tmp_path, key=KEY)
+    keys = cloud.account.keys
+    assert names(check(spec)) == {"not-looked-at"}
+    keys[KEY] = {"state": "ENABLED", "algorithm": "AES"}
+    assert not check(spec).findings, check(spec).text()
+    keys[KEY] = {"state": "PENDING_DELETION", "algorithm": "RSA"}
+    found = check(spec)
+    assert names(found) == {"key-unfit"}
+    assert "pending deletion" in found.text()
+    assert "RSA" in found.text()
+    keys[KEY] = {"state": "ENABLED", "algorithm": "AES"}
+    cloud.account.shows_vaults = False
+    assert names(check(spec)) == {"not-looked-at"}
+    elsewhere = check(spec_with(tmp_path, key=KEY.replace(".iad.", ".eu-frankfurt-1.")))
+    assert names(elsewhere) == {"key-unfit"}
+    assert "in eu-frankfurt-1, and the grid in us-ashburn-1" in elsewhere.text()
 
 
 def test_bad_credentials_and_throttling(cloud: OciDouble) -> None:

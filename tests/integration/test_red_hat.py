@@ -67,6 +67,22 @@ def test_the_playbook_would_set_a_node_up(
 
 
 @pytest.mark.thorough
+def test_oracle_linux_would_set_itself_up_on_oracle_cloud(tmp_path: Path) -> None:
+    """Its Slurm is EPEL's; a client of Lustre for its kernel comes from where the site says."""
+    text = (ROOT / "examples/oci-lustre.yaml").read_text()
+    text = text.replace("distribution: rocky-9", "distribution: ol-9")
+    client = "setup: {variables: {lustre_client_repository: 'https://mirror.example/lustre'}}\n"
+    (tmp_path / "grid.yaml").write_text(text + client)
+    done = Command(tmp_path)("render", tmp_path / "grid.yaml", "--out", tmp_path / "grid")
+    assert done.status == 0, done.err
+    node = play(System.made("ol-9", tmp_path), BY_NAME["2.14"], tmp_path / "grid", "compute1", "--check")
+    assert node.failures == []
+    packages = {each.setting.removeprefix("package ") for each in node.changes}
+    assert packages >= SLURM
+    assert "Name EPEL" in {change.task.rpartition(" : ")[2] for change in node.changes}
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["almalinux-8", "amzn-2023"])
 def test_who_has_no_slurm_that_fits_is_told_what_to_do(
     rendered: dict[bool, Path], tmp_path: Path, name: str

@@ -23,6 +23,7 @@ OS_RELEASE = {
     "almalinux-9": ("almalinux", "9.7", "AlmaLinux", "AlmaLinux release 9.7 (Moss Jungle Cat)"),
     "rhel-8": ("rhel", "8.10", "Red Hat Enterprise Linux", "Red Hat Enterprise Linux release 8.10 (Ootpa)"),
     "rhel-9": ("rhel", "9.4", "Red Hat Enterprise Linux", "Red Hat Enterprise Linux release 9.4 (Plow)"),
+    "ol-9": ("ol", "9.4", "Oracle Linux Server", "Oracle Linux Server release 9.4"),
     "amzn-2023": ("amzn", "2023", "Amazon Linux", "Amazon Linux release 2023 (Amazon Linux)"),
 }
 """What os-release and the release file of each say: ID, VERSION_ID, NAME, the line of the release file."""
@@ -50,7 +51,7 @@ class System:
             f'NAME="{title}"\nVERSION="{version}"\nID="{identity}"\nID_LIKE="{family}"\n'
             f'VERSION_ID="{version}"\nPRETTY_NAME="{title} {version}"\n'
         )
-        if identity in ("rocky", "almalinux", "rhel"):
+        if identity in ("rocky", "almalinux", "rhel", "ol"):
             text += f'PLATFORM_ID="platform:el{version.partition(".")[0]}"\n'
         (place / "os-release").write_text(text)
         (place / "release").write_text(f"{line}\n")
@@ -61,7 +62,9 @@ class System:
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command as its root, in a network without a way out; the files that it writes stay."""
-        release = "system-release" if self.name.startswith("amzn") else "redhat-release"
+        release = {"amzn": "system-release", "ol": "oracle-release"}.get(
+            self.name.partition("-")[0], "redhat-release"
+        )
         root = shlex.quote(str(self.place / "root"))
         layers = f"lowerdir=/,upperdir={self.place}/upper,workdir={self.place}/work"
         script = f"""

@@ -84,7 +84,7 @@ _BY_UNAME = frozenset({"792107900819", "764336703387"})
 
 
 class Distribution(_Row):
-    """A distribution, and whether machines on AWS may have it."""
+    """A distribution, and whether machines on AWS and Oracle Cloud may have it."""
 
     name: str
     title: str
@@ -93,16 +93,26 @@ class Distribution(_Row):
     in_cloud: bool
     reason: str | None = None
     """Why not, where they may not."""
+    on_oci: bool | None = None
+    """Whether machines on Oracle Cloud may have it, where that is otherwise than on AWS."""
     user: str
     """Who logs in with the key pair."""
+    oci_user: str | None = None
+    """The same on Oracle Cloud, where it is another one."""
     root_device: str
-    image: ImageOf
+    image: ImageOf | None = None
+    """None where Gridwright knows none on EC2."""
     parameter: str | None = None
     """What names of SSM parameters begin with by which its images are published."""
     crb: str | None = None
     """The repository beside EPEL, disabled at first, that packages of EPEL need; may be a pattern."""
     tried: str
     source: str
+
+    @property
+    def is_on_oci(self) -> bool:
+        """Whether machines on Oracle Cloud may have it."""
+        return self.in_cloud if self.on_oci is None else self.on_oci
 
     @property
     def built(self) -> Platform | None:
@@ -150,6 +160,8 @@ def of_parameter(parameter: str) -> Distribution | None:
 def of_image(name: str, owner: str) -> Distribution | None:
     """By name and owner of an image of EC2; None for images that somebody has made of others."""
     for each in distributions():
+        if each.image is None:
+            continue
         patterns = (each.image.names(architecture) for architecture in ("x86_64", "arm64"))
         if owner == each.image.owner and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
             return each

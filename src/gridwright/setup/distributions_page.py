@@ -15,8 +15,9 @@ _BOTO3 = {"apt": "package", "pip": "PyPI, in Python 3.12 or 3.11"}
 
 
 def distributions_table() -> str:
-    """The table: what is supported on AWS, where things come from, how it was tried."""
-    head = "distribution | on AWS | ansible-core | boto3 | Slurm | Lustre client | logs in as | tried"
+    """The table: what is supported on both clouds, where things come from, how it was tried."""
+    clouds = "on AWS | on Oracle Cloud"
+    head = f"distribution | {clouds} | ansible-core | boto3 | Slurm | Lustre client | logs in as | tried"
     lines = [f"| {head} |", "|" + "---|" * (head.count("|") + 1)]
     return "\n".join([*lines, *(_row(each) for each in distributions())])
 
@@ -32,8 +33,9 @@ def _row(each: Distribution) -> str:
     cells = [
         each.title,
         support,
+        f"`{each.name}`" if each.is_on_oci else "no",
         *(_of_platform(known, each) if known else ("", "", "", "")),
-        each.user,
+        each.user if each.oci_user is None else f"{each.user}, on Oracle Cloud {each.oci_user}",
         each.tried,
     ]
     return f"| {' | '.join(cells)} |"

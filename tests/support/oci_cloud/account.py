@@ -10,6 +10,8 @@ from gridwright.catalog import load_catalog
 
 Answer = tuple[int, Any]
 DOMAINS = ("Uocm:US-ASHBURN-AD-1", "Uocm:US-ASHBURN-AD-2", "Uocm:US-ASHBURN-AD-3")
+PLATFORM = {("Canonical Ubuntu", "24.04"), ("Oracle Linux", "9")}
+"""Operating systems and versions of platform images."""
 WHEN = "2026-11-27T12:00:00.000Z"
 
 
@@ -57,6 +59,9 @@ class Account:
     reservations: dict[str, dict[str, Any]] = field(default_factory=dict)
     vcns: dict[str, dict[str, Any]] = field(default_factory=dict)
     subnets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Keys of a vault by OCID: `state` and `algorithm`, as OCI has them."""
+    shows_vaults: bool = True
     hidden: set[str] = field(default_factory=set)
     """Kinds of things that these credentials may not see."""
     reported: list[dict[str, Any]] = field(default_factory=list)
@@ -90,7 +95,8 @@ class Account:
     def _images(self, rest: list[str], query: dict[str, str], body: Any) -> Answer:
         if not rest:
             there = (
-                query["shape"] not in self.without_images and query["operatingSystem"] == "Canonical Ubuntu"
+                query["shape"] not in self.without_images
+                and (query["operatingSystem"], query["operatingSystemVersion"]) in PLATFORM
             )
             return 200, [self._image("ocid1.image.oc1.iad.platform", query)] if there else []
         if rest[0] not in self.images:
@@ -152,3 +158,30 @@ class Account:
         if rest[0] not in known:
             return refused(404, "NotAuthorizedOrNotFound", rest[0])
         return 200, {"id": rest[0], "displayName": rest[0], "lifecycleState": "AVAILABLE", **known[rest[0]]}
+
+    def searched(self, query: str) -> Iterator[dict[str, Any]]:
+        """What the search shows of keys and vaults."""
+        base = {"compartmentId": "x", "timeCreated": WHEN, "displayName": "mine"}
+        for key, each in self.keys.items():
+            if query == f"query key resources where identifier = '{key}'":
+                shown = {"identifier": key, "resourceType": "Key", "lifecycleState": each["state"]}
+                yield base | shown
+            elif query == "query vault resources" and self.shows_vaults:
+                shown = {"identifier": _vault_of(key), "resourceType": "Vault", "lifecycleState": "ACTIVE"}
+                yield base | shown
+
+    def _vaults(self, rest: list[str], query: dict[str, str], body: Any) -> Answer:
+        if rest[0] not in {_vault_of(each) for each in self.keys}:
+            return refused(404, "NotAuthorizedOrNotFound", rest[0])
+        return 200, {"id": rest[0], "managementEndpoint": "https://mark-management.kms.example.com"}
+
+    def _keys(self, rest: list[str], query: dict[str, str], body: Any) -> Answer:
+        if rest[0] not in self.keys:
+            return refused(404, "NotAuthorizedOrNotFound", rest[0])
+        shape = {"algorithm": self.keys[rest[0]]["algorithm"], "length": 32}
+        return 200, {"id": rest[0], "keyShape": shape, "lifecycleState": self.keys[rest[0]]["state"]}
+
+
+def _vault_of(key: str) -> str:
+    """The OCID of the vault of a key."""
+    return ".".join(["ocid1", "vault", *key.split(".")[2:5], "aaaa"])

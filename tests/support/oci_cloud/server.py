@@ -22,6 +22,7 @@ from tests.support.oci_cloud.account import refused as _refused
 from tests.support.oci_cloud.attachment_rules import refused_attachment, refused_removal
 from tests.support.oci_cloud.bastions import Bastions
 from tests.support.oci_cloud.buckets import Buckets
+from tests.support.oci_cloud.listings import TYPES, listing
 from tests.support.oci_cloud.terraform_run import JobError, Run
 
 _KNOWN = {
@@ -68,6 +69,8 @@ class OciDouble:
         if self.cloud_file is not None:
             self._read()
         if path.startswith("/n"):
+            if "b" in self.account.hidden and path.endswith("/b"):
+                return _refused(404, "NotAuthorizedOrNotFound", path)
             return self.buckets.answer(method, path, query, self.resources)
         kind, *rest = path.strip("/").split("/")[1:]
         if method in ("POST", "PUT") and kind in _KNOWN and "actions" not in rest:
@@ -92,6 +95,8 @@ class OciDouble:
             return 200, _shown(job)
         if kind == "sessions":
             return self.bastions.answer(method, rest, query, body, self.of("oci_bastion_bastion"))
+        if kind in TYPES and not rest:
+            return listing(kind, query, self.account.hidden, list(self.resources.values()))
         if (found := self.account.answer(kind, rest, query, body)) is not None:
             return found
         if kind == "volumes":
@@ -261,6 +266,9 @@ class OciDouble:
         return ocid
 
     def _search(self, query: str) -> Iterator[dict[str, Any]]:
+        if query.startswith(("query key ", "query vault ")):
+            yield from self.account.searched(query)
+            return
         found = re.search(r"freeformTags.key = '([^']+)' && freeformTags.value = '([^']+)'", query)
         if found is None:
             raise ValueError(query)

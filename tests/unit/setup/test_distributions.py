@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from importlib import resources
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.schedulers.slurm.parameters import OLDEST, parse_release
 from gridwright.setup.distributions import (
     Distribution,
@@ -33,7 +35,8 @@ def test_each_says_all_that_is_asked_of_it(each: Distribution) -> None:
     assert each.source
     assert each.tried
     assert (each.reason is None) is each.in_cloud
-    assert each.built is not None or not each.in_cloud
+    assert each.built is not None or not (each.in_cloud or each.is_on_oci)
+    assert each.image is not None or not each.in_cloud
     built = each.built
     if not each.in_cloud or built is None:
         return
@@ -57,6 +60,15 @@ def test_a_machine_is_known_by_what_it_says_of_itself() -> None:
     ]
     assert of_os_release("rocky", "90.1") is None
     assert of_os_release("arch", "") is None
+
+
+def test_each_cloud_refuses_its_own_at_the_start_of_a_machine() -> None:
+    def refused(*, on_oci: bool) -> set[str]:
+        rows = json.loads(known_distributions(on_oci=on_oci))
+        return {f"{each['id']}-{each['version']}" for each in rows if each["refused"]}
+
+    assert refused(on_oci=False) - refused(on_oci=True) == {"ol-9"}
+    assert refused(on_oci=True) <= refused(on_oci=False)
 
 
 def test_the_playbook_finds_the_same_row() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gridwright.catalog import load_catalog
-from gridwright.errors import GridwrightError
+from gridwright.errors import GridwrightError, input_error
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
 from gridwright.providers.aws.distribution import distribution_of_nodes
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout
@@ -134,14 +134,21 @@ def _source(image: str | None, found: Distribution, architecture: str) -> Mappin
     """The image that the spec names by its ID, or the newest that the distribution publishes."""
     if image is not None and image.startswith("ami-"):
         return {"source_ami": image}
+    published = found.image
+    if published is None:
+        raise input_error(
+            f"Gridwright knows no image of {found.title} on AWS",
+            where="aws.images",
+            remedy="name one by its ID, ami-..., in aws.images.compute",
+        )
     filters = {
-        "name": found.image.names(architecture),
+        "name": published.names(architecture),
         "architecture": architecture,
         "virtualization-type": "hvm",
         "root-device-type": "ebs",
     }
     return {
-        "source_ami_filter": {"filters": filters, "owners": [found.image.owner], "most_recent": True},
+        "source_ami_filter": {"filters": filters, "owners": [published.owner], "most_recent": True},
     }
 
 

@@ -7,13 +7,13 @@ import json
 from gridwright.setup.distributions import distributions
 
 
-def known_distributions() -> str:
-    """A row of JSON for each distribution; a refused one has its reason."""
+def known_distributions(*, on_oci: bool = False) -> str:
+    """A row of JSON for each distribution; one that is refused on AWS, or on Oracle Cloud, has its reason."""
     rows = [
         {
             "id": each.os.id,
             "version": each.os.version,
-            "refused": None if each.in_cloud else each.reason,
+            "refused": None if (each.is_on_oci if on_oci else each.in_cloud) else each.reason,
             "ansible": each.built.ansible.packages if each.built else [],
         }
         for each in distributions()

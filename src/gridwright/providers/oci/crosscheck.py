@@ -69,7 +69,7 @@ def oci_problems(data: Mapping[str, Any]) -> _Problems:
             ("oci", "distribution"),
             FieldError(
                 f"OCI has no platform image of {distribution} that is known here",
-                "add image: with the OCID of your own, or write ubuntu-24.04",
+                "add image: with the OCID of your own, or write ubuntu-24.04 or ol-9",
             ),
         )
     for section in ("nodes", "machines"):

@@ -20,7 +20,7 @@ from gridwright.providers.oci.names import GRID, stack_name
 from gridwright.providers.oci.session import OciCloud
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.ssh_head import SshHead
-from gridwright.setup.distributions import distributions
+from gridwright.setup.distributions import distribution
 from gridwright.spec.model import GridSpec
 
 
@@ -66,8 +66,9 @@ def oci_head(spec: GridSpec) -> HeadNode:
 
 
 def login_user(layout: OciLayout) -> str:
-    """Whom the key of the spec lets in, by the distribution."""
-    return next(each.user for each in distributions() if each.name == layout.oci.distribution)
+    """Whom the key of the spec lets in: by the spec, else by the distribution."""
+    found = distribution(layout.oci.distribution)
+    return layout.oci.user or found.oci_user or found.user
 
 
 def _keys(spec: GridSpec, known: Mapping[str, Any]) -> str:

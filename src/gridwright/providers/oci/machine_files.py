@@ -91,7 +91,7 @@ def _boot() -> dict[str, str]:
     return {
         **{f"boot/{name}": boot_file(name) for name in _PROGRAMS},
         "boot/variables.json": json.dumps({}) + "\n",
-        "boot/distributions.json": known_distributions(),
+        "boot/distributions.json": known_distributions(on_oci=True),
     }
 
 

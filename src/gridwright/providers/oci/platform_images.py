@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-PLATFORM_IMAGES = {"ubuntu-24.04": ("Canonical Ubuntu", "24.04")}
+PLATFORM_IMAGES = {
+    "ubuntu-24.04": ("Canonical Ubuntu", "24.04"),
+    "ol-9": ("Oracle Linux", "9"),
+}
 """Operating system and version as GET /images of the Core Services API has them (OCI, platform images)."""
 
 

@@ -102,11 +102,11 @@ def _ssh_range(value: str) -> str:
 def _distribution(value: str) -> str:
     from gridwright.setup.distributions import distributions
 
-    known = {each.name: each for each in distributions() if each.in_cloud}
+    known = {each.name: each for each in distributions() if each.is_on_oci}
     if value not in known:
         near = nearest(value, known)
         raise FieldError(
-            f"{show(value)} is no distribution that grids in a cloud can have",
+            f"{show(value)} is no distribution that grids on OCI can have",
             f"did you mean {near}?" if near else f"write one of {', '.join(known)}",
         )
     return value
@@ -149,6 +149,10 @@ TagValue = Annotated[
 ]
 StateDirectory = Annotated[
     str, matching(r"^[^\0\n]{1,4000}$", "a path", "the path of a directory, such as oci-state")
+]
+UserName = Annotated[
+    str,
+    matching(r"^[a-z_][a-z0-9_-]{0,31}$", "the name of a user", "the user of the image, such as opc", "opc"),
 ]
 DistributionName = Annotated[
     str,
@@ -249,6 +253,11 @@ class Oci(SpecModel):
         default="ubuntu-24.04",
         description="The Linux of all machines, such as rocky-9; one that OCI has no platform image of needs "
         "image, too.",
+    )
+    user: Annotated[UserName | None, Update(Change.LIVE, "it only says who logs in")] = Field(
+        default=None,
+        description="Whom ssh_key lets in, which the image decides: by default the user of the "
+        "distribution's own images, such as ubuntu, rocky, or opc of Oracle Linux.",
     )
     image: Annotated[Annotated[str, ocid("image")] | None, _LAUNCHED] = Field(
         default=None,

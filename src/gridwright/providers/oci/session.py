@@ -30,10 +30,18 @@ class OciCallError(GridwrightError):
 class OciCloud:
     """Calls to the services of one region, by the configuration of the user's OCI command line."""
 
-    def __init__(self, region: str) -> None:
+    def __init__(self, region: str, endpoint: str | None = None) -> None:
+        """`endpoint` is where all services are asked, by default each where the SDK knows it to be."""
         self.region = region
+        self._endpoint = endpoint
         self._clients: dict[str, Any] = {}
         self._login: tuple[dict[str, Any], dict[str, Any]] | None = None
+
+    def at(self, endpoint: str) -> OciCloud:
+        """The same, for a service that has an address of its own, as each vault has."""
+        found = OciCloud(self.region, endpoint)
+        found._login = self._login
+        return found
 
     @property
     def tenancy(self) -> str:
@@ -113,7 +121,7 @@ class OciCloud:
                 retry_base_sleep_time_seconds=1,
                 retry_max_wait_between_calls_seconds=15,
             ).get_retry_strategy()
-            if place := os.environ.get(ENDPOINT):
+            if place := os.environ.get(ENDPOINT) or self._endpoint:
                 more = {**more, "service_endpoint": place}
             made = getattr(importlib.import_module(f"oci.{service}"), client)
             timeout = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)

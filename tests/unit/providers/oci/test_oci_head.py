@@ -72,6 +72,21 @@ def test_machines_that_are_made_anew_have_new_host_keys(
     assert files[0] == files[1] != files[2]
 
 
+@pytest.mark.parametrize(
+    ("section", "user"),
+    [
+        ("", "ubuntu"),
+        ("distribution: ol-9", "opc"),
+        ("distribution: almalinux-9\n  image: ocid1.image.oc1.iad.aaaa", "almalinux"),
+        ("distribution: almalinux-9\n  image: ocid1.image.oc1.iad.aaaa\n  user: opc", "opc"),
+    ],
+)
+def test_who_logs_in_is_the_user_of_the_image(section: str, user: str, tmp_path: Path) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8").replace("oci:\n", f"oci:\n  {section}\n", 1)
+    (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
+    assert module.login_user(oci_layout(load_spec(tmp_path / "grid.yaml"))) == user
+
+
 def test_a_grid_that_is_not_up(stacks: dict[str, dict[str, Any]], spec: GridSpec) -> None:
     with pytest.raises(GridwrightError, match="is not up") as raised:
         head_node(spec)

@@ -6,13 +6,16 @@ Roots are JSON, which `tofu fmt` does not format: they are held to one form of i
 from __future__ import annotations
 
 import hashlib
+import importlib
 import itertools
 import json
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -21,6 +24,7 @@ import pytest
 from gridwright.providers.oci.files import COSTS, ROOT_FILE, oci_files
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.names import GRID, STORAGE
+from gridwright.providers.oci.preflight.made_resources import made_kinds, made_needs
 from gridwright.spec import all_findings, parse_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_matrix import FIELDS, can_be, matrix, rows
@@ -153,3 +157,25 @@ def test_another_process_renders_the_same_bytes(pytestconfig: pytest.Config) -> 
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps({name: digest(name) for name in sys.argv[1:]}))
+
+
+def test_what_is_looked_at_before_is_what_roots_make() -> None:
+    """Numbers of `up --check` are those of the roots; groups of machines are listed once, however many."""
+    kinds = made_kinds()
+    seen: set[str] = set()
+    for name in MATRIX:
+        made: Counter[str] = Counter()
+        for part in (STORAGE, GRID):
+            made.update({kind: len(each) for kind, each in root_of(name, part)["resource"].items()})
+        made["oci_identity_dynamic_group"] = min(made["oci_identity_dynamic_group"], 1)
+        spec = spec_of(name)
+        needed: Counter[str] = Counter()
+        for each in made_needs(spec, oci_layout(spec)):
+            needed[each.kind.type] += each.count
+        assert needed == {kind: made[kind] for kind in kinds if made[kind]}, name
+        seen |= set(needed)
+    assert seen == set(kinds)
+    for kind in kinds.values():
+        client = getattr(importlib.import_module(f"oci.{kind.service}"), kind.client)
+        assert hasattr(client, kind.operation)
+        assert kind.source and date.fromisoformat(kind.date)

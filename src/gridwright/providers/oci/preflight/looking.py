@@ -12,6 +12,7 @@ from gridwright.errors import GRAVEST_FIRST, Finding
 from gridwright.providers.oci.layout import OciLayout
 from gridwright.providers.oci.names import is_there
 from gridwright.providers.oci.preflight.limits import LimitNeed, limit_needs, limit_use, too_small
+from gridwright.providers.oci.preflight.made_resources import look_at_made, made_needs
 from gridwright.providers.oci.preflight.needs import StillNeeded, still_needed
 from gridwright.providers.oci.preflight.places import (
     availability_domain,
@@ -26,6 +27,7 @@ from gridwright.providers.oci.preflight.shapes import (
     sold_shapes,
 )
 from gridwright.providers.oci.preflight.site_network import site_network_findings
+from gridwright.providers.oci.preflight.vault_key import key_findings
 from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.preflight import Preflight, QuotaUse
 from gridwright.spec.model import GridSpec
@@ -40,7 +42,7 @@ def preflight(spec: GridSpec, layout: OciLayout, cloud: OciCloud) -> Preflight:
 
     Credentials that OCI does not accept, and services that do not answer, are errors.
     """
-    work = _Looks(cloud, layout)
+    work = _Looks(spec, cloud, layout)
     work.look("the region", partial(region_findings, cloud))
     work.look("the compartment", partial(compartment_findings, cloud, layout.oci.compartment))
     unseen: tuple[str | None, list[Finding]] = (None, [])
@@ -57,8 +59,8 @@ def preflight(spec: GridSpec, layout: OciLayout, cloud: OciCloud) -> Preflight:
 class _Looks:
     """Looks of one preflight, and what they found."""
 
-    def __init__(self, cloud: OciCloud, layout: OciLayout) -> None:
-        self.cloud, self.layout = cloud, layout
+    def __init__(self, spec: GridSpec, cloud: OciCloud, layout: OciLayout) -> None:
+        self.spec, self.cloud, self.layout = spec, cloud, layout
         self.findings: list[Finding] = []
         self.figures: list[QuotaUse] = []
 
@@ -93,9 +95,11 @@ class _Looks:
         self.look("the VCN and its subnets", partial(site_network_findings, cloud, layout, domain))
         self.look("the reservation", partial(reservation_findings, cloud, layout, needed, domain))
         self.look("free capacity", partial(capacity_findings, cloud, _known(needed, sold), domain))
-        needs = limit_needs(layout, needed, sold)
-        for need in needs:
-            self.look(f"limit {need.name}", partial(self._count, need, domain))
+        self.look("the key", partial(key_findings, cloud, layout.oci.key))
+        needs = [(each, domain) for each in limit_needs(layout, needed, sold)]
+        needs += self._made(domain)
+        for need, where in needs:
+            self.look(f"limit {need.name}", partial(self._count, need, where))
         if needs and not self.figures:
             text = "limits: OCI tells of none of them; it says the same where they may not be seen"
             remedy = (
@@ -103,6 +107,24 @@ class _Looks:
             )
             self.findings.append(Finding("info", "not-looked-at", text, remedy))
         self.findings += too_small(self.figures, cloud.region)
+
+    def _made(self, domain: str) -> list[tuple[LimitNeed, str]]:
+        """What the roots make beside machines and volumes, against limits; what may not be listed is told."""
+        domains = self.cloud.listed(
+            "identity", "IdentityClient", "list_availability_domains", self.layout.oci.compartment
+        )
+        names = [str(each.name) for each in domains]
+        found: list[tuple[LimitNeed, str]] = []
+        for need in made_needs(self.spec, self.layout):
+            if need.domain is not None and need.domain >= len(names):
+                continue  # a domain that the region lacks is told elsewhere
+            where = domain if need.domain is None else names[need.domain]
+            for each in look_at_made(self.cloud, self.layout, need, names):
+                if isinstance(each, Finding):
+                    self.findings.append(each)
+                else:
+                    found.append((each, where))
+        return found
 
     def _needed(self) -> StillNeeded:
         """Without what is there already: it counts as used. Raises OciCallError."""
