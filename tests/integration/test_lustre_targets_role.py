@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gridwright.providers.oci.targets_program import UNIT, build_zipapp, unit_file
+from tests.integration.test_oci_targets_program import ADDRESS, NAMES, LustreServer
 from tests.integration.test_shared_volumes_role import OVER
 from tests.support.oci_instance import OciInstance
 from tests.support.role_play import play
 from tests.support.skips import needs
-from tests.unit.providers.oci.test_targets import ADDRESS, NAMES, LustreServer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="not as root: a role writes below /etc and /usr")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.providers.oci.volumes_program import UNIT, build_zipapp, unit_file
+from tests.integration.test_oci_volumes_program import ATTACHED, DOUBLES, NAMES, Server
 from tests.support.role_play import play
-from tests.unit.providers.oci.test_volumes import ATTACHED, DOUBLES, NAMES, Server
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="not as root: a role writes below /etc and /usr")
 

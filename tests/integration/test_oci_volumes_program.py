@@ -19,7 +19,7 @@ from gridwright.providers.oci.volumes.records import flush_records
 from gridwright.providers.oci.volumes_program import build_zipapp
 from tests.support.oci_instance import OciInstance
 
-DOUBLES = Path(__file__).parents[3] / "support/iscsi_double"
+DOUBLES = Path(__file__).parents[1] / "support/iscsi_double"
 NAMES = [f"/dev/oracleoci/oraclevd{letter}" for letter in ("b", "c", "aa")]
 
 
