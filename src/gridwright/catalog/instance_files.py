@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import cast
 
 from gridwright.catalog.facts import MeasuredRate, Source
@@ -61,8 +62,10 @@ class Instances(Mapping[str, InstanceType]):
 
     __slots__ = ("_beside", "_made", "_rows")
 
-    def __init__(self, rows: dict[str, list[str]], beside: Beside, own: Mapping[str, InstanceType]) -> None:
-        self._rows = rows | {name: [] for name in own}
+    def __init__(
+        self, rows: Mapping[str, list[str]], beside: Beside, own: Mapping[str, InstanceType]
+    ) -> None:
+        self._rows = {**rows, **{name: [] for name in own}}
         self._beside = beside
         self._made = dict(own)
 
@@ -79,11 +82,13 @@ class Instances(Mapping[str, InstanceType]):
         return len(self._rows)
 
 
-def read_instance_rows() -> dict[str, list[str]]:
+@cache
+def read_instance_rows() -> Mapping[str, list[str]]:
     """Return the cells of all packaged instance types, by name."""
     return {row[0]: row for row in rows("instances.csv", INSTANCE_COLUMNS)}
 
 
+@cache
 def read_beside() -> Beside:
     """Return published rates, and listed rates of local disks."""
     beside = Beside({}, {}, {}, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -31,6 +32,11 @@ def one_file(package: str, does: str, others: Sequence[str] = ()) -> bytes:
 
     The format is that of zipapp of the standard library. `others` are all other packages that it imports.
     """
+    return _archive(package, does, tuple(others))
+
+
+@cache
+def _archive(package: str, does: str, others: tuple[str, ...]) -> bytes:
     buffer = io.BytesIO()
     buffer.write(_SHEBANG)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
