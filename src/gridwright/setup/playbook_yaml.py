@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -16,13 +17,19 @@ _OTHERWISE = re.compile(r"(?i:y|n|yes|no|on|off)|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9
 
 def playbook_yaml(content: object) -> str:
     """Plain data as YAML, in the form that ansible-lint asks for."""
+    # Plain data: what the spec has are classes of its own, which YAML would write as such.
+    return _written(json.dumps(content))
+
+
+@lru_cache(maxsize=64)
+def _written(data: str) -> str:
+    """Bundles of one grid have most files in common, and to write YAML takes long."""
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 110
     text = io.StringIO()
-    # Plain data: what the spec has are classes of its own, which YAML would write as such.
-    yaml.dump(_quoted(json.loads(json.dumps(content))), text)
+    yaml.dump(_quoted(json.loads(data)), text)
     return text.getvalue()
 
 

@@ -98,6 +98,7 @@ def _key(spec: GridSpec, role: OciRole) -> SharedKey | None:
     return None if role.is_server or role is OciRole.MACHINE else kind_of(spec.scheduler).shared_key
 
 
+@cache
 def _carried(name: str) -> str:
     """A program as there is room for it."""
     return lean(boot_file(name)) if name.endswith(".py") else boot_file(name)
