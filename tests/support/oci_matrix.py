@@ -41,6 +41,20 @@ FIELDS: dict[str, dict[str, Any]] = {
         "scale-replicated": _scale(
             "BM.Standard.E5.192", 4, "ultra-high-performance-30", replicas=2, block_size="8 MiB"
         ),
+        "scale-pools": _scale(
+            "BM.Optimized3.36",
+            4,
+            "higher-performance",
+            metadata_only=True,
+            metadata_block_size="1 MiB",
+            replicas=2,
+            pools={
+                "data": {"disks": {"type": "balanced", "count": 7, "size": "1 TiB"}},
+                "Archive": {"disks": {"type": "lower-cost", "size": "4 TiB"}},
+            },
+            default_pool="data",
+            migrations={"data": {"to": "Archive", "above": 90}},
+        ),
         "lustre": {
             "type": "lustre",
             "path": "/shared",

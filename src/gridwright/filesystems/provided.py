@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from gridwright.services.ports import Ports
-from gridwright.spec.storage import Servers
+from gridwright.spec.storage import Disks, Servers
 
 
 class ManagedLustre(Protocol):
@@ -139,6 +139,14 @@ class SharedDiskServers(Protocol):
     @property
     def nsd(self) -> Servers | None:
         """The servers, whose `disks` are those that each is the first server of; None for clients alone."""
+
+    @property
+    def pool_disks(self) -> Mapping[str, Disks]:
+        """Further disks that each server is the first one of, by the name of their pool."""
+
+    @property
+    def file_disks(self) -> Disks | None:
+        """Those of each server's disks that new files go to; None where none are described."""
 
     @property
     def ports(self) -> Sequence[Ports]:

@@ -34,9 +34,11 @@ class PairDisk:
     device: str
     pair: int
     index: int
-    """From 0 on, within the pair."""
+    """From 0 on, within the pair and its pool."""
     is_descriptor_only: bool = False
     """Whether it holds no data, and only breaks a tie between two sites."""
+    pool: str = ""
+    """Which pool of disks of its file system it belongs to; empty for the one that is always there."""
     label: str = ""
     """What tells it from other disks of its file system in any order; empty: its pair and index do."""
 

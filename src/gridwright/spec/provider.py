@@ -70,6 +70,8 @@ class ProviderKind:
     """The types of block volumes that plans choose from, as the catalogue names them."""
     shares_volumes: ClassVar[bool] = False
     """Whether it attaches a volume to two servers at once."""
+    shares_pools: ClassVar[bool] = False
+    """Whether such servers can have further volumes, of other types, that are storage pools of their own."""
     names_servers: ClassVar[bool] = False
     """Whether servers of file systems are machines of a site, which the spec names and setup sets up."""
     plans_services: ClassVar[bool] = False

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.scale_double.files import FileCommands, FileSystem, Nsd
+from tests.support.scale_double.placement import check_disk
+from tests.support.scale_double.words import Refused
+from tests.support.scale_double.words import options_in as _options
+from tests.support.scale_double.words import stanzas_in as _stanzas
+
 _PLAIN = (
     *("name", "classes", "settings", "here", "calls"),
     *("remote_clusters", "remote_filesystems", "remote_mounted", "granted"),
-    *("gateways", "bucket_keys", "filesets"),
+    *("gateways", "bucket_keys", "filesets", "callbacks"),
 )
-
-
-class Refused(Exception):
-    """What a command says on stderr."""
 
 
 @dataclass
@@ -35,24 +36,7 @@ class Node:
 
 
 @dataclass
-class Nsd:
-    device: str
-    servers: list[str]
-    failure_group: int
-    filesystem: str = ""
-
-
-@dataclass
-class FileSystem:
-    mount_point: str
-    block_size: int
-    mounted: list[str] = field(default_factory=list)
-    device: list[int] = field(default_factory=list)
-    """Numbers of the block device, where it is a real one."""
-
-
-@dataclass
-class Cluster:
+class Cluster(FileCommands):
     """All of it; the devices of NSDs are files, on which their IDs are written."""
 
     name: str = ""
@@ -72,6 +56,7 @@ class Cluster:
     """Files of keys by `bucket:server`."""
     filesets: dict[str, list[str]] = field(default_factory=dict)
     """Words that each was made by."""
+    callbacks: dict[str, dict[str, str]] = field(default_factory=dict)
     granted: bool = False
     """Whether the other cluster lets this one in."""
     here: str = ""
@@ -262,6 +247,7 @@ class Cluster:
             )
 
     def _refuse_nsd(self, each: dict[str, str]) -> None:
+        check_disk(each)
         if each["nsd"] in self.nsds:
             raise Refused(f"mmcrnsd: NSD {each['nsd']} already exists.")
         for name in each["servers"].split(","):
@@ -313,37 +299,6 @@ class Cluster:
         options = _options(words, {"-N"}, {"-a"})
         for name in list(self.nodes) if "-a" in options else self._named(options["-N"]):
             self.nodes[name].daemon = False
-
-    def _mmcrfs(self, words: list[str], stanzas: str) -> None:
-        options = _options(words[1:], {"-F", "-B", "-m", "-M", "-r", "-R", "-T", "-A", "-v"}, set())
-        if not any(self.state_of(name) == "active" for name in self.nodes):
-            raise Refused("mmcrfs: GPFS is down.")
-        if words[0] in self.filesystems:
-            raise Refused(f"mmcrfs: {words[0]} already exists.")
-        most = {"16M": 16 << 20}.get(self.settings.get("maxblocksize@", "4M"), 4 << 20)
-        if int(options["-B"]) > most:
-            raise Refused("mmcrfs: Block size is larger than maxblocksize.")
-        disks = [each["nsd"] for each in _stanzas(stanzas)]
-        self._take(words[0], disks)
-        groups = {self.nsds[each].failure_group for each in disks}
-        if len(groups) < int(options["-r"]):
-            raise Refused("mmcrfs: not enough failure groups for the replicas.")
-        self.filesystems[words[0]] = FileSystem(options["-T"], int(options["-B"]))
-
-    def _mmadddisk(self, words: list[str], stanzas: str) -> None:
-        _options(words[1:], {"-F", "-v"}, set())
-        if words[0] not in self.filesystems:
-            raise Refused(f"mmadddisk: File system {words[0]} is not known.")
-        self._take(words[0], [each["nsd"] for each in _stanzas(stanzas)])
-
-    def _take(self, filesystem: str, disks: list[str]) -> None:
-        for name in disks:
-            if name not in self.nsds:
-                raise Refused(f"NSD {name} does not exist.")
-            if self.nsds[name].filesystem:
-                raise Refused(f"Disk {name} is in use by {self.nsds[name].filesystem}.")
-        for name in disks:
-            self.nsds[name].filesystem = filesystem
 
     def _mmafmcoskeys(self, words: list[str], _: str) -> None:
         if words[1:3] != ["set", "--keyfile"] or ":" not in Path(words[3]).read_text():
@@ -414,22 +369,3 @@ class Cluster:
             if name not in self.nodes:
                 raise Refused(f"Node {name} is not in the cluster.")
         return found
-
-
-def _options(words: Sequence[str], valued: set[str], flags: set[str]) -> dict[str, str]:
-    """Options by their name. Raises Refused for one that the command does not know."""
-    found: dict[str, str] = {}
-    rest = iter(words)
-    for word in rest:
-        if word in valued:
-            found[word] = next(rest)
-        elif word in flags:
-            found[word] = ""
-        else:
-            raise Refused(f"Incorrect option: {word}")
-    return found
-
-
-def _stanzas(text: str) -> Iterator[dict[str, str]]:
-    for stanza in text.split("%nsd:")[1:]:
-        yield dict(re.findall(r"(\w+)=(\S+)", stanza))

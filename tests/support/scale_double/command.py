@@ -8,14 +8,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.scale_double.cluster import Cluster, Refused
-from tests.support.scale_double.rows import LISTING, listed, shown
+from tests.support.scale_double.cluster import Cluster
+from tests.support.scale_double.rows import LISTING, PLAIN, listed, printed_plain, shown
+from tests.support.scale_double.words import Refused
 
 _ROOT = Path(__file__).resolve().parents[3]
 CHANGING = (
     *("mmcrcluster", "mmaddnode", "mmchnode", "mmchlicense", "mmcrnodeclass", "mmchnodeclass", "mmcrnsd"),
     *("mmchnsd", "mmchconfig", "mmstartup", "mmshutdown", "mmcrfs", "mmadddisk", "mmmount", "mmumount"),
     *("mmcallhome", "mmsdrrestore", "mmremotecluster", "mmremotefs", "mmafmcoskeys", "mmafmcosconfig"),
+    *("mmchpolicy", "mmaddcallback"),
 )
 _SSH_FAILED = 255
 
@@ -46,6 +48,8 @@ def write(state: Path, cluster: Cluster) -> None:
 def stanzas_of(command: str, words: Sequence[str]) -> str:
     """The content of the file that a command is given."""
     files = [words[at + 1] for at, word in enumerate(words) if word == "-F"]
+    if command == "mmchpolicy":
+        files = [words[1]]
     if command in ("mmcrcluster", "mmaddnode"):
         files = [words[words.index("-N") + 1]]
     return Path(files[0]).read_text() if files else ""
@@ -70,6 +74,8 @@ def answer(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
             return _elsewhere(cluster, words)
         if [*words[:2]] == ["show", "all"]:
             return 0, shown(cluster, command), ""
+        if command in PLAIN:
+            return 0, printed_plain(cluster, command, words), ""
         if command in LISTING:
             return (*listed(cluster, command, words), "")
         cluster.run(command, words, stanzas_of(command, words))

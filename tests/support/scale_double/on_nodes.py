@@ -16,9 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.support.scale_double import node
-from tests.support.scale_double.cluster import Cluster, Node, Refused
+from tests.support.scale_double.cluster import Cluster, Node
 from tests.support.scale_double.command import answer, stanzas_of
 from tests.support.scale_double.rows import LISTING
+from tests.support.scale_double.words import Refused
 
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1")
 _FROM_A_COPY = ("mmlscluster", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig")

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gridwright.filesystems.scale.administration.y_format import encoded
-from tests.support.scale_double.cluster import Cluster, FileSystem, Refused
+from tests.support.scale_double.cluster import Cluster
+from tests.support.scale_double.files import FileSystem
+from tests.support.scale_double.words import Refused
 
 _Row = Mapping[str, str]
+PLAIN = ("mmlspolicy", "mmlscallback")
+"""Commands whose rows of -Y nobody has published; what they print for people is in IBM's manual."""
 LISTING = (
     *("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount"),
-    *("mmlsdisk", "mmlsfileset"),
+    *("mmlsdisk", "mmlsfileset", *PLAIN),
 )
 
 
@@ -166,6 +170,9 @@ def _disks(cluster: Cluster, words: Sequence[str]) -> _Tables:
         [
             {
                 "nsdName": name,
+                "metadata": "yes" if "etadata" in each.usage else "no",
+                "data": "yes" if each.usage.startswith("data") else "no",
+                "storagePool": each.pool,
                 "status": "ready",
                 "availability": "up" if _has_server(cluster, name) else "down",
             }
@@ -203,3 +210,23 @@ def shown(cluster: Cluster, command: str) -> str:
     if not told:
         raise Refused(f"{command}: There are no remote definitions.")
     return "".join(told)
+
+
+def printed_plain(cluster: Cluster, command: str, words: Sequence[str]) -> str:
+    """What commands print for people. Raises Refused."""
+    if not cluster.name or not cluster.cluster_at(cluster.node_here):
+        raise Refused(f"{command}: This node does not belong to a GPFS cluster.")
+    if command == "mmlscallback":
+        if not cluster.callbacks:
+            raise Refused("mmlscallback: No callback identifiers were found.")
+        return "".join(
+            f"{name}\n" + "".join(f"        {word:10} = {value}\n" for word, value in each.items())
+            for name, each in cluster.callbacks.items()
+        )
+    there = cluster.filesystems.get(words[0])
+    if there is None or list(words[1:]) != ["-L"]:
+        raise Refused(f"mmlspolicy: File system {words[0]} is not known.")
+    pool = cluster.pool_of_new_files(words[0])
+    return there.policy or (
+        f"No policy file was installed for file system '{words[0]}'.\nData will be stored in pool '{pool}'.\n"
+    )

@@ -17,6 +17,7 @@ from gridwright.filesystems.scale.daemon_states import filesystem_findings, wait
 from gridwright.filesystems.scale.disk_states import disk_findings, disks_of, path_findings, serves
 from gridwright.filesystems.scale.health import health, monitor_findings
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.pool_states import pool_findings
 
 HEADERS = (
     "mmhealth:Event:HEADER:version:reserved:reserved:node:component:entityname:entitytype:event:arguments:"
@@ -85,6 +86,7 @@ class Node:
     paths: str = NSDS + path("lake_p1_v01", "nsd1") + path("lake_p1_v01", "nsd2")
     waiters: str | None = WAITERS
     made: str | None = AS_SPECIFIED
+    pools: str | None = ""
     host: str = "compute1"
     ran: list[Sequence[str]] = field(default_factory=list)
 
@@ -99,6 +101,7 @@ class Node:
             "mmlsnsd": self.paths if "-X" in command else self.nsds,
             "mmdiag": self.waiters,
             "mmlsfs": self.made,
+            "mmlspool": self.pools,
         }[command[0].removeprefix("/usr/lpp/mmfs/bin/")]
         if told is None:
             raise environment_error(f"{command[0]} has not answered for {timeout_s:.0f} s")
@@ -233,6 +236,56 @@ def test_a_file_system_that_was_made_otherwise_is_told() -> None:
     # Pools may have sizes of their own: one of them is that of the spec.
     both = AS_SPECIFIED + "mmlsfs::0:1:::lake:blockSize:262144:system pool:\n"
     assert names(health(SPEC, Node(made=both), "/lake")) == []
+
+
+POOLS = (
+    "Storage pools in file system at '/lake':\n"
+    "Name                    Id   BlkSize Data Meta Total Data in (KB)   Free Data in (KB)   "
+    "Total Meta in (KB)    Free Meta in (KB)\n"
+)
+
+
+def pool(name: str, total: int, free: int, *, metadata: bool = False) -> str:
+    """A row, as real clusters print it."""
+    there, none = (
+        f"{total:14} {free:14} ({100 * free // max(total, 1):3}%)",
+        "             0              0 (  0%)",
+    )
+    holds, rest = ("  no  yes", f"{none} {there}") if metadata else (" yes   no", f"{there} {none}")
+    return f"{name:20} 65537      8 MB {holds} {rest}\n"
+
+
+def test_a_pool_without_room_is_told_by_servers_however_much_the_others_have() -> None:
+    spec = scale(pools={"data": {"disks": {"type": "x"}}}, metadata_only=True)
+    rows = pool("system", 1000, 50, metadata=True) + pool("data", 4000, 3000) + pool("cold", 100, 0)
+    assert names(health(spec, Node(pools=POOLS + rows), "/lake")) == []
+    node = Node(pools=POOLS + rows, host="nsd1.example.com")
+    found = [each for each in health(spec, node, "/lake").findings if each.name == "scale-pool-full"]
+    assert [(each.level, each.text[: each.text.index(" in use")]) for each in found] == [
+        ("error", "pool cold of lake: 100 %"),
+        ("warning", "pool system of lake: 95 %"),
+    ]
+    # Without pools in the spec nobody asks, and one that does not tell is said to be silent.
+    without = Node(host="nsd1.example.com")
+    assert names(health(scale(), without, "/lake")) == []
+    assert not any("mmlspool" in command[0] for command in without.ran)
+    assert names(health(spec, Node(host="nsd1.example.com"), "/lake")) == ["scale-silent"]
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.text(max_size=20))
+def test_garbled_pools_never_break_the_parser(start: int, end: int, put: str) -> None:
+    text = POOLS + pool("data", 4000, 10)
+    list(pool_findings(text[:start] + put + text[end:], "lake"))
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(1, 10**15), st.floats(0, 1)), max_size=4)
+)
+def test_every_pool_that_is_nearly_full_is_named_and_no_other(pools: dict[str, tuple[int, float]]) -> None:
+    spaces = {name: (total, int(total * part)) for name, (total, part) in pools.items()}
+    text = POOLS + "".join(pool(name, *each) for name, each in spaces.items())
+    told = {each.text.split()[1] for each in pool_findings(text, "lake")}
+    assert told == {name for name, (total, free) in spaces.items() if free * 1024 < (1 - 0.9) * total * 1024}
 
 
 def test_what_hangs_is_one_finding_and_the_rest_is_not_waited_for() -> None:

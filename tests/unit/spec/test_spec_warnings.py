@@ -73,6 +73,11 @@ HURTS = {
     "volumes-not-made": CLOUD.replace("{type: instance-store}", "{type: gp3, size: 1 TiB}"),
     "no-owner": CLOUD.replace(" owner: us,", ""),
     "no-scheduler": CLOUD.replace("{type: slurm}", "{type: local}"),
+    "scale-pool-unused": ORACLE.replace(
+        "type: oci-lustre, path: /lake, name: lake, capacity: 41.6 TB",
+        "type: scale, path: /lake, nsd: {instance: BM.Optimized3.36, count: 2, disks: {type: balanced, "
+        "size: 1 TiB}}, pools: {archive: {disks: {type: lower-cost, size: 4 TiB}}}",
+    ),
     "proxy-outside": CLOUD.replace("owner: us", "owner: us, proxy: 'http://10.30.0.5:3128'"),
 }
 

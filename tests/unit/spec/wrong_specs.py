@@ -60,6 +60,19 @@ def _remote(provider: str, key: str) -> str:
     )
 
 
+_POOL = "    pools: {capacity: {disks: {type: lower-cost, count: 4, size: 4 TiB}}}\n"
+_TWO_POOLS = (
+    "    pools:\n      data: {disks: {type: balanced, size: 1 TiB}}\n"
+    "      archive: {disks: {type: lower-cost, size: 4 TiB}}\n"
+)
+
+
+def _site_pool(one: int, *, site: int = 1, pool: str = "") -> str:
+    """A pair that may have disks of a pool."""
+    pools = f", pools: {{capacity: [/dev/mapper/pool{one}]}}" if pool else ""
+    return _pair(one, site=site).replace("}", f"{pools}}}")
+
+
 _SUM = f"sha256: {'ab' * 32}"
 
 
@@ -122,6 +135,48 @@ WRONG: dict[str, str | bytes] = {
     "scale_with_a_page_pool_of_all_memory": _scale("    pagepool: {servers: 0.9, clients: 0.75}\n"),
     "scale_with_servers_and_a_remote_cluster": _scale(
         "    remote: {cluster: s.example.com, contacts: [nsd1], filesystem: fs1}\n"
+    ),
+    "scale_pool_that_is_always_there": _scale(_POOL.replace("capacity", "system")),
+    "scale_pool_by_no_name": _scale(_POOL.replace("capacity", "cold-data 2")),
+    "scale_pools_with_more_volumes_than_a_server_attaches": _scale(_POOL.replace("count: 4", "count: 6")),
+    "scale_pools_without_room_for_one_more": _scale(
+        _POOL.replace("count: 4", "count: 1"), disks="{type: balanced, count: 16, size: 1 TiB}"
+    ),
+    "scale_pool_on_disks_of_the_machine": _scale(_POOL.replace("lower-cost", "instance-store")),
+    "scale_default_pool_that_nobody_has": _scale(_POOL + "    default_pool: capacty\n"),
+    "scale_default_pool_of_one_pool": _scale(
+        "    default_pool: data\n    migrations: {system: {to: data}}\n"
+    ),
+    "scale_data_among_metadata": _scale(
+        _POOL
+        + "    metadata_only: true\n    default_pool: system\n    migrations: {capacity: {to: system}}\n"
+    ),
+    "scale_metadata_without_a_pool_of_data": _scale("    metadata_only: true\n"),
+    "scale_metadata_and_two_pools": _scale(_TWO_POOLS + "    metadata_only: true\n"),
+    "scale_metadata_blocks_of_their_own_among_data": _scale(_POOL + "    metadata_block_size: 256 KiB\n"),
+    "scale_metadata_blocks_of_no_size": _scale(
+        _POOL + "    metadata_only: true\n    metadata_block_size: 300 KiB\n"
+    ),
+    "scale_files_that_go_round": _scale(
+        _TWO_POOLS + "    migrations: {system: {to: data}, data: {to: archive}, archive: {to: system}}\n"
+    ),
+    "scale_files_that_stay": _scale(_POOL + "    migrations: {system: {to: system}, cap: {to: capacity}}\n"),
+    "scale_files_that_leave_for_nothing": _scale(
+        _POOL + "    migrations: {system: {to: capacity, above: 70, until: 80}}\n"
+    ),
+    "scale_pools_of_another_cluster": "provider: site\nscheduler: {type: slurm}\n"
+    "nodes: {compute: {hosts: c1}}\nfilesystems:\n  lake:\n    type: scale\n    path: /gpfs/fs1\n"
+    "    remote: {cluster: s.example.com, contacts: [nsd1], filesystem: fs1}\n"
+    f"{_POOL}    default_pool: capacity\n",
+    "scale_pools_that_a_cloud_makes_on_a_site": _pairs(_pair(1), more=_POOL),
+    "scale_pool_at_one_of_two_sites": _pairs(
+        _site_pool(1, pool="capacity"), _site_pool(3, site=2), more=f"    replicas: 2\n{_WITNESS}"
+    ),
+    "scale_pool_of_one_of_two_pairs": _pairs(
+        _site_pool(1), _site_pool(3, pool="capacity"), more="    replicas: 2\n"
+    ),
+    "scale_disk_of_two_pools": _pairs(
+        "{servers: [nsd1, nsd2], disks: [/dev/mapper/a], pools: {capacity: [/dev/mapper/a, /dev/sdb]}}"
     ),
     "scale_of_nobody": "provider: oci\nnodes: {compute: {instance: VM.DenseIO2.24, count: 3}}\n"
     "filesystems:\n  lake: {type: scale, path: /gpfs/fs1}\n",

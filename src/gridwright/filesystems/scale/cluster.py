@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.filesystems.scale.administration.wanted import (
+    SYSTEM_POOL,
     ScaleCluster,
+    Usage,
     WantedBucket,
     WantedFileSystem,
     WantedNode,
@@ -18,14 +20,13 @@ from gridwright.filesystems.scale.administration.wanted import (
     WantedSetting,
 )
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.placement import placement_rules
 from gridwright.filesystems.scale.ports import FIRST_COMMAND, LAST_COMMAND
 from gridwright.filesystems.scale.quorum import quorum_names
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
 SERVERS_CLASS, CLIENTS_CLASS, WITNESS_CLASS = "gridServers", "gridClients", "gridWitness"
 """Node classes. Scale has nsdNodes and clientNodes itself, and refuses names that end so (mmcrnodeclass)."""
-POOL = "system"
-"""The pool that every file system has, and metadata are in (IBM Storage Scale, storage pools)."""
 LARGEST_BLOCK = 16 * 2**20
 """maxblocksize (facts 003), and the largest that Scale knows (mmcrfs command)."""
 MIB, GIB = 2**20, 2**30
@@ -68,6 +69,8 @@ def scale_cluster(
         data_replicas=filesystem.replicas,
         metadata_replicas=filesystem.replicas,
         nsds=tuple(each.name for each in nsds),
+        metadata_block_size=int(filesystem.metadata_block_size or 0),
+        rules=placement_rules(filesystem),
     )
     # A disk of which both quorum nodes are servers is seen by both (rule 1).
     ties = holding[: 3 if len(holding) >= 3 else 1] if len(cluster.quorum) == 2 else ()
@@ -152,14 +155,23 @@ def _nsds(
                 name=nsd_name(grid, name, disk),
                 device=disk.device,
                 servers=(*servers[turn:], *servers[:turn]),
-                usage="descOnly" if disk.is_descriptor_only else "dataAndMetadata",
+                usage=_usage(filesystem, disk),
                 failure_group=groups[disk.pair],
-                pool=POOL,
+                pool=disk.pool or SYSTEM_POOL,
                 filesystem=device_name(name),
                 volume=disk.volume,
             )
         )
     return tuple(made)
+
+
+def _usage(filesystem: ScaleFileSystem, disk: PairDisk) -> Usage:
+    """Metadata are in pool system alone (IBM Storage Scale, storage pools)."""
+    if disk.is_descriptor_only:
+        return "descOnly"
+    if disk.pool:
+        return "dataOnly"
+    return "metadataOnly" if filesystem.metadata_only else "dataAndMetadata"
 
 
 def failure_groups(replicas: int, machines: Sequence[ClusterMachine]) -> Mapping[int, int]:

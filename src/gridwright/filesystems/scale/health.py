@@ -18,6 +18,7 @@ from gridwright.filesystems.scale.administration.y_format import records
 from gridwright.filesystems.scale.daemon_states import filesystem_findings, waiter_findings
 from gridwright.filesystems.scale.disk_states import disk_findings, disks_of, path_findings, serves
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.pool_states import TOLD, pool_findings
 
 LIMIT_S = 15.0
 """For each command: mmhealth asks the node's monitor and starts Python several times, others the cluster."""
@@ -136,6 +137,9 @@ def _of_cluster(
     findings += filesystem_findings(made, device, int(filesystem.block_size), filesystem.replicas)
     # All servers are asked over ssh then: by these themselves, and not by every node.
     if serves(asked("mmlsnsd", "-Y"), asked.host()):
+        # What tells the room of pools reads maps of the disks, and is for servers, too.
+        if filesystem.pool_names:
+            findings += pool_findings(asked("mmlspool", device, told=TOLD), device)
         findings += path_findings(asked("mmlsnsd", "-X", "-Y"))
     return disks_of(disks), findings
 

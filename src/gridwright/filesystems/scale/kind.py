@@ -14,6 +14,7 @@ from gridwright.yamltext.fields import FieldError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gridwright.errors import Finding
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.lazy_load import LazyLoad
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, PairDisk
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
+    from gridwright.spec.model import GridSpec
     from gridwright.spec.provider import ProviderKind
 
 
@@ -45,10 +47,18 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
     ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """Servers that it cannot make in pairs or that are not its to name; packages that it cannot copy."""
         from gridwright.filesystems.scale.packages import packages_of_cloud
+        from gridwright.filesystems.scale.pool_rules import pools_of_provider
         from gridwright.filesystems.scale.site_rules import provider_problems
 
         yield from provider_problems(fields, grid, provider)
+        yield from pools_of_provider(fields, provider)
         yield from packages_of_cloud(fields, provider)
+
+    def findings(self, name: str, filesystem: ScaleFileSystem, spec: GridSpec) -> Iterator[Finding]:
+        """Pools that no rule puts files in."""
+        from gridwright.filesystems.scale.placement import placement_findings
+
+        return placement_findings(name, filesystem)
 
     def lazy_load(self) -> LazyLoad:
         """By Scale's own relations with buckets."""

@@ -7,15 +7,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gridwright.filesystems.scale.administration.wanted import SYSTEM_POOL
 from gridwright.filesystems.scale.buckets import AfmBucket
 from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
 from gridwright.filesystems.scale.packages import ScalePackage
+from gridwright.filesystems.scale.pool_fields import PoolMigration, PoolName, StoragePool
 from gridwright.filesystems.scale.ports import CLUSTER_PORTS
 from gridwright.filesystems.scale.site_fields import ServerPair, Witness
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import Servers
+from gridwright.spec.storage import Disks, Servers
 from gridwright.units import Bytes
 from gridwright.yamltext.fields import Size, matching
 
@@ -61,6 +63,44 @@ class ScaleFileSystem(FileSystem):
     block_size: Annotated[
         Size, Update(Change.NEVER, "a file system keeps the block size it was made with")
     ] = Field(default=BLOCK_SIZE, description="Bytes that a file is cut into, such as 4 MiB; at most 16 MiB.")
+    pools: Annotated[
+        Mapping[PoolName, StoragePool] | None, Update(Change.REBUILD, "pools are added while others serve")
+    ] = Field(
+        default=None,
+        min_length=1,
+        description="Storage pools beside that of nsd.disks, which is called system, such as {capacity: "
+        "{disks: {type: lower-cost, count: 4, size: 4 TiB}}}. A site names their disks under pairs.",
+    )
+    default_pool: Annotated[
+        PoolName | None, Update(Change.LIVE, "new files go there from then on; others stay where they are")
+    ] = Field(
+        default=None,
+        description="The pool that new files go to. By default system, or the only other one where system "
+        "has metadata alone.",
+    )
+    migrations: Annotated[
+        Mapping[PoolName, PoolMigration] | None,
+        Update(Change.LIVE, "files move from then on; those that moved stay where they are"),
+    ] = Field(
+        default=None,
+        min_length=1,
+        description="What leaves a pool that fills, such as {system: {to: capacity, above: 85, until: 70}}.",
+    )
+    metadata_only: Annotated[
+        bool,
+        Update(Change.REBUILD, "data on disks of system are moved by hand, by mmchdisk and mmrestripefs"),
+    ] = Field(
+        default=False,
+        description="Whether pool system has metadata alone, such as small and fast disks, and data are in "
+        "other pools.",
+    )
+    metadata_block_size: Annotated[
+        Size | None, Update(Change.NEVER, "a file system keeps the block size it was made with")
+    ] = Field(
+        default=None,
+        description="Block size of pool system where it has metadata alone, such as 1 MiB. Those of data all "
+        "have block_size.",
+    )
     replicas: Annotated[
         Literal[1, 2], Update(Change.REBUILD, "every file is copied to the other servers")
     ] = Field(
@@ -112,3 +152,28 @@ class ScaleFileSystem(FileSystem):
     def server_groups(self) -> Mapping[str, Servers]:
         """The NSD servers."""
         return {} if self.nsd is None else {"nsd": self.nsd}
+
+    @property
+    def pool_names(self) -> tuple[str, ...]:
+        """Pools beside system, in the order that the spec has them."""
+        of_pairs = [name for pair in self.pairs or () for name in pair.pools or ()]
+        return tuple(dict.fromkeys([*(self.pools or ()), *of_pairs]))
+
+    @property
+    def file_pool(self) -> str:
+        """The pool that new files go to."""
+        if self.default_pool is not None:
+            return self.default_pool
+        return self.pool_names[0] if self.metadata_only else SYSTEM_POOL
+
+    @property
+    def pool_disks(self) -> Mapping[str, Disks]:
+        """Disks of each server in pools beside system, by pool."""
+        return {name: each.disks for name, each in (self.pools or {}).items()}
+
+    @property
+    def file_disks(self) -> Disks | None:
+        """Those disks of each server that new files go to; None where none are described."""
+        if self.nsd is None:
+            return None
+        return self.pool_disks.get(self.file_pool, self.nsd.disks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.offers import OnSale, SharedChoice
-from gridwright.filesystems.scale.rules import MOST_ATTACHED
+from gridwright.filesystems.scale.pool_rules import MOST_ATTACHED
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
 from gridwright.filesystems.volume_sets import GIB, VolumeMarket, most_volumes
 

@@ -12,6 +12,7 @@ from typing import Any
 from gridwright.filesystems.scale.buckets import bucket_problems
 from gridwright.filesystems.scale.model import BLOCK_SIZE
 from gridwright.filesystems.scale.packages import package_problems
+from gridwright.filesystems.scale.pool_rules import MOST_ATTACHED, pool_problems
 from gridwright.filesystems.scale.site_rules import owner_problems, pair_problems
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.units import Bytes, UnitError
@@ -20,8 +21,6 @@ from gridwright.yamltext.fields import FieldError
 KIB = 2**10
 BLOCK_SIZES = tuple(Bytes(each * KIB) for each in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384))
 """Those that a file system can have (IBM Storage Scale, mmcrfs command)."""
-MOST_ATTACHED = 32
-"""Volumes that an instance attaches (facts oci-scale: device names from b to ag)."""
 LARGEST_SHARE = 0.5
 """Of a node's memory: the rest is for the kernel, min_free_kbytes and what runs beside the daemon."""
 
@@ -34,11 +33,13 @@ def scale_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     yield from pair_problems(fields)
     yield from package_problems(fields)
     yield from bucket_problems(fields)
+    yield from pool_problems(fields)
     servers = fields.get("nsd")
     if isinstance(servers, Mapping):
         yield from _pairs(fields, servers)
         yield from _disks(servers)
-    yield from _block_size(fields)
+    yield from _block_size("block_size", fields.get("block_size", str(BLOCK_SIZE)))
+    yield from _block_size("metadata_block_size", fields.get("metadata_block_size"))
     yield from _page_pool(fields)
 
 
@@ -91,9 +92,10 @@ def _disks(servers: Mapping[str, Any]) -> Iterator[_Problem]:
         )
 
 
-def _block_size(fields: Mapping[str, Any]) -> Iterator[_Problem]:
+def _block_size(field: str, given: Any) -> Iterator[_Problem]:  # noqa: ANN401
     """Rule 4: a block size that maxblocksize, 16 MiB, lets in; it never changes later."""
-    given = fields.get("block_size", str(BLOCK_SIZE))
+    if given is None:
+        return
     try:
         size = Bytes.parse(given)
     except UnitError:
@@ -101,7 +103,7 @@ def _block_size(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     if size not in BLOCK_SIZES:
         near = min(BLOCK_SIZES, key=lambda each: (abs(each - size), -each))
         yield (
-            ("block_size",),
+            (field,),
             FieldError(
                 f"{size} is no block size of Scale, whose are powers of two from {BLOCK_SIZES[0]} to "
                 f"{BLOCK_SIZES[-1]}; a file system keeps its own for good",

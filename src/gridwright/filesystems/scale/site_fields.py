@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
 from gridwright.filesystems.scale.fields import HostName
+from gridwright.filesystems.scale.pool_fields import PoolName
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.yamltext.fields import Size, TotalRate, matching
 
@@ -25,6 +27,8 @@ LastingDevice = Annotated[
     ),
 ]
 
+LastingDisks = Annotated[list[LastingDevice], Field(min_length=1)]
+
 
 class ServerPair(SpecModel):
     """Two servers, and the disks that both of them reach."""
@@ -37,6 +41,12 @@ class ServerPair(SpecModel):
         min_length=1,
         description="Disks that both see, by lasting names, such as /dev/disk/by-id/wwn-0x5000c500a1b2c3d4. "
         "They become the file system's. One that holds anything is refused, and no other disk is touched.",
+    )
+    pools: Annotated[Mapping[PoolName, LastingDisks] | None, _MOVED] = Field(
+        default=None,
+        min_length=1,
+        description="Disks of this pair in storage pools beside system, such as {capacity: "
+        "[/dev/disk/by-id/wwn-0x5000c500a1b2c3d5]}. Those under disks are of pool system.",
     )
     site: Annotated[int, Update(Change.NEVER, "disks keep the failure group that they were made with")] = (
         Field(

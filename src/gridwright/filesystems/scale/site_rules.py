@@ -150,9 +150,19 @@ def _servers(fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]
 def _disks(fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every disk of a pair with its place; that of a witness is its own machine's."""
     for number, pair in _listed(fields.get("pairs")):
-        for index, disk in _listed(pair.get("disks") if isinstance(pair, Mapping) else None):
-            if isinstance(disk, str):
-                yield ("pairs", number, "disks", index), disk
+        if not isinstance(pair, Mapping):
+            continue
+        pools = pair.get("pools")
+        lists: list[tuple[tuple[str, ...], Any]] = [(("disks",), pair.get("disks"))]
+        lists += (
+            [(("pools", str(name)), each) for name, each in pools.items()]
+            if isinstance(pools, Mapping)
+            else []
+        )
+        for place, disks in lists:
+            for index, disk in _listed(disks):
+                if isinstance(disk, str):
+                    yield ("pairs", number, *place, index), disk
 
 
 def _listed(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401

@@ -54,16 +54,22 @@ def _disks(filesystem: ScaleFileSystem) -> Iterator[PairDisk]:
     for number, pair in enumerate(pairs, start=1):
         for index, device in enumerate(pair.disks):
             yield _disk(device, number, index)
+        for pool, devices in (pair.pools or {}).items():
+            for index, device in enumerate(devices):
+                yield _disk(device, number, index, pool=pool)
     if filesystem.witness is not None:
         yield _disk(filesystem.witness.disk, len(pairs) + 1, 0, is_descriptor_only=True)
 
 
-def _disk(device: str, pair: int, index: int, *, is_descriptor_only: bool = False) -> PairDisk:
+def _disk(
+    device: str, pair: int, index: int, *, pool: str = "", is_descriptor_only: bool = False
+) -> PairDisk:
     return PairDisk(
         volume=device.rpartition("/")[2],
         device=device,
         pair=pair,
         index=index,
+        pool=pool,
         is_descriptor_only=is_descriptor_only,
         # Of its own name: a disk or pair that is written before others must not give them new names.
         label=hashlib.sha256(device.encode()).hexdigest()[:12],

@@ -22,7 +22,14 @@ def cluster_documents(spec: GridSpec, layout: OciLayout) -> dict[str, Mapping[st
         members = [*layout.servers_of(name), *layout.of_role(OciRole.HEAD, OciRole.COMPUTE)]
         machines = [_machine(spec, one, catalog) for one in members]
         disks = [
-            PairDisk(volume=one.name, device=one.device, pair=one.pair, index=one.index)
+            PairDisk(
+                volume=one.name,
+                device=one.device,
+                pair=one.pair,
+                index=one.index,
+                pool=one.pool,
+                label=f"p{one.pair}_{one.pool}_v{one.index + 1:02d}" if one.pool else "",
+            )
             for one in layout.volumes
             if one.filesystem == name and one.is_shared
         ]

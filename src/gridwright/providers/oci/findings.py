@@ -10,13 +10,14 @@ from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import Finding, GridwrightError
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.no_scheduler import nodes_without_jobs, scheduler_not_packaged
-from gridwright.providers.oci.layout import DEFAULT_VOLUME, DEVICE_LETTERS, shared_disk_file_systems
+from gridwright.providers.oci.devices import DEVICE_LETTERS
+from gridwright.providers.oci.layout import DEFAULT_VOLUME, shared_disk_file_systems
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.service_subnet import tiered_lustres
 from gridwright.setup.distributions import distribution
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import Servers
+from gridwright.spec.storage import Disks, Servers
 from gridwright.units import format_rate
 
 
@@ -42,8 +43,10 @@ class _DataServers:
 
     filesystem: str
     servers: Servers | None
+    disks: Disks | None
+    """Those of each server that new files go to."""
     most: int
-    """Disks that each can have: the servers of a pair attach those of both."""
+    """How many of these each can have: the servers of a pair attach those of both, in all pools."""
     words: str
     """What a server is to its volumes."""
 
@@ -51,9 +54,11 @@ class _DataServers:
 def _data_servers(spec: GridSpec) -> Iterator[_DataServers]:
     most = len(DEVICE_LETTERS)
     for name, shared in shared_disk_file_systems(spec).items():
-        yield _DataServers(name, shared.nsd, most // 2, "is the first of")
+        every = [*shared.pool_disks.values(), *([shared.nsd.disks] if shared.nsd else [])]
+        others = sum(each.count or 1 for each in every if each is not None and each is not shared.file_disks)
+        yield _DataServers(name, shared.nsd, shared.file_disks, most // 2 - others, "is the first of")
     for name, lustre in built_lustres(spec).items():
-        yield _DataServers(name, lustre.oss, most, "has")
+        yield _DataServers(name, lustre.oss, lustre.oss.disks if lustre.oss else None, most, "has")
 
 
 def _scheduler(spec: GridSpec) -> Iterator[Finding]:
@@ -102,13 +107,12 @@ def _volumes_below_card(each: _DataServers, spec: GridSpec, catalog: Catalog) ->
 
     Only of servers with two cards: with one, volumes and clients share it, and the model reckons with that.
     """
-    servers, name = each.servers, each.filesystem
-    if servers is None or servers.disks is None:
+    servers, disks, name = each.servers, each.disks, each.filesystem
+    if servers is None or disks is None:
         return
     network = catalog.instance(servers.instance, spec.provider).network
     if network.nics < 2:
         return
-    disks = servers.disks
     count = disks.count or 1
     rate = catalog.volume(disks.type, spec.provider).limits(int(disks.size or DEFAULT_VOLUME))
     card = network.baseline_bytes_per_s / network.nics

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -20,13 +20,14 @@ from gridwright.providers.lustre_servers import (
     server_roles,
     targets_of_servers,
 )
+from gridwright.providers.oci.devices import DEVICE_LETTERS, device
 from gridwright.providers.oci.lustre_rules import lustre_rules
 from gridwright.providers.oci.section import SERVICES, Oci
 from gridwright.providers.oci.service_subnet import services, services_problems
 from gridwright.providers.oci.shapes import GIB, Shapes
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import INSTANCE_STORE, Servers
+from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
 
 LOGIN = "login1"
@@ -38,8 +39,6 @@ SMALL_COMPUTE = 64
 """Offset of nodes where the subnet is small."""
 FAULT_DOMAINS = 3
 """Of an availability domain (OCI, regions and availability domains)."""
-DEVICE_LETTERS = (*(f"{chr(each)}" for each in range(ord("b"), ord("z") + 1)), *(f"a{c}" for c in "abcdefg"))
-"""Ends of the consistent device paths: 32 of them, from oraclevdb to oraclevdag (facts oci-scale)."""
 DEFAULT_VOLUME = Bytes(100 * 2**30)
 """Of disks that say no size."""
 
@@ -72,7 +71,7 @@ class OciVolume:
     pair: int
     """Of servers that share it; 0 where it has one server."""
     index: int
-    """From 0 on: within the pair, or on its server."""
+    """From 0 on: within the pair and the pool, or on its server."""
     gib: int
     vpus_per_gib: int
     servers: tuple[str, ...]
@@ -80,6 +79,8 @@ class OciVolume:
     """The same path on each of its servers."""
     target: Target | None = None
     """Of a Lustre: what lies on it."""
+    pool: str = ""
+    """Of servers in pairs: the pool of disks that it is of, empty for that which is always there."""
 
     @property
     def is_shared(self) -> bool:
@@ -140,7 +141,8 @@ class OciLayout:
 
     def volumes_of(self, server: str) -> tuple[OciVolume, ...]:
         """Those that a server attaches, in the order of their devices."""
-        return tuple(each for each in self.volumes if server in each.servers)
+        own = [each for each in self.volumes if server in each.servers]
+        return tuple(sorted(own, key=lambda each: (len(each.device), each.device)))
 
     def lustre_source(self, filesystem: str) -> str:
         """What clients mount of a Lustre that is built: 10.30.128.16@tcp:/shared."""
@@ -215,6 +217,8 @@ class _Group:
     servers: Servers
     targets: tuple[list[Target], ...] = ()
     """Of each server of a Lustre."""
+    pools: Mapping[str, Disks] = field(default_factory=dict)
+    """Further disks of servers in pairs."""
 
     @property
     def are_pairs(self) -> bool:
@@ -227,7 +231,7 @@ class _Group:
 def _server_groups(spec: GridSpec) -> Iterator[_Group]:
     for name, shared in shared_disk_file_systems(spec).items():
         if shared.nsd is not None:
-            yield _Group(name, OciRole.NSD, shared.nsd)
+            yield _Group(name, OciRole.NSD, shared.nsd, pools=shared.pool_disks)
     for name, lustre in built_lustres(spec).items():
         for role, servers in server_roles(lustre):
             yield _Group(name, OciRole(role), servers, tuple(targets_of_servers(name, lustre, role, servers)))
@@ -337,35 +341,58 @@ def _volumes(
                 )
             )
             continue
-        try:
-            volume = catalog.volume(disks.type, spec.provider)
-        except GridwrightError as error:
-            field = ("filesystems", group.filesystem, group.role, "disks", "type")
-            problems += [problem_at(spec, field, each.what, each.remedy or "") for each in error.problems]
-            continue
-        gib = int(disks.size or DEFAULT_VOLUME) // GIB
-        vpus = int(volume.figure("vpus"))
-        names, count = group.names(), disks.count or 1
-        if group.are_pairs:
-            for pair, first in enumerate(range(0, len(names) - 1, 2), start=1):
-                both = (names[first], names[first + 1])
-                for index in range(2 * count):
-                    yield OciVolume(
-                        name=f"{spec.name}-{group.filesystem}-p{pair}-v{index + 1:02d}",
-                        filesystem=group.filesystem, role=group.role, pair=pair, index=index, gib=gib,
-                        vpus_per_gib=vpus, servers=both if index % 2 == 0 else (both[1], both[0]),
-                        device=device(index),
-                    )  # fmt: skip
-            continue
-        for name, targets in zip(names, group.targets, strict=True):
-            for index, target in enumerate(targets):
-                yield OciVolume(
-                    name=f"{spec.name}-{name}-v{index + 1:02d}", filesystem=group.filesystem, role=group.role,
-                    pair=0, index=index, gib=gib, vpus_per_gib=vpus, servers=(name,), device=device(index),
-                    target=target,
-                )  # fmt: skip
+        places: dict[str, tuple[Disks, tuple[str, ...]]] = {"": (disks, (group.role, "disks"))}
+        places |= {name: (each, ("pools", name, "disks")) for name, each in group.pools.items()}
+        last = len(DEVICE_LETTERS) - 1
+        for pool, (each, below) in places.items():
+            field = ("filesystems", group.filesystem, *below, "type")
+            kind = _volume_kind(spec, each, field, catalog, problems)
+            if kind is not None and group.are_pairs:
+                yield from _of_pairs(spec, group, kind, each, pool, last)
+            elif kind is not None:
+                yield from _of_servers(spec, group, kind)
+            last -= 2 * (each.count or 1) if pool else 0
 
 
-def device(index: int) -> str:
-    """The path of the volume with this number on each server that attaches it."""
-    return f"/dev/oracleoci/oraclevd{DEVICE_LETTERS[index % len(DEVICE_LETTERS)]}"
+def _volume_kind(
+    spec: GridSpec, disks: Disks, field: tuple[str, ...], catalog: Catalog, problems: list[Problem]
+) -> tuple[int, int] | None:
+    """GiB of a volume, and VPUs for each; None where the catalogue does not know its type, which is noted."""
+    try:
+        volume = catalog.volume(disks.type, spec.provider)
+    except GridwrightError as error:
+        problems += [problem_at(spec, field, each.what, each.remedy or "") for each in error.problems]
+        return None
+    return int(disks.size or DEFAULT_VOLUME) // GIB, int(volume.figure("vpus"))
+
+
+def _of_pairs(
+    spec: GridSpec, group: _Group, kind: tuple[int, int], disks: Disks, pool: str, last: int
+) -> Iterator[OciVolume]:
+    """Volumes that both of a pair attach, and take turns in being the first server of.
+
+    Those of pools have device names from the `last` one down, so that they and others stay when more are
+    added to the first pool or to the last one.
+    """
+    names = group.names()
+    of_pool = f"-{pool}" if pool else ""
+    for pair, first in enumerate(range(0, len(names) - 1, 2), start=1):
+        both = (names[first], names[first + 1])
+        for index in range(2 * (disks.count or 1)):
+            yield OciVolume(
+                name=f"{spec.name}-{group.filesystem}-p{pair}{of_pool}-v{index + 1:02d}",
+                filesystem=group.filesystem, role=group.role, pair=pair, index=index, gib=kind[0],
+                vpus_per_gib=kind[1], servers=both if index % 2 == 0 else (both[1], both[0]),
+                device=device(last - index if pool else index), pool=pool,
+            )  # fmt: skip
+
+
+def _of_servers(spec: GridSpec, group: _Group, kind: tuple[int, int]) -> Iterator[OciVolume]:
+    """Volumes of a Lustre's servers, one target each."""
+    for name, targets in zip(group.names(), group.targets, strict=True):
+        for index, target in enumerate(targets):
+            yield OciVolume(
+                name=f"{spec.name}-{name}-v{index + 1:02d}", filesystem=group.filesystem, role=group.role,
+                pair=0, index=index, gib=kind[0], vpus_per_gib=kind[1], servers=(name,),
+                device=device(index), target=target,
+            )  # fmt: skip

@@ -91,8 +91,9 @@ def changed_outputs(plan: Mapping[str, Any]) -> tuple[str, ...]:
 def is_of(name: str, grid: str, filesystem: str) -> bool:
     """Whether a resource of this name is of a file system: itself, or a volume of it.
 
-    Volumes are GRID-NAME-pPAIR-vNUMBER where pairs share them, and GRID-NAME-ROLESERVER-vNUMBER elsewhere.
+    Volumes are GRID-NAME-pPAIR-vNUMBER or GRID-NAME-pPAIR-POOL-vNUMBER where pairs share them, and
+    GRID-NAME-ROLESERVER-vNUMBER elsewhere.
     """
     whole = f"{grid}-{filesystem}"
-    volume = rf"{re.escape(whole)}-(?:p|mgs|mds|oss)\d+-v\d+"
+    volume = rf"{re.escape(whole)}-(?:p|mgs|mds|oss)\d+(?:-[A-Za-z0-9]+)?-v\d+"
     return name in (whole, filesystem) or re.fullmatch(volume, name) is not None

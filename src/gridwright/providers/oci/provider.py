@@ -42,6 +42,7 @@ class OciProvider(Provider):
     is_cloud = True
     one_price_everywhere = True
     shares_volumes = True
+    shares_pools = True
     planned_volumes = ("lower-cost", "balanced", "higher-performance")
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "gridwright.filesystems.oci_lustre.model": "of another provider",
     "gridwright.filesystems.scale.fields": "not made on AWS",
     "gridwright.filesystems.scale.model": "not made on AWS",
+    "gridwright.filesystems.scale.pool_fields": "not made on AWS",
     "gridwright.filesystems.scale.site_fields": "not made on AWS",
     "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.local.kind": "of one machine",
@@ -41,6 +42,11 @@ ELSEWHERE = {
     "gridwright.spec.workload": "only proofs read it",
 }
 """Modules of fields that no template of a grid on AWS is made from, and why."""
+NOT_THERE = (
+    *("filesystems.<name>.nsd.", "filesystems.<name>.pools."),
+    *("lab", "azure", "google", "oci", "site."),
+)
+"""Beginnings of paths of fields that are the same elsewhere."""
 OTHER_GRIDS = {"name", "provider", "region", "type", "hosts", "silence"}
 """Fields that make another grid of it, or none on AWS; what is silenced is read by checks alone."""
 NEVER_CHANGED = {
@@ -74,7 +80,7 @@ def fields_on_aws() -> list[FieldPlace]:
         place
         for place in all_fields()
         if place.owner.__module__ not in ELSEWHERE
-        and not place.path.startswith(("filesystems.<name>.nsd.", "lab", "azure", "google", "oci", "site."))
+        and not place.path.startswith(NOT_THERE)
         and place.name not in OTHER_GRIDS
     ]
 

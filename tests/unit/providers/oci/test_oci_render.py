@@ -13,7 +13,9 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.oci.files import oci_files
+from gridwright.providers.oci.findings import oci_findings
 from gridwright.providers.oci.layout import OciRole, oci_layout
+from gridwright.providers.oci.planned_changes import is_of
 from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
@@ -321,3 +323,42 @@ def test_the_bill_has_all_machines_and_their_boot_volumes() -> None:
     instances = roots(spec_of())["grid"]["resource"]["oci_core_instance"].values()
     assert len(instances) == 9
     assert {each["source_details"][0]["boot_volume_size_in_gbs"] for each in instances} == {"50"}
+
+
+def test_pools_have_volumes_of_their_own_on_both_servers_and_keep_their_names_when_one_grows() -> None:
+    """A volume that got another name or device would be made, or attached, anew under the file system."""
+    grid = GRID.replace("count: 16, size", "count: 4, size").replace("libraries:", "{pools}libraries:")
+    pools = "    pools: {{data: {{disks: {{type: balanced, count: {}, size: 2 TiB}}}}, "
+    pools += "archive: {{disks: {{type: lower-cost, count: {}, size: 4 TiB}}}}}}\n"
+
+    def volumes(system: int, data: int, archive: int) -> dict[str, tuple[str, int, int]]:
+        text = grid.replace("{pools}", pools.format(data, archive))
+        layout = oci_layout(spec_of(text.replace("count: 4, size: 1", f"count: {system}, size: 1")))
+        for each in layout.of_role(OciRole.NSD):
+            own = layout.volumes_of(each.name)
+            assert len({one.device for one in own}) == len(own) == 2 * (system + data + archive)
+            firsts = Counter(one.pool for one in own if one.servers[0] == each.name)
+            assert firsts == {"": system, "data": data, "archive": archive}
+        return {each.name: (each.device, each.gib, each.vpus_per_gib) for each in layout.volumes}
+
+    before = volumes(4, 2, 3)
+    assert before["grid-lake-p2-archive-v06"][1:] == (4096, 0)
+    assert before["grid-lake-p1-data-v01"] == ("/dev/oracleoci/oraclevdag", 2048, 10)
+    for more in ((6, 2, 3), (4, 2, 9)):
+        assert before.items() <= volumes(*more).items()
+    assert max(len(volumes(*full)) for full in ((10, 3, 3), (1, 1, 14))) == 64
+    # Terraform's names of them, and who they belong to.
+    for name in before:
+        assert is_of(name, "grid", "lake")
+        assert not is_of(name, "grid", "lak")
+    written = roots(spec_of(grid.replace("{pools}", pools.format(2, 3))))
+    assert set(written["storage"]["resource"]["oci_core_volume"]) == set(before)
+    assert len(written["grid"]["resource"]["oci_core_volume_attachment"]) == 2 * len(before)
+
+
+def test_what_volumes_deliver_is_held_against_the_card_in_the_pool_of_new_files() -> None:
+    pools = "    pools: {data: {disks: {type: balanced, count: 3, size: 1 TiB}}}\n    default_pool: data\n"
+    text = GRID.replace("count: 16", "count: 10").replace("libraries:", f"{pools}libraries:")
+    (found,) = (each for each in oci_findings(spec_of(text)) if each.name == "volumes-below-card")
+    assert "is the first of 3 volumes" in found.text
+    assert "6 disks a server are the most" in found.remedy

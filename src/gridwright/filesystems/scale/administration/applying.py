@@ -19,6 +19,11 @@ from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import NodeNames
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
 from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
+from gridwright.filesystems.scale.administration.placement import (
+    ObservedPlacement,
+    callbacks_of,
+    disks_of,
+)
 from gridwright.filesystems.scale.administration.remotes import KnownRemotes, known_remotes
 from gridwright.filesystems.scale.administration.wanted import WantedNsd
 from gridwright.filesystems.scale.administration.y_format import records
@@ -31,7 +36,7 @@ PAUSE_S = 2.0
 ANSWER_PAUSE_S = 10.0
 _NO_CLUSTER = "does not belong to a GPFS cluster"
 """What commands say on a node that is in none (message 6027-1382)."""
-_NONE = re.compile(r"\bno\b[^.]*\b(found|defin|exist)", re.IGNORECASE)
+_NONE = re.compile(r"\bno\b[^.]*\b(found|defin|exist|install|regist)", re.IGNORECASE)
 """What commands that list say where there is nothing of the kind, such as that no disks were found."""
 _PARTIAL = ("mmgetstate", "mmlsmount")
 """Commands that fail where a node is silent, and tell of all others all the same."""
@@ -122,6 +127,20 @@ class Administration:
         """What the cluster knows of others. Raises ScaleError."""
         return known_remotes(
             self._ask("mmremotecluster", "show", "all") or "", self._ask("mmremotefs", "show", "all") or ""
+        )
+
+    def placement(self, filesystems: Collection[str]) -> ObservedPlacement:
+        """Policies of these file systems, the pools of their disks, and all callbacks. Raises ScaleError."""
+        disks: dict[str, tuple[str, str]] = {}
+        try:
+            for name in filesystems:
+                disks.update(disks_of(self._ask("mmlsdisk", name, "-Y") or ""))
+        except KeyError as column:
+            raise ScaleError(f"mmlsdisk printed no column {column} with -Y") from None
+        return ObservedPlacement(
+            policies={name: self._ask("mmlspolicy", name, "-L") or "" for name in filesystems},
+            disks=disks,
+            callbacks=callbacks_of(self._ask("mmlscallback") or ""),
         )
 
     def filesets(self, device: str) -> frozenset[str]:

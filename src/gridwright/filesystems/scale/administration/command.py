@@ -184,7 +184,11 @@ def _checked(
 ) -> tuple[Difference, ObservedCluster]:
     """What differs; refused as a whole where a disk would be written over that holds something."""
     observed = administration.observe(nodes)
-    found = difference(wanted, observed, may_stop=may_stop)
+    placed = None
+    ruled = [each.name for each in wanted.filesystems if each.rules]
+    if ruled and observed.active:
+        placed = administration.placement([name for name in ruled if name in observed.filesystems])
+    found = difference(wanted, observed, placed, may_stop=may_stop)
     if not any(each.name == "mmcrnsd" for each in found.commands):
         return found, observed
     refusals = administration.refused_disks(new_disks(wanted, observed))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from gridwright.filesystems.scale.administration.naming import same_value
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import (
-    STANZAS,
     ScaleCommand,
+    add_disks,
     add_nodes,
     change_settings,
     commands,
@@ -21,8 +21,14 @@ from gridwright.filesystems.scale.administration.order import (
     nsds_command,
 )
 from gridwright.filesystems.scale.administration.order import make_filesystem as made
+from gridwright.filesystems.scale.administration.placement import (
+    ObservedPlacement,
+    callback_commands,
+    placement_commands,
+    placement_notes,
+)
 from gridwright.filesystems.scale.administration.reach import by_hand, notes, reachable, refused
-from gridwright.filesystems.scale.administration.stanzas import designations, disks_of, nsd_stanzas
+from gridwright.filesystems.scale.administration.stanzas import designations, disks_of
 from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNode, WantedSetting
 
 
@@ -36,14 +42,24 @@ class Difference:
     """Reasons to do nothing at all."""
 
 
-def difference(wanted: ScaleCluster, observed: ObservedCluster, *, may_stop: bool = False) -> Difference:
-    """The difference. `may_stop`: whether the daemon may be stopped everywhere for settings that need it."""
+def difference(
+    wanted: ScaleCluster,
+    observed: ObservedCluster,
+    placed: ObservedPlacement | None = None,
+    *,
+    may_stop: bool = False,
+) -> Difference:
+    """The difference. `may_stop`: whether the daemon may be stopped everywhere for settings that need it.
+
+    Without `placed`, policies of file systems that are there are passed over.
+    """
     refusals = tuple(refused(wanted, observed))
     if refusals:
         return Difference((), refusals=refusals)
     if not observed.name:
         return Difference(tuple(_made_or_restored(wanted, observed)), tuple(by_hand(wanted)))
     known = reachable(wanted, observed)
+    placed = placed or ObservedPlacement()
     waiting = [each for each in _settings(known, observed) if each.needs_down and observed.active]
     blocked = bool(waiting) and not may_stop
     stops = bool(waiting) and may_stop
@@ -56,10 +72,10 @@ def difference(wanted: ScaleCluster, observed: ObservedCluster, *, may_stop: boo
         *_configuration(known, observed, without=waiting if blocked else []),
         *_started(known, observed, stops=stops),
         *_votes(wanted, known, observed),
-        *_filesystems(known, observed, stops=stops),
+        *_filesystems(known, observed, placed, stops=stops),
     )
     told = notes(wanted, known, observed, waiting if blocked else [])
-    return Difference(steps, tuple(told))
+    return Difference(steps, (*told, *placement_notes(wanted, known, placed)))
 
 
 def _made_or_restored(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
@@ -187,19 +203,26 @@ def _started(wanted: ScaleCluster, observed: ObservedCluster, *, stops: bool) ->
             yield mm("mmstartup", "-N", ",".join(names), why=f"start {len(names)} {what}")
 
 
-def _filesystems(wanted: ScaleCluster, observed: ObservedCluster, *, stops: bool) -> Iterator[ScaleCommand]:
-    everywhere = {each.name for each in wanted.nodes}
+def _filesystems(
+    wanted: ScaleCluster, observed: ObservedCluster, placed: ObservedPlacement, *, stops: bool
+) -> Iterator[ScaleCommand]:
     for each in wanted.filesystems:
         there = observed.filesystems.get(each.name)
+        disks = disks_of(wanted, each.name)
         if there is None:
             yield made(wanted, each)
-        elif new := [disk for disk in disks_of(wanted, each.name) if disk.name not in there]:
-            yield mm(
-                *("mmadddisk", each.name, "-F", STANZAS, "-v", "yes"),
-                why=f"add {len(new)} disks to {each.name}",
-                stanzas=nsd_stanzas(new),
-                limit_s=3600.0,
-            )
+        elif new := [disk for disk in disks if disk.name not in there]:
+            pools = {disk.pool for disk in disks if disk.name in there}
+            pools |= {placed.disks[name][0] for name in there if name in placed.disks}
+            yield add_disks(each.name, new, pools)
+        yield from placement_commands(each, wanted, placed, is_there=there is not None)
+    yield from callback_commands(wanted, placed)
+    yield from _mounts(wanted, observed, stops=stops)
+
+
+def _mounts(wanted: ScaleCluster, observed: ObservedCluster, *, stops: bool) -> Iterator[ScaleCommand]:
+    everywhere = {each.name for each in wanted.nodes}
+    for each in wanted.filesystems:
         mounted = frozenset() if stops else observed.mounted.get(each.name, frozenset())
         lacking = everywhere - mounted
         if lacking:

@@ -6,12 +6,19 @@ Python 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from gridwright.filesystems.scale.administration.stanzas import disks_of, node_lines, nsd_stanzas
+from gridwright.filesystems.scale.administration.policy import policy_text
+from gridwright.filesystems.scale.administration.stanzas import (
+    disks_of,
+    node_lines,
+    nsd_stanzas,
+    pool_stanzas,
+)
 from gridwright.filesystems.scale.administration.wanted import (
+    CALLBACK,
     ScaleCluster,
     WantedFileSystem,
     WantedNode,
@@ -124,6 +131,11 @@ def change_settings(settings: tuple[WantedSetting, ...], node_class: str | None)
 def _files(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
     for each in cluster.filesystems:
         yield make_filesystem(cluster, each)
+        # Before the first file is made.
+        if each.rules:
+            yield install_policy(each)
+    if any(each.migrates for each in cluster.filesystems):
+        yield full_pool_callback()
     if cluster.filesystems:
         yield mm("mmmount", "all", "-a", why="mount everywhere", limit_s=900.0)
     if cluster.callhome:
@@ -138,12 +150,44 @@ def _files(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
 
 def make_filesystem(cluster: ScaleCluster, wanted: WantedFileSystem) -> ScaleCommand:
     """Make one file system on its NSDs; the most copies are two, so that copies can be added later."""
+    disks = disks_of(cluster, wanted.name)
+    metadata = wanted.metadata_block_size
     return mm(
         "mmcrfs",
         *(wanted.name, "-F", STANZAS, "-B", str(wanted.block_size)),
         *("-m", str(wanted.metadata_replicas), "-M", "2", "-r", str(wanted.data_replicas), "-R", "2"),
+        *(("--metadata-block-size", str(metadata)) if metadata else ()),
         *("-T", wanted.mount_point, "-A", "yes", "-v", "yes"),
         why=f"make {wanted.name} on {len(wanted.nsds)} disks",
-        stanzas=nsd_stanzas(disks_of(cluster, wanted.name)),
+        stanzas=pool_stanzas(disks) + nsd_stanzas(disks),
         limit_s=3600.0,
+    )
+
+
+def add_disks(filesystem: str, new: Sequence[WantedNsd], pools: Collection[str]) -> ScaleCommand:
+    """Add NSDs to a file system; those of a pool that is none of `pools` make it."""
+    made = pool_stanzas(each for each in new if each.pool not in pools)
+    return mm(
+        *("mmadddisk", filesystem, "-F", STANZAS, "-v", "yes"),
+        why=f"add {len(new)} disks to {filesystem}",
+        stanzas=made + nsd_stanzas(new),
+        limit_s=3600.0,
+    )
+
+
+def install_policy(wanted: WantedFileSystem) -> ScaleCommand:
+    """Say where files go in its pools; mmchpolicy reads the rules before it takes them."""
+    return mm(
+        *("mmchpolicy", wanted.name, STANZAS, "-I", "yes"),
+        why=f"say where files of {wanted.name} go",
+        stanzas=policy_text(wanted.rules),
+    )
+
+
+def full_pool_callback() -> ScaleCommand:
+    """Have a full pool run the rules of migration, one run at a time (mmstartpolicy command)."""
+    return mm(
+        *("mmaddcallback", CALLBACK, "--command", f"{BIN}/mmstartpolicy"),
+        *("--event", "lowDiskSpace,noDiskSpace", "--parms", "%eventName %fsName --single-instance"),
+        why="have files leave pools that fill",
     )

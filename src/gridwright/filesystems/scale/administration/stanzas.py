@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNode, WantedNsd
+from gridwright.filesystems.scale.administration.wanted import (
+    SYSTEM_POOL,
+    ScaleCluster,
+    WantedNode,
+    WantedNsd,
+)
 
 
 def node_lines(nodes: Iterable[WantedNode]) -> str:
@@ -21,6 +26,20 @@ def designations(node: WantedNode) -> str:
 def nsd_stanzas(nsds: Iterable[WantedNsd]) -> str:
     """NSD stanzas: device, name, servers with the first one first, usage, failure group and pool."""
     return "\n".join(_nsd(each) for each in nsds)
+
+
+def pool_stanzas(nsds: Iterable[WantedNsd]) -> str:
+    """Pool stanzas of the pools of these disks, empty where all are of one pool.
+
+    How blocks are laid out is said once for each pool and stays (mmcrfs command): scattered, as a grid grows.
+    Scale itself clusters them where eight nodes or disks or fewer are there at first.
+    """
+    usages = {each.pool: each.usage for each in nsds if each.usage != "descOnly"}
+    if set(usages) <= {SYSTEM_POOL}:
+        return ""
+    return "".join(
+        f"%pool: pool={pool}\n  usage={usage}\n  layoutMap=scatter\n\n" for pool, usage in usages.items()
+    )
 
 
 def _nsd(nsd: WantedNsd) -> str:

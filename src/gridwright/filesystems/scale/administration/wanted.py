@@ -11,6 +11,10 @@ from typing import Any, Literal
 
 Usage = Literal["dataAndMetadata", "dataOnly", "metadataOnly", "descOnly"]
 """What a disk holds (IBM Storage Scale, mmcrnsd command); localCache is not made by Gridwright."""
+SYSTEM_POOL = "system"
+"""The pool that every file system has, and metadata are in (IBM Storage Scale, storage pools)."""
+CALLBACK = "gridwrightFullPool"
+"""What runs rules of migration is called; names must not begin with gpfs or mm (mmaddcallback command)."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,15 @@ class WantedFileSystem:
     data_replicas: int
     metadata_replicas: int
     nsds: tuple[str, ...]
+    metadata_block_size: int = 0
+    """Of pool system where it has metadata alone; 0 where it is that of data."""
+    rules: tuple[str, ...] = ()
+    """Of its policy; none where all disks are of one pool."""
+
+    @property
+    def migrates(self) -> bool:
+        """Whether files leave a pool when it fills."""
+        return any("THRESHOLD(" in each for each in self.rules)
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,8 @@ class ScaleCluster:
             node_classes={name: tuple(each) for name, each in given["node_classes"].items()},
             settings=tuple(WantedSetting(**each) for each in given["settings"]),
             filesystems=tuple(
-                WantedFileSystem(**{**each, "nsds": tuple(each["nsds"])}) for each in given["filesystems"]
+                WantedFileSystem(**{**each, "nsds": tuple(each["nsds"]), "rules": tuple(each["rules"])})
+                for each in given["filesystems"]
             ),
             remotes=tuple(
                 WantedRemote(**{**each, "contacts": tuple(each["contacts"])}) for each in given["remotes"]
