@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gridwright.errors import Finding
 from gridwright.repository.forecast import TransferLimit
 from gridwright.repository.settings import RepositoryReport
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRefusal:
+    """Why a service has nothing for a flag."""
+
+    what: str
+    remedy: str
+    """What to do instead."""
 
 
 class LinkedRepositoryStatus(Protocol):
@@ -34,6 +44,10 @@ class LinkedRepository(Protocol):
     Every method raises GridwrightError; what single files fail of is a problem of the report. An interrupt
     ends the task, and what it has done stays.
     """
+
+    @property
+    def refused_flags(self) -> Mapping[str, FlagRefusal]:
+        """Flags of the verbs that the service has nothing for, such as --prefer; asks nobody."""
 
     def status(self, back: Sequence[TransferLimit]) -> LinkedRepositoryStatus:
         """How it stands; `back` limits a transfer from the store to the files."""

@@ -255,11 +255,12 @@ class Provider(ProviderKind):
         )
 
     def linked_repository(
-        self, spec: GridSpec, directory: LinkedDirectory, store: ObjectStore, caller: Caller
+        self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
     ) -> LinkedRepository:
-        """A repository that a service of this cloud carries, whose objects are in `store`. Asks nobody yet.
+        """A repository that a service of this cloud carries. Asks nobody yet.
 
-        Raises GridwrightError (INPUT) where no service of it does.
+        `store` opens its bucket by S3, as the flags of the command have it. Raises GridwrightError (INPUT)
+        where no service of it does.
         """
         raise input_error(
             f"no service of provider {self.name} carries repository {directory.name}",

@@ -42,13 +42,17 @@ def shown(name: bytes | str) -> str:
 
 
 def bucket_of(url: str) -> str:
-    """The bucket of `s3://bucket/prefix`."""
-    return url.removeprefix("s3://").partition("/")[0]
+    """The bucket of `s3://bucket/prefix`; of `oci://bucket@namespace/prefix` with its namespace."""
+    return _place_of(url).partition("/")[0]
 
 
 def prefix_of(url: str) -> str:
     """The prefix of `s3://bucket/prefix`, which may be empty."""
-    return url.removeprefix("s3://").partition("/")[2]
+    return _place_of(url).partition("/")[2]
+
+
+def _place_of(url: str) -> str:
+    return url.partition("://")[2] if "://" in url else url
 
 
 class Keys:

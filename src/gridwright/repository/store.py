@@ -169,12 +169,8 @@ class RequestCount:
         self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
 
 
-class ObjectStore(RangeSource, Protocol):
-    """One bucket. All calls are bounded in time and tries, raise StoreError, and may come from any thread."""
-
-    @property
-    def bucket(self) -> str:
-        """The bucket's name."""
+class ReadableStore(Protocol):
+    """One bucket, to be read. All calls are bounded in time and tries, and raise StoreError."""
 
     @property
     def requests(self) -> RequestCount:
@@ -197,6 +193,14 @@ class ObjectStore(RangeSource, Protocol):
         Goes on in the background; the descriptor stays open until it is done. The result is the CRC-64/NVME
         of what was written, in 16 hexadecimal digits, or None where it was not taken on the way.
         """
+
+
+class ObjectStore(RangeSource, ReadableStore, Protocol):
+    """One bucket. All calls are bounded in time and tries, raise StoreError, and may come from any thread."""
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's name."""
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY

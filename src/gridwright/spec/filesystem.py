@@ -12,7 +12,7 @@ from gridwright.errors import Finding
 from gridwright.spec.fields import Change, Directory, Update
 from gridwright.spec.kinds import KindRegistry, KindSection, OfItsKind
 from gridwright.spec.provider import ProviderKind
-from gridwright.spec.repository import Repository
+from gridwright.spec.repository import DirectoryLink
 from gridwright.spec.storage import Disks, Servers
 from gridwright.yamltext.fields import FieldError
 
@@ -87,10 +87,23 @@ class FileSystem(KindSection):
     not_with_links: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Numbers of its section that have to be 0 while it is linked with a bucket, and the reason."""
 
+    link_scheme: ClassVar[str] = "s3"
+    """How buckets begin that it links by itself; Gridwright carries the others."""
+    links_by_job: ClassVar[bool] = False
+    """Whether its links copy when a job is started, and at no other time: they follow no change."""
+
     @property
-    def own_link(self) -> Repository | None:
-        """The bucket that its own section links it with."""
-        return None
+    def own_links(self) -> Mapping[str, DirectoryLink]:
+        """The buckets that its own section links it with, by what follows its name in theirs.
+
+        That is nothing, or a directory, which begins with `/`.
+        """
+        return {}
+
+    @classmethod
+    def written_links(cls, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+        """The same as plain data, whatever may be wrong with them: path in the section, and the fields."""
+        yield from ()
 
     @property
     def node_disks(self) -> Disks | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.spec.model import GridSpec
-from gridwright.spec.repository import Repository
+from gridwright.spec.repository import DirectoryLink
 from gridwright.spec.schedule import AT_ONCE, NEVER, Schedule
 
 
@@ -15,9 +15,10 @@ class LinkedDirectory:
     """A directory of a file system that is linked with a bucket, and when its files and objects move."""
 
     name: str
-    """Of the repository; one in the section of a file system has the name of that."""
+    """Of the repository; one in the section of a file system has the name of that, and its directory where
+    there may be several: `shared/raw`."""
     filesystem: str
-    link: Repository
+    link: DirectoryLink
     export: Schedule
     names: Schedule
     """When names of objects appear."""
@@ -45,7 +46,7 @@ def linked_directories(spec: GridSpec) -> dict[str, LinkedDirectory]:
             else:
                 export, names = _of_events(bool(link.export_on)), _of_events(bool(link.import_on))
                 rpo = None
-            name = called or filesystem
+            name = called if repository is not None else f"{filesystem}{called}"
             mounted = section.path / link.directory.strip("/")
             found[name] = LinkedDirectory(name, filesystem, link, export, names, rpo, mounted)
     return found

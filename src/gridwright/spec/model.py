@@ -37,7 +37,7 @@ from gridwright.spec.power import IDLE_S, POWERED
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.report_heading import ReportHeading
 from gridwright.spec.repositories import LibraryRepository
-from gridwright.spec.repository import Repository
+from gridwright.spec.repository import DirectoryLink, scheme_of
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.sections import with_sections
@@ -329,10 +329,9 @@ class GridSpec(SpecModel):
         is_own = self.filesystem_of(found.library).has_copytool and not self.is_linked(repository)
         return found.hsm_archive if is_own else None
 
-    def links_of(self, filesystem: str) -> dict[str, Repository]:
-        """The buckets that a file system links by itself, by repository; its own section's has no name."""
-        found = self.filesystems[filesystem]
-        links = {} if found.own_link is None else {"": found.own_link}
+    def links_of(self, filesystem: str) -> dict[str, DirectoryLink]:
+        """The buckets that a file system links by itself, by repository; for its own see own_links."""
+        links = dict(self.filesystems[filesystem].own_links)
         for name, each in self.repositories.items():
             if self.is_linked(name) and self.libraries[each.library].filesystem == filesystem:
                 links[name] = each.as_link(self.libraries[each.library].path)
@@ -340,7 +339,10 @@ class GridSpec(SpecModel):
 
     def is_linked(self, repository: str) -> bool:
         """Whether the file system itself carries changes of a repository, and no program of Gridwright's."""
-        return self.is_cloud and self.filesystem_of(self.repositories[repository].library).most_links > 0
+        found = self.repositories[repository]
+        filesystem = self.filesystem_of(found.library)
+        is_its = filesystem.most_links > 0 and scheme_of(found.bucket) == filesystem.link_scheme
+        return self.is_cloud and is_its
 
     def node_count(self) -> int:
         """Nodes of all groups."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
 from gridwright.spec.fields import Change, SpecModel, Update
-from gridwright.spec.repository import Bucket, Event, Repository
+from gridwright.spec.repository import AnyBucket, DirectoryLink, Event
 from gridwright.spec.schedule import NEVER, HowOften, Schedule
 from gridwright.yamltext.fields import Duration, FieldError
 from gridwright.yamltext.source import show
@@ -108,9 +108,15 @@ class _WithoutImport(SpecModel):
         ],
         Update(Change.LIVE, "files and objects stay where they are"),
     ] = Field(default="/", description="The directory of the library; / is all of it.")
-    bucket: Annotated[Bucket, Update(Change.LIVE, "files and objects stay where they are")] = Field(
+    bucket: Annotated[AnyBucket, Update(Change.LIVE, "files and objects stay where they are")] = Field(
         description="The bucket, with or without a prefix: s3://bucket/prefix. It has to be there. "
+        "oci://bucket@namespace/prefix has Oracle's managed Lustre carry it by a link of its own. "
         "Credentials come from a role, a profile or the environment, never from the spec."
+    )
+    overwrite: Annotated[bool, Update(Change.LIVE, "later jobs have it")] = Field(
+        default=False,
+        description="With oci://: whether a job replaces what is there already. Without it, what is there is "
+        "passed over, even where the other side is newer.",
     )
     endpoint: Annotated[
         Annotated[
@@ -151,13 +157,14 @@ class _WithoutImport(SpecModel):
         """When objects become files: the field `import`, which is no name in Python."""
         return cast("ImportPlan", getattr(self, "import"))
 
-    def as_link(self, below: str) -> Repository:
+    def as_link(self, below: str) -> DirectoryLink:
         """The same as a file system says it that links directories itself; `below` is the library's path."""
-        return Repository(
+        return DirectoryLink(
             bucket=self.bucket,
             directory="/" + posixpath.normpath(posixpath.join("/", below, self.path.lstrip("/"))).strip("/"),
             import_on=_events(self.imports.names, self.imports.deletions),
             export_on=_events(self.export.changed, self.export.deletions),
+            overwrite=self.overwrite,
         )
 
     @classmethod

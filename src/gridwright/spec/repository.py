@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from gridwright.spec.fields import Change, SpecModel, Update
-from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.fields import FieldError, Written
 from gridwright.yamltext.source import show
 
 BUCKET_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()/-]{0,900})?$"
 """A bucket's name (Amazon S3 User Guide, bucket naming rules) and a prefix."""
+NAMESPACED_SCHEME = "oci"
+"""How buckets begin that name the namespace of their tenancy, as Oracle's do."""
+NAMESPACED_PATTERN = r"^oci://[A-Za-z0-9._-]{1,256}@[a-z0-9_-]{1,64}(/[A-Za-z0-9!_.*'()/-]{0,900})?$"
+"""A bucket's name as Oracle's Object Storage has it, the namespace of its tenancy, and a prefix."""
 
 Event = Literal["new", "changed", "deleted"]
 
@@ -33,6 +39,71 @@ Bucket = Annotated[
     str, AfterValidator(_bucket), WithJsonSchema({"type": "string", "pattern": BUCKET_PATTERN})
 ]
 """A bucket, with or without a prefix: s3://bucket/prefix."""
+
+
+def scheme_of(bucket: object) -> str:
+    """How a bucket begins, such as s3; empty where that cannot be read."""
+    return bucket.partition("://")[0] if isinstance(bucket, str) and "://" in bucket else ""
+
+
+def _namespaced(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(NAMESPACED_PATTERN, value, re.ASCII):
+        return value.rstrip("/")
+    raise FieldError(
+        f"{show(value)} is not a bucket of Object Storage with its namespace",
+        "write one, such as oci://bucket@namespace or oci://bucket@namespace/prefix; "
+        "oci os ns get prints the namespace",
+    )
+
+
+def _any_bucket(value: object) -> str:
+    if isinstance(value, str) and scheme_of(value) != NAMESPACED_SCHEME:
+        return _bucket(value)
+    return _namespaced(value)
+
+
+NamespacedBucket = Annotated[str, Written(_namespaced, NAMESPACED_PATTERN, "oci://bucket@namespace/prefix")]
+"""A bucket of Oracle's Object Storage with its namespace, with or without a prefix."""
+AnyBucket = Annotated[
+    str, Written(_any_bucket, f"{BUCKET_PATTERN}|{NAMESPACED_PATTERN}", "s3://bucket/prefix")
+]
+"""Either: how it begins says who carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacedPlace:
+    """A bucket of Object Storage, its namespace, and a prefix, which may be empty."""
+
+    namespace: str
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str) -> NamespacedPlace:
+        """Read `oci://bucket@namespace/prefix`, which is right already."""
+        bucket, _, rest = url.removeprefix(f"{NAMESPACED_SCHEME}://").partition("@")
+        namespace, _, prefix = rest.partition("/")
+        return cls(namespace, bucket, prefix.strip("/"))
+
+    @property
+    def of_service(self) -> str:
+        """As Oracle's Lustre writes it: namespace:/bucket/prefix."""
+        return f"{self.namespace}:/{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryLink:
+    """A directory of a file system that it links with a bucket by itself, whichever section says so."""
+
+    bucket: str
+    directory: str
+    """Absolute within the file system."""
+    import_on: Sequence[Event] = ()
+    """Events of the bucket that change files by themselves."""
+    export_on: Sequence[Event] = ()
+    """Events of files that change objects by themselves."""
+    overwrite: bool = False
+    """Whether a job replaces what is there already, where jobs ask for that."""
 
 
 def _all_events() -> list[Event]:
@@ -62,3 +133,7 @@ class Repository(SpecModel):
         default_factory=_all_events,
         description="Which events of files change objects by themselves: new, changed, deleted.",
     )
+
+    def as_link(self) -> DirectoryLink:
+        """The same, as all links are."""
+        return DirectoryLink(self.bucket, self.directory, self.import_on, self.export_on)

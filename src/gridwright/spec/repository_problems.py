@@ -9,7 +9,9 @@ from typing import Any
 
 from gridwright.errors import nearest
 from gridwright.spec.filesystem import FileSystem, filesystem_kind_in
+from gridwright.spec.job_link_problems import job_link_problems, unlinked_bucket
 from gridwright.spec.provider import ProviderKind
+from gridwright.spec.repository import scheme_of
 from gridwright.spec.schedule import Schedule, read_schedule
 from gridwright.units import UnitError
 from gridwright.yamltext.fields import FieldError, read_duration
@@ -29,6 +31,8 @@ class _Place:
     directory: str
     """Of the file system: `/data`."""
     bucket: str
+    is_own: bool = False
+    """Whether the section of its file system says so."""
 
 
 def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> Wrong:
@@ -59,8 +63,13 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
         if kind is None or filesystem is None:
             continue
         model = kind.spec_model
-        by_itself = model.most_links if provider is None or provider.is_cloud else 0
-        yield from _schedules(name, section, str(filesystems[filesystem].get("type")), by_itself)
+        on_cloud = provider is None or provider.is_cloud
+        by_itself = model.most_links if on_cloud and scheme_of(place.bucket) == model.link_scheme else 0
+        yield from unlinked_bucket(name, section, str(data.get("region")), is_linked=by_itself > 0)
+        if by_itself and model.links_by_job:
+            yield from job_link_problems(name, section, str(filesystems[filesystem].get("type")))
+        else:
+            yield from _schedules(name, section, str(filesystems[filesystem].get("type")), by_itself)
         if _plan(section, "export").get("by") == "changelog":
             yield from _changelogs(name, filesystems[filesystem], model)
         archive = section.get("hsm_archive", 1)
@@ -138,19 +147,22 @@ def _own_links(filesystems: Mapping[str, Any]) -> Iterator[_Place]:
     """What sections of file systems link by themselves."""
     for name, section in filesystems.items():
         kind = filesystem_kind_in(section)
-        link = section.get("repository") if kind is not None and kind.spec_model.most_links else None
-        if isinstance(link, Mapping):
+        for path, link in () if kind is None else kind.spec_model.written_links(section):
             directory, bucket = link.get("directory", "/"), link.get("bucket")
             yield _Place(
-                ("filesystems", str(name), "repository"),
-                f"the repository of file system {name}",
+                ("filesystems", str(name), *path),
+                f"the {path[0].removesuffix('s')} of file system {name}",
                 str(name),
                 posixpath.normpath(directory) if isinstance(directory, str) else "",
                 bucket if isinstance(bucket, str) else "",
+                is_own=True,
             )
 
 
 def _overlapping(place: _Place, other: _Place) -> Wrong:
+    if other.is_own and scheme_of(place.bucket) != scheme_of(other.bucket):
+        # Gridwright may carry a part of what a file system copies to another place by its own section.
+        return
     is_beside = place.filesystem != other.filesystem or not place.filesystem
     if not is_beside and place.directory and other.directory:
         relation = _relation(place.directory, other.directory)
@@ -165,7 +177,8 @@ def _overlapping(place: _Place, other: _Place) -> Wrong:
     mine, its = place.bucket.rstrip("/"), other.bucket.rstrip("/")
     relation = _relation(mine, its) if mine and its else ""
     if relation:
-        near = f"s3://{mine.removeprefix('s3://').partition('/')[0]}/{place.path[1]}"
+        scheme, _, rest = mine.partition("://")
+        near = f"{scheme}://{rest.partition('/')[0]}/{place.path[1]}"
         instead = "give each a prefix of its own" if _relation(near, its) else f"write {near}"
         yield (
             (*place.path, "bucket"),
@@ -255,7 +268,8 @@ def _links(filesystem: str, section: Mapping[str, Any], names: list[str]) -> Wro
     """What a file system that links directories by itself cannot have beside."""
     kind = filesystem_kind_in(section)
     model: type[FileSystem] = kind.spec_model if kind is not None else FileSystem
-    count = len(names) + isinstance(section.get("repository"), Mapping)
+    own = [*model.written_links(section)]
+    count = len(names) + len(own)
     if count > model.most_links:
         yield (
             ("repositories", names[-1], "library"),
@@ -267,7 +281,7 @@ def _links(filesystem: str, section: Mapping[str, Any], names: list[str]) -> Wro
         )
     for field, why in model.not_with_links.items():
         value = section.get(field)
-        if isinstance(value, int) and value > 0 and not isinstance(section.get("repository"), Mapping):
+        if isinstance(value, int) and value > 0 and not own:
             yield ("filesystems", filesystem, field), FieldError(why, "write 0: the bucket is the backup")
 
 
@@ -278,10 +292,13 @@ def _exports(
 
     Automatic export has to be off for tasks that export (Amazon FSx API Reference, DeleteFileSystem).
     """
-    own = section.get("repository")
+    kind = filesystem_kind_in(section)
+    own = {} if kind is None else dict(kind.spec_model.written_links(section))
+    of_all = own.get(("repository",))
+    what = "link" if of_all is None else "repository"
     exports = {name: _plans(each).get(("export", "changed")) for name, each in repositories.items()}
     at_once = next((f"repository {name}" for name, each in exports.items() if each and each.is_at_once), "")
-    if isinstance(own, Mapping) and own.get("export_on", ["new"]):
+    if of_all is not None and of_all.get("export_on", ["new"]):
         at_once = "its own section"
     for name, each in exports.items():
         if each is not None and each.is_timed and at_once:
@@ -293,14 +310,19 @@ def _exports(
                     "write at-once for all of its repositories, or for none",
                 ),
             )
-        if isinstance(own, Mapping) and name == filesystem:
+        if name == filesystem and any(_is_all(path, link) for path, link in own.items()):
             yield (
                 ("repositories", name),
                 FieldError(
-                    f"the repository in the section of file system {filesystem} has this name, too",
+                    f"the {what} in the section of file system {filesystem} has this name, too",
                     f"call it {name}-files, or write the other one under repositories",
                 ),
             )
+
+
+def _is_all(path: tuple[str, ...], link: Mapping[str, Any]) -> bool:
+    """Whether a link of the section has the name of its file system: its only one, or that of all of it."""
+    return len(path) == 1 or str(link.get("directory", "/")).strip("/") == ""
 
 
 def _nodes(data: Mapping[str, Any]) -> int:

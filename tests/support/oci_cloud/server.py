@@ -23,6 +23,7 @@ from tests.support.oci_cloud.attachment_rules import refused_attachment, refused
 from tests.support.oci_cloud.bastions import Bastions
 from tests.support.oci_cloud.buckets import Buckets
 from tests.support.oci_cloud.listings import TYPES, listing
+from tests.support.oci_cloud.lustre import LustreDouble
 from tests.support.oci_cloud.terraform_run import JobError, Run
 
 _KNOWN = {
@@ -51,6 +52,9 @@ class OciDouble:
     """A destroy forgets resources of this type, as a broken provider would."""
     account: Account = field(default_factory=Account)
     buckets: Buckets = field(default_factory=Buckets)
+    lustre: LustreDouble = field(default_factory=LustreDouble)
+    token: str = ""
+    """What the request under way names itself by, so that it may be repeated."""
     bastions: Bastions = field(default_factory=Bastions)
     drifted: dict[str, str] = field(default_factory=dict)
     """How a resource is not as its state has it, by its address."""
@@ -69,6 +73,8 @@ class OciDouble:
         if self.cloud_file is not None:
             self._read()
         if path.startswith("/n"):
+            if (found := self.lustre.objects(path, query)) is not None:
+                return found
             if "b" in self.account.hidden and path.endswith("/b"):
                 return _refused(404, "NotAuthorizedOrNotFound", path)
             return self.buckets.answer(method, path, query, self.resources)
@@ -79,6 +85,9 @@ class OciDouble:
                 return _refused(400, "InvalidParameter", f"unknown {unknown}")
         if kind == "stacks":
             return self._stack(method, rest, query, body)
+        told = self.lustre.answer(method, [kind, *rest], query, self.token, self.resources)
+        if told is not None:
+            return told
         if kind == "workRequests":
             look = {"id": rest[0], "operationType": "DRIFT_DETECTION", "status": self.look_ends}
             return 200, look
@@ -306,6 +315,12 @@ def _shown(stored: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in stored.items() if k not in ("archive", "state", "outputs", "plan", "log")}
 
 
+def _content(found: Any) -> bytes:
+    if found is None or isinstance(found, bytes):
+        return found or b""
+    return (found if isinstance(found, str) else json.dumps(found)).encode()
+
+
 @contextmanager
 def serving() -> Iterator[OciDouble]:
     """A double that answers on a port of this machine."""
@@ -330,11 +345,17 @@ def serving() -> Iterator[OciDouble]:
                     double.throttled -= 1
                     status, found = _refused(429, "TooManyRequests", "slow down")
                 else:
+                    double.token = self.headers.get("opc-retry-token", "")
                     status, found = double.answer(self.command, parts.path, query, body)
-            content = (
-                b"" if found is None else (found if isinstance(found, str) else json.dumps(found)).encode()
-            )
+                if double.lustre.lost and status == 200 and "/actions/start" in parts.path:
+                    double.lustre.lost -= 1
+                    self.close_connection = True
+                    return
+            content = _content(found)
             self.send_response(status)
+            if isinstance(found, dict) and "next" in found:
+                self.send_header("opc-next-page", found.pop("next"))
+                content = _content(found)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
             if status == 202:

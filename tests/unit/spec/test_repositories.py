@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -139,7 +140,7 @@ def test_every_field_of_a_repository_says_what_a_change_does() -> None:
 def linked(repository: dict[str, Any] | None, repositories: dict[str, Any]) -> dict[str, dict[str, Any]]:
     fsx = {"fsx": {**FSX["fsx"], **({"repository": repository} if repository else {})}}
     spec = parsed(repositories, filesystems=fsx, **CLOUD)
-    return {name: each.model_dump() for name, each in spec.links_of("fsx").items()}
+    return {name: dataclasses.asdict(each) for name, each in spec.links_of("fsx").items()}
 
 
 def test_a_repository_of_fsx_is_the_same_as_the_section_of_the_file_system() -> None:

@@ -6,16 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gridwright.cli.data.repo_flags import (
-    ImportFlags,
-    PathFlags,
-    ReleaseFlags,
-    RepositoryFlags,
-    StoreFlags,
-    SyncFlags,
-    below,
-    opened_store,
-)
+from gridwright.cli.data.repo_flags import PathFlags, RepositoryFlags, StoreFlags, below, opened_store
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import GridwrightError, Problem
 
@@ -23,9 +14,12 @@ if TYPE_CHECKING:
     from gridwright.filesystems.resources import Operation
     from gridwright.providers.linked import LinkedRepository
     from gridwright.repository.forecast import TransferLimit
+    from gridwright.repository.s3.s3_store import S3Store
     from gridwright.repository.settings import RepositoryReport
     from gridwright.spec import GridSpec
     from gridwright.spec.linked import LinkedDirectory
+
+_OF_STORE = ("endpoint", "requester_pays", "requests_per_second")
 
 
 def linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None:
@@ -46,26 +40,42 @@ def linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None
 def opened_linked(
     flags: StoreFlags, spec: GridSpec, directory: LinkedDirectory
 ) -> Iterator[LinkedRepository]:
-    """The repository with its bucket. Raises GridwrightError."""
+    """The repository, with its bucket where it asks for that.
+
+    Raises GridwrightError, also for flags that the service has nothing for.
+    """
     from gridwright.cli.verbosity import say
     from gridwright.providers import provider_of
     from gridwright.providers.caller import Caller
 
     repository = spec.repositories.get(directory.name)
     endpoint = None if repository is None else repository.endpoint
-    store = opened_store(flags, directory.link.bucket, endpoint)
-    try:
-        yield provider_of(spec).linked_repository(spec, directory, store, Caller(say))
-    finally:
-        store.close()
+    with contextlib.ExitStack() as opened:
+
+        def open_store() -> S3Store:
+            return opened.enter_context(
+                contextlib.closing(opened_store(flags, directory.link.bucket, endpoint))
+            )
+
+        linked = provider_of(spec).linked_repository(spec, directory, open_store, Caller(say))
+        if refused := [each for each in _given(flags) if each in linked.refused_flags]:
+            raise GridwrightError(
+                *(
+                    Problem(
+                        linked.refused_flags[each].what,
+                        where=each,
+                        remedy=linked.refused_flags[each].remedy,
+                    )
+                    for each in refused
+                )
+            )
+        yield linked
 
 
 def linked_report(
     verb: str, flags: PathFlags, spec: GridSpec, directory: LinkedDirectory, unread_for_s: float = 0.0
 ) -> RepositoryReport:
     """What a verb did or would do. Raises GridwrightError, also for flags that the service does not know."""
-    if problems := [*_unknown(flags)]:
-        raise GridwrightError(*problems)
     paths = below(directory.mounted, flags.paths)
     with opened_linked(flags, spec, directory) as linked:
         dry_run = bool(getattr(flags, "dry_run", False))
@@ -99,35 +109,8 @@ def _task(
     return linked.release(paths, unread_for_s, dry_run=dry_run)
 
 
-def _unknown(flags: PathFlags) -> Iterator[Problem]:
-    """Flags that a service has nothing for, each with what to do instead."""
-    if isinstance(flags, SyncFlags) and flags.deletions:
-        yield Problem(
-            "tasks of the file system take no deletions along",
-            where="--deletions",
-            remedy="write changed: at-once and deletions: true in the grid spec, then gridwright up",
-        )
-    if isinstance(flags, SyncFlags) and flags.prefer is not None:
-        yield Problem(
-            "tasks of the file system do not ask which side wins",
-            where="--prefer",
-            remedy="leave it out; a bucket with versions keeps what is replaced",
-        )
-    if isinstance(flags, ImportFlags) and flags.contents:
-        yield Problem(
-            "tasks of the file system bring names; contents come when a file is read",
-            where="--contents",
-            remedy="leave it out, and read the files, or run lfs hsm_restore on a node",
-        )
-    if isinstance(flags, ImportFlags) and flags.restore is not None:
-        yield Problem(
-            "tasks of the file system restore nothing from archives",
-            where="--restore",
-            remedy="leave it out, and restore the objects first: aws s3api restore-object",
-        )
-    if isinstance(flags, ReleaseFlags) and flags.until_free is not None:
-        yield Problem(
-            "tasks of the file system release by age, and not until so much is free",
-            where="--until-free",
-            remedy="write --unread-for 30d",
-        )
+def _given(flags: StoreFlags) -> Iterator[str]:
+    """Flags that say more than which files: services have nothing for some of them."""
+    for flag in ("deletions", "prefer", "contents", "restore", "until_free", *_OF_STORE):
+        if getattr(flags, flag, None):
+            yield f"--{flag.replace('_', '-')}"

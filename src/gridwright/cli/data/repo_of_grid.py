@@ -101,6 +101,6 @@ def _linked(spec: GridSpec, name: str, filesystem: str) -> GridwrightError:
             f"file system {filesystem} carries repository {name} itself, and knows nothing of this verb",
             where=str(spec.file),
             remedy="another file system of the same bucket is a grid spec with the same bucket, made with "
-            "gridwright up; contents come when files are read",
+            "gridwright up; gridwright repo import brings what is in the bucket",
         )
     )

@@ -59,6 +59,13 @@ class _Asked:
 
     def of_service(self, directory: LinkedDirectory) -> RepositoryForecast:
         """Forecast of one that its file system carries. Raises GridwrightError."""
+        if self.model.spec.filesystems[directory.filesystem].links_by_job:
+            raise input_error(
+                f"how fast jobs of {directory.filesystem} copy is not on file, nor what they cost",
+                where="--repository",
+                remedy=f"time one with gridwright repo export {directory.name}; gridwright repo status has "
+                "what its throughput bounds",
+            )
         from gridwright.model.service_alone import limits_of_service
         from gridwright.repository.service_forecast import service_forecast
 

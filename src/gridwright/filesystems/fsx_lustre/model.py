@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from gridwright.filesystems.lustre_client.fields import RootSquash, StripeCount,
 from gridwright.filesystems.maintenance import MaintenanceWindow
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.repository import Repository
+from gridwright.spec.repository import DirectoryLink, Repository
 
 
 class FsxLustreFileSystem(FileSystem):
@@ -82,6 +82,12 @@ class FsxLustreFileSystem(FileSystem):
     )
 
     @property
-    def own_link(self) -> Repository | None:
+    def own_links(self) -> Mapping[str, DirectoryLink]:
         """The bucket of `repository`."""
-        return self.repository
+        return {} if self.repository is None else {"": self.repository.as_link()}
+
+    @classmethod
+    def written_links(cls, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+        """That of `repository`."""
+        if isinstance(link := section.get("repository"), Mapping):
+            yield ("repository",), link

@@ -1,4 +1,4 @@
-"""Types of fields that only Oracle's Lustre has: its name, size and tier, and a bucket in Object Storage."""
+"""Types of fields that only Oracle's Lustre has: its name, size and tier, and its links with buckets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.spec.repository import NamespacedBucket, NamespacedPlace
 from gridwright.units import SIZE_PATTERN, Bytes
 from gridwright.yamltext.fields import FieldError, Written, read_size
 from gridwright.yamltext.source import show
@@ -22,8 +23,6 @@ DEFAULT_NAME = "lustre"
 NAME_PATTERN = rf"^[A-Za-z0-9_]{{1,{LONGEST_NAME}}}$"
 """OCI API, CreateLustreFileSystemDetails.fileSystemName."""
 TIER_PATTERN = r"^[0-9]{1,5} ?MB/s/TB$"
-BUCKET_PATTERN = r"^oci://[A-Za-z0-9._-]{1,256}@[a-z0-9_-]{1,64}(/[A-Za-z0-9!_.*'()/-]{0,900})?$"
-"""Bucket names as Object Storage has them, after them the namespace of the tenancy."""
 
 
 def _name(value: object) -> str:
@@ -65,43 +64,30 @@ def _capacity_text(size: Bytes) -> str:
     return f"{size // GB} GB" if size % GB == 0 else str(size)
 
 
-def _bucket(value: object) -> str:
-    if isinstance(value, str) and re.fullmatch(BUCKET_PATTERN, value, re.ASCII):
-        return value.rstrip("/")
-    raise FieldError(
-        f"{show(value)} is not a bucket of Object Storage with its namespace",
-        "write one, such as oci://bucket@namespace or oci://bucket@namespace/prefix; "
-        "oci os ns get prints the namespace",
-    )
-
-
 LustreName = Annotated[str, Written(_name, NAME_PATTERN, DEFAULT_NAME)]
 """What clients mount it by, after the address of its management service."""
 LustreTier = Annotated[int, Written(_tier, TIER_PATTERN, "250 MB/s/TB", lambda tier: f"{tier} MB/s/TB")]
 """MB/s (10^6 bytes per second) that each TB delivers."""
 LustreCapacity = Annotated[Bytes, Written(_capacity, SIZE_PATTERN, "31.2 TB", _capacity_text)]
 """Bytes; a size that Oracle sells is a whole number of GB (10^9 bytes)."""
-OciBucket = Annotated[str, Written(_bucket, BUCKET_PATTERN, "oci://bucket@namespace/prefix")]
-"""A bucket in Object Storage, with its namespace, with or without a prefix."""
 
+_LINK = Update(Change.REBUILD, "the link is made anew; files and objects stay")
 _JOB = Update(Change.LIVE, "a larger number starts one job; the same number starts none")
 
 
 class ObjectStorageLink(SpecModel):
     """A directory that is linked with a bucket; the service copies between them when it is told to."""
 
-    bucket: Annotated[OciBucket, Update(Change.REBUILD, "the link is made anew; files and objects stay")] = (
-        Field(
-            description="The bucket, with its namespace: oci://bucket@namespace/prefix. It has to be there, "
-            "in the region and the tenancy of the grid."
-        )
+    bucket: Annotated[
+        NamespacedBucket, Update(Change.REBUILD, "the link is made anew; files and objects stay")
+    ] = Field(
+        description="The bucket, with its namespace: oci://bucket@namespace/prefix. It has to be there, "
+        "in the region and the tenancy of the grid."
     )
-    directory: Annotated[str, Update(Change.REBUILD, "the link is made anew; files and objects stay")] = (
-        Field(
-            default="/",
-            pattern=r"^/[A-Za-z0-9._/-]{0,1000}$",
-            description="The directory of the file system that its objects are files of.",
-        )
+    directory: Annotated[str, _LINK] = Field(
+        default="/",
+        pattern=r"^/[A-Za-z0-9._/-]{0,1000}$",
+        description="The directory of the file system that its objects are files of.",
     )
     overwrite: Annotated[bool, Update(Change.LIVE, "later jobs have it")] = Field(
         default=False,
@@ -118,9 +104,7 @@ class ObjectStorageLink(SpecModel):
     @property
     def object_storage_prefix(self) -> str:
         """As the service writes it: namespace:/bucket/prefix."""
-        bucket, _, rest = self.bucket.removeprefix("oci://").partition("@")
-        namespace, slash, prefix = rest.partition("/")
-        return f"{namespace}:/{bucket}{slash}{prefix}"
+        return NamespacedPlace.parse(self.bucket).of_service
 
     @property
     def file_system_path(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +20,7 @@ from gridwright.filesystems.oci_lustre.fields import (
 )
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.repository import NAMESPACED_SCHEME, DirectoryLink
 
 _NEW = Update(Change.REBUILD, "Oracle makes a new file system; data are copied")
 
@@ -27,6 +29,10 @@ class OciLustreFileSystem(FileSystem):
     """OCI File Storage with Lustre."""
 
     takes_layouts: ClassVar[bool] = True
+    most_links: ClassVar[int] = 1000
+    """More than anybody writes: Oracle publishes no largest number."""
+    link_scheme: ClassVar[str] = NAMESPACED_SCHEME
+    links_by_job: ClassVar[bool] = True
 
     type: Annotated[Literal["oci-lustre"], NEW_KIND] = Field(
         description="The kind of file system: oci-lustre is OCI File Storage with Lustre."
@@ -60,8 +66,27 @@ class OciLustreFileSystem(FileSystem):
     ] = Field(
         default_factory=list,
         description="Directories that are linked with buckets of Object Storage; the service itself copies "
-        "between them, when a number is raised.",
+        "between them, when a number is raised, or when gridwright repo starts a job. `repositories` says "
+        "the same of a library.",
     )
+
+    @property
+    def own_links(self) -> Mapping[str, DirectoryLink]:
+        """Those of `links`, by their directories; that of the whole file system by nothing."""
+        return {
+            each.file_system_path.rstrip("/"): DirectoryLink(
+                each.bucket, each.file_system_path, overwrite=each.overwrite
+            )
+            for each in self.links
+        }
+
+    @classmethod
+    def written_links(cls, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+        """Those of `links`."""
+        links = section.get("links")
+        for number, link in enumerate(links if isinstance(links, list) else ()):
+            if isinstance(link, Mapping):
+                yield ("links", str(number)), link
 
     @property
     def capacity_gb(self) -> int:

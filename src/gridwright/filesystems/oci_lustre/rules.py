@@ -93,12 +93,13 @@ def oci_lustre_findings(name: str, filesystem: OciLustreFileSystem, spec: GridSp
             "nobody can tell them apart",
             "Write another name, of at most 8 characters",
         )
-    if filesystem.links:
+    if spec.links_of(name):
         yield Finding(
             "warning",
             "link-copies-only",
             f"the links of {name} with Object Storage copy and no more: what is deleted on one side stays on "
             "the other, a changed owner or mode alone is not copied, hard links become files of their own, "
             "and one job runs at a time",
-            "Keep what is deleted in mind when you export, or use repositories, which Gridwright exports",
+            "Keep what is deleted in mind when you export, or write s3:// in repositories, whose files "
+            "Gridwright carries itself",
         )

@@ -27,7 +27,7 @@ from gridwright.providers.aws.retention import kept
 from gridwright.providers.aws.security_groups import Group
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.repository import Repository
+from gridwright.spec.repository import DirectoryLink
 
 GIB = 2**30
 LUSTRE_VERSION = "2.15"
@@ -127,12 +127,12 @@ def _configuration(filesystem: ManagedLustre, deployment: ManagedDeployment) -> 
 
 
 def _association(
-    spec: GridSpec, name: str, called: str, repository: Repository
+    spec: GridSpec, name: str, called: str, link: DirectoryLink
 ) -> fsx.DataRepositoryAssociation:
     """The link; ending it leaves files and objects as they are."""
     policies = {
-        "AutoImportPolicy": (fsx.AutoImportPolicy, repository.import_on),
-        "AutoExportPolicy": (fsx.AutoExportPolicy, repository.export_on),
+        "AutoImportPolicy": (fsx.AutoImportPolicy, link.import_on),
+        "AutoExportPolicy": (fsx.AutoExportPolicy, link.export_on),
     }
     automatic = {
         policy: kind(Events=[_EVENTS[each] for each in dict.fromkeys(events)])
@@ -142,8 +142,8 @@ def _association(
     return fsx.DataRepositoryAssociation(
         logical_id(name, "Repository", called),
         FileSystemId=Ref(logical_id(name)),
-        FileSystemPath=repository.directory,
-        DataRepositoryPath=repository.bucket,
+        FileSystemPath=link.directory,
+        DataRepositoryPath=link.bucket,
         BatchImportMetaDataOnCreate=True,
         Tags=Tags(tags(spec, role="fsx")),
         **({"S3": fsx.S3(**automatic)} if automatic else {}),

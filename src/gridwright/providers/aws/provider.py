@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
@@ -108,7 +108,7 @@ class AwsProvider(Provider):
         report_too_many_volumes(site)
 
     def linked_repository(
-        self, spec: GridSpec, directory: LinkedDirectory, store: ObjectStore, caller: Caller
+        self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
     ) -> LinkedRepository:
         """One of FSx for Lustre."""
         from gridwright.providers.aws.data_repository.linked import FsxRepository

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost
     from gridwright.filesystems.site import Site
     from gridwright.providers.caller import Caller
+    from gridwright.providers.linked import LinkedRepository
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.oci.status_result import OciStatus
     from gridwright.providers.oci.up_result import OciUp
     from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
+    from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
+    from gridwright.spec.linked import LinkedDirectory
     from gridwright.spec.model import GridSpec
 
 
@@ -79,6 +82,15 @@ class OciProvider(Provider):
         if spec.section(Oci) is None:
             return super().render(spec, machine, release)
         return Rendering(*oci_files(spec, release))
+
+    def linked_repository(
+        self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
+    ) -> LinkedRepository:
+        """One of managed Lustre, whose objects are asked for by OCI's own API."""
+        from gridwright.providers.oci.object_links.linked import OciLinkedRepository
+        from gridwright.providers.oci.session import OciCloud
+
+        return OciLinkedRepository(spec, directory, OciCloud(str(spec.region)), caller)
 
     def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> OciUp:
         """Make the grid by Resource Manager, or change it."""

@@ -52,9 +52,11 @@ OTHER_GRIDS = {"name", "provider", "region", "type", "hosts", "silence"}
 NEVER_CHANGED = {
     "filesystems.<name>.mgs.count",
     "filesystems.<name>.mgs.disks.count",
+    "repositories.<name>.overwrite",
     *(f"filesystems.<name>.disks.{field}" for field in ("count", "size", "iops", "throughput")),
 }
-"""A Lustre has one management server and target; disks in nodes are those of the instance type."""
+"""A Lustre has one management server and target; disks in nodes are those of the instance type; jobs that may
+overwrite are those of links on OCI."""
 SERVERS = ("oss", "mds", "mgs")
 SAID_WORSE = {
     "nodes.compute.count": "nodes that stay are not touched",

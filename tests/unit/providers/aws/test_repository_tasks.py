@@ -22,13 +22,13 @@ from gridwright.providers.aws.data_repository.status import last_export
 from gridwright.providers.aws.data_repository.tasks import LONGEST_TURN_S, LONGEST_WAIT_S, Task, Tasks
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec.linked import LinkedDirectory
-from gridwright.spec.repository import Repository
+from gridwright.spec.repository import DirectoryLink
 from gridwright.spec.schedule import Schedule
 from tests.support.fsx_service import FILE_SYSTEM, FsxService, fsx_service
 
 
 def linked(directory: str = "/data/sales") -> LinkedDirectory:
-    link = Repository(bucket="s3://sources/prod", directory=directory)
+    link = DirectoryLink(bucket="s3://sources/prod", directory=directory)
     hourly, never = Schedule("hourly"), Schedule("never")
     return LinkedDirectory("sales", "shared", link, hourly, never, None, Path("/shared"))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gridwright.errors import environment_error, input_error
 from gridwright.providers.aws.data_repository.failures import failures_of
-from gridwright.providers.aws.data_repository.plan_verify import plan_verify_linked
 from gridwright.providers.aws.data_repository.requests import (
     export_request,
     import_request,
@@ -24,19 +23,42 @@ from gridwright.providers.aws.data_repository.status import (
     note_tasks,
 )
 from gridwright.providers.aws.data_repository.tasks import Task, Tasks
-from gridwright.providers.aws.data_repository.verify import verify_linked
 from gridwright.providers.aws.names import lasting_tags, logical_id, storage_stack
 from gridwright.providers.aws.session import Cloud, request_token
 from gridwright.providers.aws.stacks import Stacks
 from gridwright.providers.caller import Caller
+from gridwright.providers.linked import FlagRefusal
 from gridwright.repository.ages import use_of_files
 from gridwright.repository.forecast import TransferLimit
+from gridwright.repository.service_verify import verify_linked
+from gridwright.repository.service_verify_plan import plan_verify_linked
 from gridwright.repository.settings import ReportedCount, RepositoryReport
 from gridwright.repository.store import ObjectStore
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.model import GridSpec
 
 FREE = "Tasks and associations of FSx have no price of their own; requests to the bucket have."
+REFUSED: Mapping[str, FlagRefusal] = {
+    "--deletions": FlagRefusal(
+        "tasks of the file system take no deletions along",
+        "write changed: at-once and deletions: true in the grid spec, then gridwright up",
+    ),
+    "--prefer": FlagRefusal(
+        "tasks of the file system do not ask which side wins",
+        "leave it out; a bucket with versions keeps what is replaced",
+    ),
+    "--contents": FlagRefusal(
+        "tasks of the file system bring names; contents come when a file is read",
+        "leave it out, and read the files, or run lfs hsm_restore on a node",
+    ),
+    "--restore": FlagRefusal(
+        "tasks of the file system restore nothing from archives",
+        "leave it out, and restore the objects first: aws s3api restore-object",
+    ),
+    "--until-free": FlagRefusal(
+        "tasks of the file system release by age, and not until so much is free", "write --unread-for 30d"
+    ),
+}
 
 
 @dataclass
@@ -46,8 +68,18 @@ class FsxRepository:
     spec: GridSpec
     directory: LinkedDirectory
     cloud: Cloud
-    store: ObjectStore
+    open_store: Callable[[], ObjectStore]
     caller: Caller
+
+    @property
+    def refused_flags(self) -> Mapping[str, FlagRefusal]:
+        """See LinkedRepository."""
+        return REFUSED
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """Its bucket. Raises GridwrightError."""
+        return self.open_store()
 
     @cached_property
     def filesystem_id(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.filesystems.provided import BucketLink, TieredLustre
@@ -12,6 +12,7 @@ from gridwright.providers.oci.section import SERVICES
 from gridwright.providers.oci.service_subnet import file_storages, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.spec.model import GridSpec
+from gridwright.spec.repository import NamespacedPlace
 
 CLIENTS = ("fs", "public")
 """Subnets of machines that mount: nodes and the grid control server, and the bastion host."""
@@ -67,16 +68,16 @@ def add_services(root: Root, spec: GridSpec, layout: OciLayout, domains: str) ->
             },
             why="Billed in cycles of 30 days: one that is removed earlier costs until its cycle ends.",
         )
-        for number, link in enumerate(lustre.links, start=1):
+        for called, arguments in _links(spec, name, lustre):
             root.resource(
                 _LINK,
-                block_name(f"{name}-link{number}"),
+                block_name(f"{name}-{called}"),
                 {
                     **inside,
                     "availability_domain": domain,
-                    "display_name": f"{layout.grid}-{name}-link{number}",
+                    "display_name": f"{layout.grid}-{name}-{called}",
                     "lustre_file_system_id": id_of(_LUSTRE, block_name(name)),
-                    **_link(link),
+                    **arguments,
                 },
                 why="A trigger that grows starts one job; the same number starts none.",
             )
@@ -158,6 +159,22 @@ def _window(maintenance: str | None) -> list[dict[str, str]] | None:
         return None
     day, _, time = maintenance.partition(":")
     return [{"day_of_week": DAYS[day], "time_start": time}]
+
+
+def _links(spec: GridSpec, name: str, lustre: TieredLustre) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What each link is called, and its own arguments: those of the section, then those of repositories."""
+    for number, link in enumerate(lustre.links, start=1):
+        yield f"link{number}", _link(link)
+    for called, directory in spec.links_of(name).items():
+        if called in spec.repositories:
+            yield (
+                f"repository-{called}",
+                {
+                    "file_system_path": directory.directory,
+                    "object_storage_prefix": NamespacedPlace.parse(directory.bucket).of_service,
+                    "is_overwrite": directory.overwrite,
+                },
+            )
 
 
 def _link(link: BucketLink) -> dict[str, Any]:

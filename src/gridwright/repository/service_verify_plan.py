@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gridwright.providers.aws.data_repository.verify import object_path
 from gridwright.repository.below import PathsBelow
 from gridwright.repository.forecast import PER_LISTING, TransferLimit, transfer_forecast
 from gridwright.repository.keys import Keys, prefix_of
+from gridwright.repository.service_verify import object_path
 from gridwright.repository.settings import RepositoryReport
-from gridwright.repository.store import ObjectEntry, ObjectStore
+from gridwright.repository.store import ObjectEntry, ReadableStore
 from gridwright.units import format_bytes
 
 
@@ -21,7 +21,7 @@ def plan_verify_linked(
     name: str,
     directory: Path,
     bucket_url: str,
-    store: ObjectStore,
+    store: ReadableStore,
     paths: Sequence[bytes],
     read: Sequence[TransferLimit],
 ) -> RepositoryReport:

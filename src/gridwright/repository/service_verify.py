@@ -1,7 +1,7 @@
 """Compares files of a linked file system with their objects, where the file system is mounted.
 
-FSx keeps no list that others can read, so that each object of the prefix is held against its file: size
-first, then checksums of the store where they tell, else both contents are read.
+Services that link directories keep no list that others can read, so that each object of the prefix is held
+against its file: size first, then checksums of the store where they tell, else both contents are read.
 """
 
 from __future__ import annotations
@@ -22,17 +22,23 @@ from gridwright.repository.keys import KeyRefusal, Keys, prefix_of
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import RepositoryReport, is_chosen
-from gridwright.repository.store import ObjectEntry, ObjectHead, ObjectStore, StoreError, StoreFault
+from gridwright.repository.store import ObjectEntry, ObjectHead, ReadableStore, StoreError, StoreFault
 
 _AT_ONCE = 64
 
 
 def verify_linked(
-    name: str, directory: Path, bucket_url: str, store: ObjectStore, paths: Sequence[bytes]
+    name: str,
+    directory: Path,
+    bucket_url: str,
+    store: ReadableStore,
+    paths: Sequence[bytes],
+    *,
+    has_links: bool = True,
 ) -> RepositoryReport:
     """Compare; what differs is a problem of the report. Changes nothing, but loads files that were released.
 
-    Raises GridwrightError.
+    `has_links`: whether the object of a symbolic link is its target. Raises GridwrightError.
     """
     begun = time.time()
     report = RepositoryReport(name, "verify")
@@ -54,7 +60,7 @@ def verify_linked(
                     path, is_directory = found
                     asked.append((entry, path, None if is_directory else store.head(entry.key)))
             for entry, path, head in asked:
-                _compare(below, store, bucket_url, entry, path, head, report)
+                _compare(below, store, bucket_url, entry, path, head, report, has_links)
     report.requests = dict(store.requests.by_kind)
     report.seconds = time.time() - begun
     return report
@@ -79,12 +85,13 @@ def object_path(
 
 def _compare(
     below: PathsBelow,
-    store: ObjectStore,
+    store: ReadableStore,
     bucket_url: str,
     entry: ObjectEntry,
     path: bytes,
     head: Future[ObjectHead] | None,
     report: RepositoryReport,
+    has_links: bool,
 ) -> None:
     try:
         status = below.status(path)
@@ -93,6 +100,8 @@ def _compare(
         elif head is None or stat.S_ISDIR(status.st_mode):
             is_alike = (head is None) is stat.S_ISDIR(status.st_mode)
             _note(report, path, is_alike, "one is a directory, and the other is not")
+        elif stat.S_ISLNK(status.st_mode) and not has_links:
+            report.add("not compared: symbolic links")
         elif stat.S_ISLNK(status.st_mode):
             where, last = below.parent(path)
             is_alike = os.readlink(last, dir_fd=where) == store.get(entry.key)
@@ -119,7 +128,7 @@ def _note(report: RepositoryReport, path: bytes, is_alike: bool, else_what: str,
 
 def _is_same(
     below: PathsBelow,
-    store: ObjectStore,
+    store: ReadableStore,
     bucket_url: str,
     path: bytes,
     head: ObjectHead,

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from gridwright.providers.aws.data_repository.plan_verify import plan_verify_linked
 from gridwright.repository.forecast import TransferLimit
+from gridwright.repository.service_verify_plan import plan_verify_linked
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.store import ObjectEntry, ObjectStore
 
