@@ -34,7 +34,7 @@ from moto.ssm.models import Parameter, ssm_backends
 from gridwright.providers.aws import stacks
 from gridwright.providers.aws.launching import UBUNTU
 from gridwright.providers.aws.names import SLOT_TAG
-from tests.support import aws_balancer, aws_groups, aws_resources
+from tests.support import aws_balancer, aws_groups, aws_resources, aws_volumes
 from tests.support.aws_faults import Faults
 from tests.support.aws_machines import AwsMachines
 from tests.support.command_server import descriptions_once
@@ -293,6 +293,7 @@ def _mend(patch: pytest.MonkeyPatch) -> None:
     aws_resources.register(patch)
     aws_groups.register(patch)
     aws_balancer.register(patch)
+    aws_volumes.register(patch)
     patch.setattr(parsing, "parse_and_create_resource", _tagged(parsing.parse_and_create_resource))
     patch.setattr(parsing, "parse_and_update_resource", _updated(parsing.parse_and_update_resource))
     in_place = classmethod(_resized(FakeAutoScalingGroup.update_from_cloudformation_json))

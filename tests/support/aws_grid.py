@@ -33,6 +33,20 @@ filesystems:
 libraries: {data: {}, work: {}, util: {}}
 scheduler: {type: slurm}
 """
+SCALE = """\
+name: demo
+provider: aws
+region: us-east-1
+aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24], replace_nodes: false}
+nodes: {compute: {instance: m6i.4xlarge, count: 2}}
+filesystems:
+  lake:
+    type: scale
+    path: /gpfs/lake
+    nsd: {instance: m6in.8xlarge, count: 2, disks: {type: io2, count: 2, size: 500 GiB, iops: 4000}}
+libraries: {data: {}, work: {}, util: {}}
+scheduler: {type: slurm}
+"""
 SITE_VPC = """{id: vpc-0123456789abcdef0, networks: [10.8.0.0/16], reserve: true,
   login: {subnet: subnet-0123456789abcdef0, addresses: 10.8.4.64/28},
   compute: {subnet: subnet-0123456789abcdef1, addresses: 10.8.16.64/26},

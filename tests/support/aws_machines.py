@@ -36,7 +36,7 @@ class AwsMachines:
         for bucket in self.client("s3").list_buckets()["Buckets"]:
             pointers = {part: self._pointer(bucket["Name"], part) for part in ("nodes", "servers")}
             for grid, role, instance, kind in self._instances():
-                key = pointers["servers" if role in ("mgs", "mds", "oss") else "nodes"]
+                key = pointers["servers" if role in ("mgs", "mds", "oss", "nsd") else "nodes"]
                 reason = self.failing.get(role) or self.failing_types.get(kind, "")
                 if key and role in self.restarting:
                     reason = f"restarting for kernel {self.restarting[role]}"

@@ -46,6 +46,11 @@ LEFT_OUT: tuple[tuple[str, str, str], ...] = (
     ("AutoScaling", r"managed-fleets:.*", "another kind of group, without a launch template"),
     ("AutoScaling", r"vpc-lattice:.*", "no group has targets of VPC Lattice"),
     (
+        "EC2::VolumeAttachment",
+        r"ec2:DetachVolume",
+        "attachments are retained: they end with their instances, and never under one that runs",
+    ),
+    (
         "AutoScaling",
         r"cloudwatch:PutMetricAlarm|autoscaling:.*(Notification|LoadBalancer|TrafficSources|"
         r"LifecycleHook|InstanceRefresh).*|elasticloadbalancing:Describe\*",

@@ -21,6 +21,8 @@ class ClusterMachine:
     """The availability domain or the hall; two where replicas are apart."""
     memory_bytes: int | None = None
     nic_bytes_per_s: float | None = None
+    runs_jobs: bool = True
+    """Whether a client is there for jobs; one that is not may be small, and has no settings of nodes."""
     is_witness: bool = False
     """Whether it is a server that has no data: it only decides between two sites."""
 

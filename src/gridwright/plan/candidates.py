@@ -124,7 +124,9 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         servers,
         volumes,
         provider=provider,
-        shares_volumes=needs.spec.provider_kind.shares_volumes,
+        # Of types that it shares, plans know none that they choose from.
+        shares_volumes=needs.spec.provider_kind.shares_volumes
+        and not needs.spec.provider_kind.shared_volume_types,
         services_of=provider if described else "",
     )
     offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]

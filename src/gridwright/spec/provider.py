@@ -72,6 +72,8 @@ class ProviderKind:
     """Whether it attaches a volume to two servers at once."""
     shares_pools: ClassVar[bool] = False
     """Whether such servers can have further volumes, of other types, that are storage pools of their own."""
+    shared_volume_types: ClassVar[tuple[str, ...]] = ()
+    """The types of block volumes that it attaches to two servers; empty where all types will do."""
     names_servers: ClassVar[bool] = False
     """Whether servers of file systems are machines of a site, which the spec names and setup sets up."""
     plans_services: ClassVar[bool] = False

@@ -115,7 +115,7 @@ def test_more_nodes_or_machines_move_no_machine() -> None:
         (
             spec(aws=VPC.replace("storage: {", "reserve: true, #").replace("addresses: 10.8.4.128/28},", "")),
             "aws.vpc",
-            "no subnet of the VPC is named for it",
+            "no subnet of the VPC is named for them",
             "add storage:",
         ),
         (

@@ -101,9 +101,12 @@ WRONG: dict[str, str | bytes] = {
         "{path: a/g.rpm}", f"{{url_from: BASE, {_SUM}}}", provider="oci"
     ),
     "scale_release_in_short": _pairs(_pair(1), more='    release: "5.2"\n'),
-    "scale_of_a_cloud_that_shares_no_volumes": "provider: aws\nregion: us-east-1\nnodes:\n"
+    "scale_of_a_cloud_that_shares_no_volumes": "provider: google\nregion: us-central1\nnodes:\n"
+    "  compute: {instance: c3-standard-44}\nfilesystems:\n  lake: {type: scale, path: /gpfs/fs1, "
+    "nsd: {instance: c3-standard-44, count: 2, disks: {type: io2, count: 4, size: 1 TiB, iops: 4000}}}\n",
+    "scale_on_volumes_of_aws_that_one_machine_attaches": "provider: aws\nregion: us-east-1\nnodes:\n"
     "  compute: {instance: m5n.8xlarge}\nfilesystems:\n  lake: {type: scale, path: /gpfs/fs1, "
-    "nsd: {instance: m5n.8xlarge, count: 2, disks: {type: io2, count: 4, size: 1 TiB, iops: 4000}}}\n",
+    "nsd: {instance: m5n.8xlarge, count: 2, disks: {type: gp3, count: 4, size: 1 TiB}}}\n",
     "scale_of_instance_types_on_a_site": _scale()
     .replace("oci", "site")
     .replace("{instance: VM.DenseIO2.24, count: 3}", "{hosts: c1}"),

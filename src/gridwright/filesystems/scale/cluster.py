@@ -128,7 +128,7 @@ def _classes(machines: Sequence[ClusterMachine]) -> Mapping[str, tuple[str, ...]
     found = {
         SERVERS_CLASS: tuple(each.name for each in machines if each.is_server and not each.is_witness),
         WITNESS_CLASS: tuple(each.name for each in machines if each.is_witness),
-        CLIENTS_CLASS: tuple(each.name for each in machines if not each.is_server),
+        CLIENTS_CLASS: tuple(each.name for each in machines if not each.is_server and each.runs_jobs),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -228,7 +228,11 @@ def _of_class(
     filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine], *, is_server: bool
 ) -> list[WantedSetting]:
     """What nodes of one class have; the smallest of them decides, as a class has one value."""
-    members = [each for each in machines if each.is_server == is_server and not each.is_witness]
+    members = [
+        each
+        for each in machines
+        if each.is_server == is_server and not each.is_witness and (each.runs_jobs or is_server)
+    ]
     if not members:
         return []
     node_class = SERVERS_CLASS if is_server else CLIENTS_CLASS

@@ -78,7 +78,7 @@ def _disks(servers: Mapping[str, Any]) -> Iterator[_Problem]:
             ("nsd", "disks", "type"),
             FieldError(
                 "disks of the machine itself are lost with it, and its pair does not reach them",
-                "write a type of block volume, such as balanced",
+                "write a type of block volume, such as balanced on OCI and io2 on AWS",
             ),
         )
     count = disks.get("count")

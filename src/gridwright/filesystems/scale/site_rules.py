@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gridwright.spec.provider import ProviderKind
+from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 
@@ -49,6 +50,8 @@ def provider_problems(
     yield from _key(fields, grid, provider)
     if fields.get("nsd") is not None and not provider.shares_volumes:
         yield ("nsd",), FieldError(*_unshared(provider))
+    elif isinstance(fields.get("nsd"), Mapping):
+        yield from _volume_type(fields["nsd"], provider)
     if fields.get("pairs") is None:
         return
     if not provider.names_servers:
@@ -95,8 +98,23 @@ def _unshared(provider: ProviderKind) -> tuple[str, str]:
         )
     return (
         f"NSD servers are pairs with volumes that both attach, which provider {provider.name} does not make",
-        "write provider: oci, or provider: site with pairs:; or another type of file system",
+        "write provider: aws or oci, or provider: site with pairs:; or another type of file system",
     )
+
+
+def _volume_type(servers: Mapping[str, Any], provider: ProviderKind) -> Iterator[_Problem]:
+    """Rule 8: both of a pair attach its volumes, which not every type of a cloud lets them do."""
+    disks, types = servers.get("disks"), provider.shared_volume_types
+    given = disks.get("type") if isinstance(disks, Mapping) else None
+    if types and isinstance(given, str) and given not in (INSTANCE_STORE, *types):
+        yield (
+            ("nsd", "disks", "type"),
+            FieldError(
+                f"both of a pair of servers attach its volumes, and provider {provider.name} attaches "
+                f"{show(given)} to one machine alone",
+                f"write {' or '.join(types)}",
+            ),
+        )
 
 
 def _members(fields: Mapping[str, Any], grid: Mapping[str, Any], owner: str) -> Iterator[_Problem]:

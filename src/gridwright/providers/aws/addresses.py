@@ -96,14 +96,14 @@ def small_ranges(
     subnets: Mapping[str, ipaddress.IPv4Network],
     needed: Mapping[str, int],
     *,
-    lustre: bool,
+    serves: bool,
 ) -> Iterator[Problem]:
     """Ranges with fewer addresses than machines take, and a subnet that a VPC of the site's has to have."""
-    if aws.vpc is not None and "storage" not in subnets and lustre:
+    if aws.vpc is not None and "storage" not in subnets and serves:
         yield problem_at(
             spec,
             ("aws", "vpc"),
-            "the grid has a Lustre, and no subnet of the VPC is named for it",
+            "the grid has servers of a file system, and no subnet of the VPC is named for them",
             "add storage: {subnet: subnet-..., addresses: 10.8.8.0/26} to aws.vpc",
         )
     for name, subnet in subnets.items():

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from gridwright.catalog import InstanceType
 from gridwright.catalog.attachments import free_attachments
+from gridwright.catalog.hypervisors import xen_types
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.site import Site
+from gridwright.providers.aws.disk_pairs import ROLE, paired_servers
 from gridwright.providers.aws.offered import nearest_types
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.lustre_servers import built_lustres
@@ -38,6 +40,8 @@ class _Attached:
     """Whether it claims a network interface, which is its second one."""
     names: int
     counts: dict[tuple[str, ...], int]
+    copies: int = 1
+    """Volumes of a machine for one that a field counts: of a pair both attach those of both."""
 
     @property
     def volumes(self) -> int:
@@ -85,6 +89,7 @@ def report_too_many_volumes(site: Site) -> None:
             continue
         path = max(each.counts, key=lambda one: each.counts[one])
         left = most - (each.volumes - each.counts[path])
+        left //= each.copies
         fewer = f"write at most {left}, with larger or faster volumes" if left > 0 else "write fewer volumes"
         site.report(path, each.problem(instance), fewer + _other_types(site, each, instance))
 
@@ -117,7 +122,7 @@ def _nodes(site: Site) -> Iterator[_Attached]:
 
 def _servers(site: Site) -> Iterator[_Attached]:
     """Servers of every file system; of those that Gridwright builds, each claims an interface."""
-    built = built_lustres(site.spec)
+    built, paired = built_lustres(site.spec), paired_servers(site.spec)
     for name, filesystem in site.spec.filesystems.items():
         for role, servers in filesystem.server_groups.items():
             disks = servers.disks
@@ -128,5 +133,36 @@ def _servers(site: Site) -> Iterator[_Attached]:
                     servers.instance,
                     name in built,
                     NAMES_OF_SERVER,
-                    {path: disks.count or 1},
+                    {path: (disks.count or 1) * (2 if name in paired else 1)},
+                    copies=2 if name in paired else 1,
                 )
+
+
+def report_not_shared(site: Site) -> None:
+    """Note servers in pairs that are older than Nitro: none of these attaches what another one has."""
+    for name, servers in paired_servers(site.spec).items():
+        if servers.instance not in xen_types():
+            continue
+        site.report(
+            ("filesystems", name, ROLE, "instance"),
+            f"both servers of a pair attach its volumes, which takes the Nitro System of AWS, and "
+            f"{servers.instance} is older",
+            "choose a newer type" + _nitro_types(site, servers.instance),
+        )
+
+
+def _nitro_types(site: Site, name: str) -> str:
+    try:
+        instance = site.catalog.instance(name, site.spec.provider)
+    except GridwrightError:
+        return ""
+    near = nearest_types(
+        site.catalog,
+        instance,
+        lambda one: (
+            one.name not in xen_types()
+            and not one.accelerators
+            and site.catalog.prices.price(one, site.region) is not None
+        ),
+    )[:_MOST_NAMED]
+    return f": the nearest are {', '.join(near)}" if near else ""

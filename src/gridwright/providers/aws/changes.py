@@ -101,6 +101,7 @@ def holders(spec: GridSpec, layout: AwsLayout) -> dict[str, str]:
     for machine in layout.machines:
         for target in machine.targets:
             found[logical_id(machine.name, target.name)] = target.filesystem
+    found |= {each.logical_id: each.filesystem for each in layout.volumes}
     return found
 
 

@@ -24,9 +24,9 @@ def login_user(aws: Aws) -> str | None:
     return found.user if aws.key is not None and found is not None else None
 
 
-def root_device(aws: Aws, *, serves_lustre: bool) -> str:
+def root_device(aws: Aws, *, serves_files: bool) -> str:
     """What the disk is called that a machine starts from; servers of Lustre have Red Hat or Rocky Linux."""
-    found = None if serves_lustre else distribution_of_nodes(aws)
+    found = None if serves_files else distribution_of_nodes(aws)
     return ROOT_DEVICE if found is None else found.root_device
 
 

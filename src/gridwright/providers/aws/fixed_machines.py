@@ -1,4 +1,4 @@
-"""Machines that no group replaces: login and head node, and nodes where the spec says so.
+"""Machines that no group replaces: login and head node, servers in pairs, and nodes where the spec says so.
 
 CloudFormation makes another instance first and removes the old one afterwards, and the interface with the
 machine's address can be on one alone: a replacement of its own would fail. So what they are launched with
@@ -9,6 +9,7 @@ type needs none of this: the instance is stopped, changed and started, with its 
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _DATA = "LaunchTemplateData"
 _STOPS = ("InstanceType", "UserData", "EbsOptimized")
 """What stops and starts an instance on volumes (CloudFormation User Guide, AWS::EC2::Instance)."""
 _INSTANCE = "AWS::EC2::Instance"
+_ASKED = (Role.COMPUTE, Role.NSD)
+"""Roles whose machines nothing stops unless somebody names them: jobs run there, or files are served."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def replaceable(layout: AwsLayout) -> dict[str, frozenset[str]]:
         if not each.replaced:
             found[each.name] = frozenset({each.name})
             if each.role in (Role.COMPUTE, Role.MACHINE):
+                # Never those of a file system: that name has its data made anew.
                 found[each.group] = found.get(each.group, frozenset()) | {each.name}
     return found
 
@@ -69,6 +73,8 @@ def fixed_machines(
     template = copy.deepcopy(dict(new))
     kept, restarted, anew = [], [], []
     problems: dict[str, Problem] = {}
+    for pair in _whole_pairs(layout, chosen):
+        problems.setdefault(pair[0].group, _both(spec, pair))
     for machine in layout.machines:
         if machine.replaced:
             continue
@@ -88,7 +94,7 @@ def fixed_machines(
             if _seen(_launch_data(machine, old)) != _seen(_launch_data(machine, template)):
                 kept.append(machine)
             _properties(machine, template)[_DATA] = copy.deepcopy(_launch_data(machine, old))
-        if stops and machine.role is Role.COMPUTE and machine.name not in chosen:
+        if stops and machine.role in _ASKED and machine.name not in chosen:
             # Jobs run there: what it is told at its start can wait, another type is somebody's decision.
             if "InstanceType" in stops:
                 why = "another type stops it for a moment"
@@ -175,7 +181,31 @@ def _leave(machine: Machine, before: Mapping[str, Any], new: dict[str, Any], nam
             after[name] = copy.deepcopy(before["Properties"][name])
 
 
+def _whole_pairs(layout: AwsLayout, chosen: frozenset[str]) -> Iterator[tuple[Machine, ...]]:
+    """Pairs of servers both of which would stop."""
+    for first, second in itertools.combinations(layout.of_role(Role.NSD), 2):
+        if (first.group, first.pair) == (second.group, second.pair) and {first.name, second.name} <= chosen:
+            yield first, second
+
+
+def _both(spec: GridSpec, pair: tuple[Machine, ...]) -> Problem:
+    return problem_at(
+        spec,
+        ("filesystems", pair[0].group, str(pair[0].role)),
+        f"{' and '.join(each.name for each in pair)} are a pair, and nobody serves its volumes without both",
+        "name one with --replace, wait until it serves again, then name the other one",
+    )
+
+
 def _unnamed(spec: GridSpec, machine: Machine, why: str) -> Problem:
+    if machine.role is Role.NSD:
+        return problem_at(
+            spec,
+            ("filesystems", machine.group, str(machine.role), "instance"),
+            f"{machine.name} would stop while it serves files: {why}",
+            f"run gridwright up with --replace {machine.name}: one after the other, each when the one "
+            "before serves again, and never both of a pair at once; or write it as it was",
+        )
     return problem_at(
         spec,
         ("nodes", machine.group, "instance"),

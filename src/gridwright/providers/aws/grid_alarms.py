@@ -95,8 +95,8 @@ def _of_group(name: str, metric: str, title: str) -> cloudwatch.MetricDataQuery:
 
 
 def _broken(building: Building) -> Iterator[cloudwatch.Alarm]:
-    """Head, login node and other machines that nothing replaces: the checks of EC2 fail."""
-    for machine in building.layout.of_role(Role.LOGIN, Role.HEAD, Role.MACHINE):
+    """Head, login node, servers in pairs and other machines that nothing replaces: the checks of EC2 fail."""
+    for machine in building.layout.of_role(Role.LOGIN, Role.HEAD, Role.MACHINE, Role.NSD):
         if machine.replaced:
             continue
         title = machine_id(machine)

@@ -26,6 +26,7 @@ from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import lasting_tags, logical_id, server_group, tags
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
+from gridwright.providers.aws.pair_volumes import add_attachments, add_partitions
 from gridwright.providers.aws.running import add_parameter
 from gridwright.providers.aws.site_network import add_names
 from gridwright.providers.aws.template_limits import CountedTemplate
@@ -65,7 +66,10 @@ def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
             )
         )
     template.nested = nested_templates(building)
+    if layout.volumes:
+        add_partitions(building)
     _add_machines(building, groups, data, template.nested)
+    add_attachments(building)
     scaled = [title for title, machines in groups if machines[0].replaced]
     add_dashboard(building, scaled, add_grid_alarms(building, scaled))
     add_budget(template, spec, layout.aws.alarms)

@@ -53,7 +53,7 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
         if console_machine(layout) in machines:
             statements += _console()
-        if group != STORAGE:
+        if group not in (STORAGE, Role.NSD):
             statements += _of_the_site(spec, layout)
             if layout.aws.certificate is not None:
                 # Descriptions know no resources (Service Authorization Reference, EC2).
@@ -66,6 +66,9 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             statements += _power(spec, layout, powered)
         if roller(layout) in machines:
             statements += _roll(spec)
+        if group == Role.NSD:
+            # Which volumes are its own; descriptions know no resources (as above).
+            statements.append(_allow("Look", ["ec2:DescribeVolumes"], _ANY))
         if group == STORAGE:
             statements += _attach("Volumes", "ec2:AttachVolume", "volume", spec, machines)
         if layout.aws.kms_key is not None:

@@ -61,7 +61,7 @@ def named_images(spec: GridSpec, layout: AwsLayout) -> tuple[GridImage, ...]:
     found: dict[str, GridImage] = {}
     for machine in layout.machines:
         kind = catalog.instance(machine.instance, "aws")
-        storage = machine.role.serves_lustre
+        storage = machine.role.serves_files
         images = layout.aws.images
         named = image_of(images.storage if storage else images.compute, kind)
         if named.startswith(BY_NAME):

@@ -12,6 +12,7 @@ from troposphere import GetAtt, Parameter, Ref, Tags, Template, ec2
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.disk_pairs import partition
 from gridwright.providers.aws.distribution import root_device
 from gridwright.providers.aws.iam import profile_arn
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role
@@ -28,6 +29,8 @@ UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-g
 BY_NAME = "resolve:ssm:"
 """What EC2 takes before the name of a parameter that has an image (EC2 User Guide, launch templates)."""
 PLACEMENT = "Placement"
+PARTITIONED = "ServerPartitions"
+"""Logical ID of the placement group of servers in pairs."""
 _FIRST_LETTER = ord("b")
 _SECURITY_GROUPS = {
     Role.LOGIN: Export.LOGIN_GROUP,
@@ -101,6 +104,8 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         content["CpuOptions"] = ec2.CpuOptions(CoreCount=kind.cores, ThreadsPerCore=1)
     if is_placed(building, machine):
         content["Placement"] = ec2.Placement(GroupName=Ref(PLACEMENT))
+    elif machine.pair:
+        content["Placement"] = ec2.Placement(GroupName=Ref(PARTITIONED), PartitionNumber=_partition(machine))
     content |= _bought(spec.nodes.get(machine.group) if machine.role is Role.COMPUTE else None)
     if data is not None:
         # That of a machine that stays is its own property, which changes while it is stopped for a moment.
@@ -160,6 +165,9 @@ def add_machine(building: Building, machine: Machine, data: UserData) -> str:
     template = launch_template(building, machine, title, None)
     interface = _network_interface(building, machine)
     after = list(building.after)
+    if machine.role in (Role.HEAD, Role.LOGIN, Role.COMPUTE, Role.MACHINE):
+        # Made after the servers, and so ended before them: what it has not written yet finds them.
+        after += [machine_id(each) for each in building.layout.of_role(Role.NSD)]
     if machine.role is Role.LOGIN and building.layout.aws.has_public_login:
         after.append(_public_address(building, interface))
     building.template.add_resource(
@@ -220,9 +228,19 @@ def _public_address(building: Building, interface: str) -> str:
 
 def is_placed(building: Building, machine: Machine) -> bool:
     """Whether it is in the placement group, which takes no burstable types (EC2 User Guide)."""
-    if not building.layout.aws.placement_group or machine.role in (Role.LOGIN, Role.HEAD, Role.MACHINE):
+    if not building.layout.aws.placement_group or machine.role in (
+        Role.LOGIN,
+        Role.HEAD,
+        Role.MACHINE,
+        Role.NSD,
+    ):
         return False
     return not building.type_of(machine).burstable_cpu
+
+
+def _partition(machine: Machine) -> int:
+    """Servers of a pair follow each other by their numbers, and so are never in one partition."""
+    return partition(int(machine.name.rpartition(str(machine.role))[2]))
 
 
 def image_of(chosen: str | None, kind: InstanceType) -> str:
@@ -236,7 +254,7 @@ def image_of(chosen: str | None, kind: InstanceType) -> str:
 
 def image_parameter(role: Role, kind: InstanceType) -> str:
     """The parameter of the grid stack that has the image of such machines, where it has a name."""
-    return f"{'Storage' if role.serves_lustre else 'Compute'}Image{_architecture(kind).capitalize()}"
+    return f"{'Storage' if role.serves_files else 'Compute'}Image{_architecture(kind).capitalize()}"
 
 
 def _architecture(kind: InstanceType) -> str:
@@ -249,7 +267,7 @@ def _image(building: Building, machine: Machine, kind: InstanceType) -> Any:  # 
     Who deploys the template by hand and gives none has EC2 look the name up for each machine.
     """
     images = building.layout.aws.images
-    named = image_of(images.storage if machine.role.serves_lustre else images.compute, kind)
+    named = image_of(images.storage if machine.role.serves_files else images.compute, kind)
     if not named.startswith(BY_NAME):
         return named
     title = image_parameter(machine.role, kind)
@@ -288,7 +306,7 @@ def _has_threads(kind: InstanceType) -> bool:
 
 
 def _root(building: Building, machine: Machine) -> ec2.LaunchTemplateBlockDeviceMapping:
-    device = root_device(building.layout.aws, serves_lustre=machine.role.serves_lustre)
+    device = root_device(building.layout.aws, serves_files=machine.role.serves_files)
     return _volume(building, device, Disks(type=ROOT_VOLUME, size=root_size(building.spec, machine)))
 
 

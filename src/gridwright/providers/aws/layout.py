@@ -19,6 +19,14 @@ from gridwright.providers.aws.addresses import (
     room_of_login,
     small_ranges,
 )
+from gridwright.providers.aws.disk_pairs import (
+    PairVolume,
+    addresses_needed,
+    pair_problems,
+    pair_servers,
+    pair_volumes,
+    paired_servers,
+)
 from gridwright.providers.aws.section import Aws, default_subnets
 from gridwright.providers.controller import CONTROLLER
 from gridwright.providers.lustre_servers import (
@@ -62,6 +70,8 @@ class Role(StrEnum):
     MGS = "mgs"
     MDS = "mds"
     OSS = "oss"
+    NSD = "nsd"
+    """One of a pair that shares its volumes."""
     MACHINE = "machine"
     """Beside the nodes, without the scheduler."""
 
@@ -71,11 +81,16 @@ class Role(StrEnum):
         return self in (Role.MGS, Role.MDS, Role.OSS)
 
     @property
+    def serves_files(self) -> bool:
+        """Whether it is a server of a file system, without a part in the scheduler."""
+        return self.serves_lustre or self is Role.NSD
+
+    @property
     def group(self) -> str:
         """Its group in the inventory of the playbook."""
         if self is Role.MACHINE:
             return MACHINES
-        return "storage" if self.serves_lustre else "compute" if self is Role.COMPUTE else "head"
+        return "storage" if self.serves_files else "compute" if self is Role.COMPUTE else "head"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +109,8 @@ class Machine:
     targets: tuple[Target, ...] = ()
     powered: bool = False
     """Whether it is there only while the scheduler wants it on."""
+    pair: int = 0
+    """The pair of a server that shares its volumes, from 1 on."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +123,8 @@ class AwsLayout:
     """Ranges that machines have their addresses from, by the name of the subnet. In a VPC that is there they
     may be parts of subnets, and there is no storage where the grid has none."""
     machines: tuple[Machine, ...]
+    volumes: tuple[PairVolume, ...] = ()
+    """Those that both servers of a pair attach."""
 
     @property
     def networks(self) -> tuple[ipaddress.IPv4Network, ...]:
@@ -124,6 +143,14 @@ class AwsLayout:
     def servers_of(self, filesystem: str) -> tuple[Machine, ...]:
         """The servers of a Lustre that is built."""
         return tuple(each for each in self.machines if each.role.serves_lustre and each.group == filesystem)
+
+    def pairs_of(self, filesystem: str) -> tuple[Machine, ...]:
+        """Servers of a file system that share their volumes, in order."""
+        return tuple(each for each in self.of_role(Role.NSD) if each.group == filesystem)
+
+    def volumes_of(self, server: str) -> tuple[PairVolume, ...]:
+        """Those that a server shares with the other one of its pair."""
+        return tuple(each for each in self.volumes if server in each.servers)
 
     @cached_property
     def addresses(self) -> dict[str, str]:
@@ -188,7 +215,7 @@ def aws_layout(spec: GridSpec) -> AwsLayout:
         *_beside(spec, subnets["compute"]),
         *_servers(spec, aws, subnets),
     ]
-    return AwsLayout(spec.name, aws, subnets, tuple(machines))
+    return AwsLayout(spec.name, aws, subnets, tuple(machines), tuple(pair_volumes(spec)))
 
 
 def _grid_machines(
@@ -259,15 +286,17 @@ def first_compute(aws: Aws) -> int:
 
 
 def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
+    """Servers of Lustre, then pairs; each group has room to grow."""
     groups = [
         (name, lustre, *each) for name, lustre in built_lustres(spec).items() for each in server_roles(lustre)
     ]
-    if not groups:
+    paired = [tuple(pair_servers(name, each)) for name, each in paired_servers(spec).items()]
+    if not groups and not paired:
         return
     network = subnets["storage"]
-    counts = [servers.count for *_, servers in groups]
-    offsets = first_offsets(counts, first_address(aws), network.num_addresses, ROOM_OF_SERVERS)
-    for (name, lustre, role, servers), offset in zip(groups, offsets, strict=True):
+    counts = [*(servers.count for *_, servers in groups), *map(len, paired)]
+    offsets = [*first_offsets(counts, first_address(aws), network.num_addresses, ROOM_OF_SERVERS)]
+    for (name, lustre, role, servers), offset in zip(groups, offsets[: len(groups)], strict=True):
         for number, targets in enumerate(targets_of_servers(name, lustre, role, servers), start=1):
             yield Machine(
                 name=f"{name}-{role}{number}",
@@ -279,10 +308,23 @@ def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Netwo
                 replaced=True,
                 targets=tuple(targets),
             )
+    for pairs, offset in zip(paired, offsets[len(groups) :], strict=True):
+        for number, one in enumerate(pairs):
+            yield Machine(
+                name=one.name,
+                role=Role.NSD,
+                group=one.filesystem,
+                instance=one.instance,
+                subnet="storage",
+                address=network[offset + number],
+                replaced=False,
+                pair=one.pair,
+            )
 
 
 def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
     yield from _room_problems(spec, aws, subnets)
+    yield from pair_problems(spec, aws)
     yield from (problem_at(spec, *each) for each in lustre_problems(spec, _EXAMPLES))
 
 
@@ -291,19 +333,21 @@ def room_problems(spec: GridSpec) -> Iterator[Problem]:
     aws = spec.section(Aws)
     if aws is not None:
         yield from _room_problems(spec, aws, aws_subnets(aws))
+        yield from pair_problems(spec, aws)
 
 
 def _room_problems(
     spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]
 ) -> Iterator[Problem]:
     servers = sum(each.count for one in built_lustres(spec).values() for _, each in server_roles(one))
+    servers += addresses_needed(spec)
     needed = {
         "public": first_address(aws) + room_of_login(aws),
         "compute": first_compute(aws) + spec.node_count() + 1,
         "storage": first_address(aws) + servers + 1 if servers else 0,
     }
-    lustre = bool(built_lustres(spec) or fsx_file_systems(spec))
-    found = [*small_ranges(spec, aws, subnets, needed, lustre=lustre)]
+    serves = bool(servers or fsx_file_systems(spec))
+    found = [*small_ranges(spec, aws, subnets, needed, serves=serves)]
     yield from found
     if not found:
         taken = [each.address for each in _grid_machines(spec, aws, subnets) if each.subnet == "compute"]

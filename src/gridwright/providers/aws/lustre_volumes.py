@@ -6,24 +6,19 @@ its own. A new instance finds them by their tags, and claims them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from troposphere import AWSObject, Ref, Tags, ec2
 
 from gridwright.catalog.contents import Catalog
-from gridwright.errors import GridwrightError, Problem
-from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine
+from gridwright.errors import Problem
+from gridwright.providers.aws.data_volumes import data_volume, disk_problems
+from gridwright.providers.aws.layout import AwsLayout, Machine
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id, tags
 from gridwright.providers.aws.network import subnet_of
-from gridwright.providers.aws.retention import kept
 from gridwright.providers.aws.security_groups import Group, groups_of_site
 from gridwright.providers.lustre_servers import Target
-from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
-
-GIB = 2**30
-MIB = 2**20
 
 
 def interface_id(machine: Machine) -> str:
@@ -49,16 +44,8 @@ def volume_problems(
     for machine in layout.servers_of(filesystem):
         for target in machine.targets[: machine.role not in seen]:
             seen.add(machine.role)
-            disks = target.disks
             path = ("filesystems", filesystem, str(machine.role), "disks")
-            rate = disks.throughput.bytes_per_s if disks.throughput else None
-            try:
-                volume = catalog.volume(disks.type, "aws")
-                volume.check(disks.size or DEFAULT_VOLUME, disks.iops, rate)
-            except GridwrightError as error:
-                for problem in error.problems:
-                    place = (*path, problem.field) if problem.field else (*path, "type")
-                    yield problem_at(spec, place, problem.what, problem.remedy or "choose another volume")
+            yield from disk_problems(spec, path, target.disks, catalog)
 
 
 def _interface(spec: GridSpec, layout: AwsLayout, machine: Machine) -> ec2.NetworkInterface:
@@ -77,29 +64,11 @@ def _interface(spec: GridSpec, layout: AwsLayout, machine: Machine) -> ec2.Netwo
 def _volume(
     spec: GridSpec, layout: AwsLayout, machine: Machine, target: Target, *, deletable: bool
 ) -> ec2.Volume:
-    disks = target.disks
-    chosen: dict[str, object] = {}
-    if disks.iops is not None:
-        chosen["Iops"] = disks.iops
-    if disks.throughput is not None:
-        # AWS counts in whole MiB/s: never less than what the spec asks for.
-        chosen["Throughput"] = math.ceil(disks.throughput.bytes_per_s / MIB)
-    if layout.aws.kms_key is not None:
-        chosen["KmsKeyId"] = layout.aws.kms_key
-    return ec2.Volume(
+    marks = {SLOT_TAG: machine.name, TARGET_TAG: target.name, "Name": f"{spec.name} {target.name}"}
+    return data_volume(
+        layout,
         logical_id(machine.name, target.name),
-        AvailabilityZone=layout.aws.zone,
-        Size=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
-        VolumeType=disks.type,
-        Encrypted=True,
-        Tags=Tags(
-            tags(spec, role=machine.role)
-            | {
-                SLOT_TAG: machine.name,
-                TARGET_TAG: target.name,
-                "Name": f"{spec.name} {target.name}",
-            }
-        ),
-        **chosen,
-        **kept(not deletable),
+        target.disks,
+        tags(spec, role=machine.role) | marks,
+        deletable=deletable,
     )

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.model.layouts import library_layouts
-from gridwright.providers.aws import power_program, roll_program, spot_program
+from gridwright.providers.aws import disk_names_program, power_program, roll_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
+from gridwright.providers.aws.clusters import cluster_parts
 from gridwright.providers.aws.console_role import ROLE as CONSOLE
 from gridwright.providers.aws.console_role import console_role_files, console_variables
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, fsx_file_systems
@@ -19,6 +20,7 @@ from gridwright.providers.boot.bundle import Part
 from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres
 from gridwright.providers.machines import machines_of_types
+from gridwright.providers.shared_disks import playbook_clusters
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
@@ -39,7 +41,14 @@ _CLAIM = PlaybookRole(
     name="claim",
     task="Claim name, address and volumes",
     when="gridwright_claims | default([]) | intersect(group_names) | length > 0 "
-    "and not gridwright_serves_lustre",
+    "and not gridwright_serves_lustre "
+    "and inventory_hostname not in gridwright_disk_names.disks | default({})",
+    package=_PACKAGE,
+)
+_DISK_NAMES = PlaybookRole(
+    name="disk_names",
+    task="Name volumes that servers share",
+    when="inventory_hostname in gridwright_disk_names.disks | default({})",
     package=_PACKAGE,
 )
 _POWER = PlaybookRole(
@@ -95,7 +104,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     apart = playbook_files(spec, hosts, scheduler, known, NODES) if spec.setup.only_on else playbook
     nodes = {**apart, **scheduler.files, **claims}
     parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**nodes, **_boot(spec, layout, "nodes")}}
-    if built_lustres(spec):
+    if any(each.role.serves_files for each in layout.machines):
         # Servers have no part in the scheduler, and a new queue must not touch them.
         own = playbook_files(spec, hosts, None, provided(spec, layout), SERVERS)
         parts["servers"] = {**own, **claims, **_boot(spec, layout, "servers")}
@@ -127,9 +136,12 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
     roller = roll_program.roller(layout) if scheduler is not None else None
     needed = (
         *((_CLAIM, bool(groups)), (SERVER_ROLE, serves), (_ROLL, roller is not None)),
+        (_DISK_NAMES, bool(layout.volumes)),
         *((_POWER, powers), (_SPOT, bool(spot)), (CONSOLE, scheduler is not None)),
     )
     files = _programs(claim=bool(groups), power=powers, spot=bool(spot))
+    if layout.volumes:
+        files["roles/disk_names/files/disk_names.pyz"] = disk_names_program.build_zipapp()
     if roller is not None and scheduler is not None:
         files |= _roll_files(spec, layout, scheduler)
     if scheduler is not None:
@@ -145,6 +157,7 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
             "gridwright_lustre_servers": serves,
             **({"gridwright_roller": roller.name} if roller else {}),
             **(console_variables(spec, layout) if scheduler is not None else {}),
+            **_pairs(spec, layout),
             "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,
@@ -153,6 +166,16 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
             "gridwright_trusted_networks": [str(each) for each in layout.networks],
         },
     )
+
+
+def _pairs(spec: GridSpec, layout: AwsLayout) -> dict[str, object]:
+    """What roles are told of clusters, and of the volumes that pairs of servers share."""
+    clusters = playbook_clusters(spec, cluster_parts(spec, layout))
+    disks = {"grid": spec.name, "region": spec.region, "disks": disk_names_program.named_disks(layout)}
+    return {
+        **({"gridwright_clusters": clusters} if clusters else {}),
+        **({"gridwright_disk_names": disks} if layout.volumes else {}),
+    }
 
 
 def _programs(*, claim: bool, power: bool, spot: bool) -> dict[str, str | bytes]:

@@ -48,7 +48,7 @@ _NODES = (
 
 def _where(spec: GridSpec, machine: Machine, address: str) -> tuple[tuple[str, ...], str]:
     """The field that decides on its address, and what to write."""
-    if machine.role.serves_lustre:
+    if machine.role.serves_files:
         return ("filesystems", machine.group), _servers(machine.group)
     if machine.role is Role.MACHINE:
         return ("machines", machine.group), f"write address: {address} for it"

@@ -44,6 +44,9 @@ class AwsProvider(Provider):
     needs_region = True
     powers_nodes = True
     buys_capacity = True
+    shares_volumes = True
+    shared_volume_types = ("io2",)
+    """Those of EBS Multi-Attach (Amazon EBS User Guide); io1 costs as much, and has no NVMe reservations."""
     planned_volumes = ("gp3", "gp2", "st1")
     """io2 is left out: at the sizes that plans try, gp3 has the same throughput for less."""
 
@@ -103,9 +106,10 @@ class AwsProvider(Provider):
 
     def report_too_many_volumes(self, site: Site) -> None:
         """See Seller."""
-        from gridwright.providers.aws.attached import report_too_many_volumes
+        from gridwright.providers.aws.attached import report_not_shared, report_too_many_volumes
 
         report_too_many_volumes(site)
+        report_not_shared(site)
 
     def linked_repository(
         self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller

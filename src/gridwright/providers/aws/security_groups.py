@@ -27,11 +27,13 @@ from troposphere import AWSObject, Output, Ref, Tags, ec2
 
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.ports import LNET
+from gridwright.providers.aws.disk_pairs import paired_servers
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import Export, logical_id, tags
 from gridwright.providers.aws.network import vpc_of
 from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports
@@ -47,7 +49,7 @@ class Group(StrEnum):
     HEAD = Export.HEAD_GROUP
     COMPUTE = Export.COMPUTE_GROUP
     STORAGE = Export.STORAGE_GROUP
-    """Lustre servers of one's own."""
+    """Servers of file systems of one's own."""
     FSX = "FsxGroup"
     """FSx for Lustre."""
 
@@ -98,7 +100,7 @@ def security_groups(spec: GridSpec, layout: AwsLayout, filesystems: Iterable[str
             SecurityGroupEgress=_outwards(spec, layout, group),
             Tags=Tags(tags(spec, role=role) | {"Name": f"{spec.name} {role}"}),
         )
-    for rule in rules(spec, layout, fsx=fsx):
+    for rule in once(rules(spec, layout, fsx=fsx)):
         yield _ingress(rule)
     if layout.aws.efa:
         yield ec2.SecurityGroupEgress(
@@ -123,7 +125,7 @@ def group_outputs(spec: GridSpec) -> Iterator[Output]:
 def groups_of_site(layout: AwsLayout, machine: Machine) -> list[str]:
     """Security groups of the site that a machine is in beside the grid's own."""
     vpc = layout.aws.vpc
-    if machine.role.serves_lustre:
+    if machine.role.serves_files:
         name = "storage"
     else:
         name = machine.group if machine.role is Role.MACHINE else str(machine.role)
@@ -156,6 +158,20 @@ def rules(spec: GridSpec, layout: AwsLayout, *, fsx: bool) -> Iterator[Allowed]:
         yield from _lustre(spec, Group.STORAGE)
     if fsx:
         yield from _lustre(spec, Group.FSX)
+    yield from _clusters(spec)
+
+
+def once(found: Iterable[Allowed]) -> Iterator[Allowed]:
+    """Rules without those that open what another one opens: AWS refuses the same rule twice.
+
+    ssh is asked for by administrators, and by commands of a cluster.
+    """
+    seen = set()
+    for each in found:
+        what = (each.group, each.source, each.ports.protocol, each.ports.first, each.ports.last)
+        if what not in seen:
+            seen.add(what)
+            yield each
 
 
 def _administration(spec: GridSpec) -> Iterator[Allowed]:
@@ -191,6 +207,18 @@ def _lustre(spec: GridSpec, servers: Group) -> Iterator[Allowed]:
         for client in (*CLIENTS, *mounting):
             yield Allowed(servers, client, ports, "Lustre clients to servers")
             yield Allowed(client, servers, ports, "Lustre servers to clients: locks are called back")
+
+
+def _clusters(spec: GridSpec) -> Iterator[Allowed]:
+    """Members of a cluster reach each other: servers, where the grid has them, and clients."""
+    members = [*CLIENTS, *(machines_group(name) for name, group in spec.machines.items() if group.mounts)]
+    if paired_servers(spec):
+        members.append(Group.STORAGE)
+    ports = dict.fromkeys(each for one in shared_disk_file_systems(spec).values() for each in one.ports)
+    for each in ports:
+        for to in members:
+            for source in members:
+                yield Allowed(to, source, each, "members of a file system's cluster among themselves")
 
 
 def _ingress(rule: Allowed) -> ec2.SecurityGroupIngress:

@@ -140,6 +140,13 @@ def _filesystems(
         if name in managed:
             identifier = resources.get(logical_id(name))
             yield _fsx(name, filesystem.type, identifier, systems.get(identifier or ""))
+        elif pairs := layout.pairs_of(name):
+            stands = {each.name: each for each in found}
+            yield _pairs(
+                name,
+                filesystem.type,
+                [stands[each.name] for each in pairs if each.name in stands] if running else None,
+            )
         elif servers := layout.servers_of(name):
             yield _lustre(
                 name,
@@ -162,6 +169,16 @@ def _fsx(
         why = details.get("Message") if isinstance(details, Mapping) else None
         lacking = f"it is {state}" + (f": {why}" if why else "")
     return FileSystemStatus(name, kind, identifier, state, lacking)
+
+
+def _pairs(name: str, kind: str, servers: list[MachineStatus] | None) -> FileSystemStatus:
+    """Of servers in pairs EC2 knows which run; whether they serve, `gridwright doctor` asks themselves."""
+    if servers is None:
+        return FileSystemStatus(name, kind, None, "kept", None)
+    lacking = [f"{each.name} is {each.state}" for each in servers if not each.running]
+    return FileSystemStatus(
+        name, kind, None, "incomplete" if lacking else "running", "; ".join(lacking) or None
+    )
 
 
 def _lustre(

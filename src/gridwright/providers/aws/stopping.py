@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import instances
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.launching import machine_id
-from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
 from gridwright.providers.aws.leaving import unprotect
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import ROLE_TAG, grid_stack, storage_stack
@@ -94,7 +94,7 @@ def stop(spec: GridSpec, caller: Caller) -> AwsStopped:
     """Stop every machine of a grid; what holds data stays. Raises GridwrightError.
 
     Machines with addresses of their own first, the head node with its scheduler among them: no job begins on
-    a node that goes. Servers of a Lustre last, when nobody has it mounted any more.
+    a node that goes. Servers of file systems last, when nobody has these mounted any more.
     """
     found = deployed(spec, caller)
     refuse_lost_targets(found.spec)
@@ -105,10 +105,11 @@ def stop(spec: GridSpec, caller: Caller) -> AwsStopped:
         )
     already = found.running == NONE
     _unprotect(found)
-    _stop_fixed(found)
-    if found.running == ALL and any(machine.role.serves_lustre for machine in found.layout.machines):
+    _stop_fixed(found, [each for each in found.layout.machines if not each.pair])
+    if found.running == ALL and any(machine.role.serves_files for machine in found.layout.machines):
         found.set_running(SERVERS)
         _until_gone(found, {str(Role.COMPUTE), str(Role.MACHINE)})
+    _stop_fixed(found, [each for each in found.layout.machines if each.pair])
     found.set_running(NONE)
     _until_gone(found, {str(role) for role in Role})
     return AwsStopped(
@@ -160,7 +161,7 @@ def _unprotect(found: Deployed) -> None:
 
 def start_fixed(stacks: Stacks, spec: GridSpec, layout: AwsLayout, grid: Stack) -> None:
     """Start the machines that no group replaces and that are stopped."""
-    names = _fixed(stacks, layout, grid)
+    names = _fixed(stacks, layout.machines, grid)
     there = instances(stacks.cloud, spec)
     stopped = [each for each in names if _state(there.get(each)) in _STOPPING]
     if not stopped:
@@ -171,15 +172,15 @@ def start_fixed(stacks: Stacks, spec: GridSpec, layout: AwsLayout, grid: Stack) 
     stacks.cloud.call("ec2", "start_instances", InstanceIds=stopped)
 
 
-def _fixed(stacks: Stacks, layout: AwsLayout, grid: Stack) -> dict[str, str]:
+def _fixed(stacks: Stacks, machines: Iterable[Machine], grid: Stack) -> dict[str, str]:
     """Names, by instance, of machines that no group replaces: those are stopped, and keep their disks."""
     resources = stacks.resources(grid)
-    fixed = {resources.get(machine_id(each)): each.name for each in layout.machines if not each.replaced}
+    fixed = {resources.get(machine_id(each)): each.name for each in machines if not each.replaced}
     return {instance: name for instance, name in fixed.items() if instance}
 
 
-def _stop_fixed(found: Deployed) -> None:
-    names = _fixed(found.stacks, found.layout, found.grid)
+def _stop_fixed(found: Deployed, machines: Sequence[Machine]) -> None:
+    names = _fixed(found.stacks, machines, found.grid)
     there = instances(found.cloud, found.spec)
     running = [each for each in names if each in there and _state(there[each]) not in _STOPPING]
     if running:

@@ -1,8 +1,8 @@
 """The storage stack: all of a grid that outlives its machines.
 
-Network, security groups, FSx for Lustre, volumes and addresses of Lustre servers, the table of claims, the
-bucket of bundles. Nothing in it is billed by the hour but file systems and volumes; an alarm costs cents a
-month. What holds the user's data stays when it leaves the stack.
+Network, security groups, FSx for Lustre, volumes of servers, addresses of those of Lustre, the table of
+claims, the bucket of bundles. Nothing in it is billed by the hour but file systems and volumes; an alarm
+costs cents a month. What holds the user's data stays when it leaves the stack.
 
 A template of many volumes is larger than what CloudFormation takes inline, and the bucket that it could be
 read from is one of its own resources: `without` all file systems it is small, and makes the bucket first.
@@ -20,12 +20,18 @@ from gridwright.catalog.load import load_catalog
 from gridwright.errors import GridwrightError, Problem
 from gridwright.providers.aws.alarms import fsx_alarms
 from gridwright.providers.aws.claims_table import CLAIMS_TABLE, claims_table_resource
+from gridwright.providers.aws.disk_pairs import paired_servers
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.fsx import fsx_outputs, fsx_problems, fsx_resources
 from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.lustre_volumes import interface_id, lustre_resources, volume_problems
 from gridwright.providers.aws.names import Export
 from gridwright.providers.aws.network import network_outputs, network_resources
+from gridwright.providers.aws.pair_volumes import (
+    pair_volume_outputs,
+    pair_volume_problems,
+    pair_volume_resources,
+)
 from gridwright.providers.aws.repository_schedules import schedule_resources
 from gridwright.providers.aws.security_groups import (
     Group,
@@ -57,11 +63,16 @@ def storage_template(
     catalog = load_catalog(spec.file.parent if spec.file else None)
     fsx = [name for name in fsx_file_systems(spec) if name not in without]
     lustres = [name for name in built_lustres(spec) if name not in without]
+    paired = [name for name in paired_servers(spec) if name not in without]
     problems = [*_problems(spec, layout, catalog, fsx, lustres)]
+    problems += [each for name in paired for each in pair_volume_problems(spec, name, catalog)]
     if problems:
         raise GridwrightError(*problems)
     resources = [*_resources(spec, layout, catalog, fsx, lustres, deletable)]
     outputs = [*_outputs(spec, layout, fsx)]
+    for name in paired:
+        resources += pair_volume_resources(spec, layout, name, deletable=name in deletable)
+        outputs += pair_volume_outputs(spec, layout, name)
     where = str(spec.file) if spec.file else None
     if twice := [*_same_names(resources, where)]:
         raise GridwrightError(*twice)

@@ -58,7 +58,7 @@ def user_data(
         "key": _key_of(spec, first.role),
         "sources": {},
     }
-    if not first.role.serves_lustre:
+    if not first.role.serves_files:
         for name in fsx_file_systems(spec):
             dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
             settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
@@ -80,7 +80,7 @@ def user_data(
 
 def part_of(role: Role) -> Part:
     """What machines of a role set themselves up from."""
-    return "servers" if role.serves_lustre else "nodes"
+    return "servers" if role.serves_files else "nodes"
 
 
 def role_variables(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def claim_name(machine: Machine) -> str:
 
 def shared_key(spec: GridSpec, role: Role) -> SharedKey | None:
     """The key that machines of a role share for their scheduler; None where they have no part in it."""
-    return None if role.serves_lustre or role is Role.MACHINE else kind_of(spec.scheduler).shared_key
+    return None if role.serves_files or role is Role.MACHINE else kind_of(spec.scheduler).shared_key
 
 
 def key_id(key: SharedKey) -> str:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.filesystems import kind_of
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
+from gridwright.providers.shared_disks import ClusterParts, shared_disk_file_systems
 from gridwright.schedulers.machines import USABLE_PART
 from gridwright.spec.model import GridSpec
 
 
-def cluster_documents(spec: GridSpec, layout: OciLayout) -> dict[str, Mapping[str, Any]]:
-    """The cluster of each file system that is one, by the file system's name."""
+def cluster_parts(spec: GridSpec, layout: OciLayout) -> dict[str, ClusterParts]:
+    """Machines and disks of each file system that is a cluster, by the file system's name."""
     catalog = load_catalog(spec.file.parent if spec.file else None)
     found = {}
-    for name, each in spec.filesystems.items():
+    for name in shared_disk_file_systems(spec):
         # Its servers first, then nodes that mount it: those that run jobs, and the grid control server.
         members = [*layout.servers_of(name), *layout.of_role(OciRole.HEAD, OciRole.COMPUTE)]
-        machines = [_machine(spec, one, catalog) for one in members]
         disks = [
             PairDisk(
                 volume=one.name,
@@ -33,9 +29,7 @@ def cluster_documents(spec: GridSpec, layout: OciLayout) -> dict[str, Mapping[st
             for one in layout.volumes
             if one.filesystem == name and one.is_shared
         ]
-        document = kind_of(each).cluster_document(spec.name, name, each, machines, disks)
-        if document is not None:
-            found[name] = document
+        found[name] = ClusterParts([_machine(spec, one, catalog) for one in members], disks)
     return found
 
 

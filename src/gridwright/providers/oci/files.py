@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
-from gridwright.providers.oci.clusters import cluster_documents
+from gridwright.providers.oci.clusters import cluster_parts
 from gridwright.providers.oci.layout import OciLayout, oci_layout
 from gridwright.providers.oci.machine_files import oci_machine_files
 from gridwright.providers.oci.names import GRID, STORAGE
@@ -20,6 +20,7 @@ from gridwright.providers.oci.terraform.grid import grid_root
 from gridwright.providers.oci.terraform.storage import storage_root
 from gridwright.providers.oci.user_data import user_data_files
 from gridwright.providers.read_me import markdown
+from gridwright.providers.shared_disks import cluster_documents
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -41,7 +42,7 @@ def oci_files(
     layout = checked_layout(spec)
     machines = oci_machine_files(spec, layout, release)
     bundles = machines.bundles
-    clusters = cluster_documents(spec, layout)
+    clusters = cluster_documents(spec, cluster_parts(spec, layout))
     storage = storage_root(spec, layout)
     grid = grid_root(spec, layout, storage, bundles)
     # An output that nobody takes would be a value for a variable that is not declared.

@@ -11,9 +11,10 @@ from gridwright.errors import Finding, GridwrightError
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.no_scheduler import nodes_without_jobs, scheduler_not_packaged
 from gridwright.providers.oci.devices import DEVICE_LETTERS
-from gridwright.providers.oci.layout import DEFAULT_VOLUME, shared_disk_file_systems
+from gridwright.providers.oci.layout import DEFAULT_VOLUME
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.service_subnet import tiered_lustres
+from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.setup.distributions import distribution
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec

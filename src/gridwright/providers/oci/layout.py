@@ -10,8 +10,6 @@ from functools import cached_property
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import GridwrightError, Problem, input_error
-from gridwright.filesystems import kind_of
-from gridwright.filesystems.provided import SharedDiskServers
 from gridwright.providers.controller import CONTROLLER
 from gridwright.providers.lustre_servers import (
     Target,
@@ -25,6 +23,7 @@ from gridwright.providers.oci.lustre_rules import lustre_rules
 from gridwright.providers.oci.section import SERVICES, Oci
 from gridwright.providers.oci.service_subnet import services, services_problems
 from gridwright.providers.oci.shapes import GIB, Shapes
+from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
@@ -175,15 +174,6 @@ def oci_section(spec: GridSpec) -> Oci:
             "ssh_key: ssh-ed25519 ...}",
         )
     return oci
-
-
-def shared_disk_file_systems(spec: GridSpec) -> dict[str, SharedDiskServers]:
-    """Those whose servers are pairs with shared volumes, by name."""
-    return {
-        name: servers
-        for name, each in spec.filesystems.items()
-        if (servers := kind_of(each).shared_disk_servers(each)) is not None
-    }
 
 
 def oci_layout(spec: GridSpec) -> OciLayout:

@@ -13,10 +13,11 @@ from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.lustre_servers import SERVER_ROLE, root_squash_rows
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci import cards_program, targets_program, volumes_program
-from gridwright.providers.oci.clusters import cluster_documents
+from gridwright.providers.oci.clusters import cluster_parts
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.services import mount_sources
 from gridwright.providers.oci.user_data import boot_file
+from gridwright.providers.shared_disks import playbook_clusters
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
@@ -130,11 +131,7 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
             "gridwright_lustre_servers": bool(targets),
             "gridwright_lustre_targets": targets,
             **(_server_variables(spec, layout) if targets else {}),
-            "gridwright_clusters": [
-                {"name": name, "first": layout.servers_of(name)[0].name, "document": each}
-                for name, each in cluster_documents(spec, layout).items()
-                if layout.servers_of(name)
-            ],
+            "gridwright_clusters": playbook_clusters(spec, cluster_parts(spec, layout)),
         },
     )
 

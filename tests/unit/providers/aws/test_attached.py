@@ -15,7 +15,9 @@ from gridwright.errors import GridwrightError, Problem
 from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.providers.aws.attached import NAMES_OF_NODE, NAMES_OF_SERVER
 from gridwright.providers.aws.claim.targets import device_name
+from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
+from tests.support.aws_grid import SCALE
 
 CATALOG = load_catalog()
 GP3 = {"type": "gp3", "size": "100 GiB"}
@@ -161,3 +163,15 @@ def _of_check(spec: GridSpec) -> list[str]:
     with pytest.raises(GridwrightError) as refused:
         check_against_catalogue(spec, CATALOG)
     return [each.field or "" for each in refused.value.problems]
+
+
+def test_volumes_that_a_pair_shares_count_twice_and_take_the_nitro_system() -> None:
+    text = SCALE.replace("m6in.8xlarge", "i3.8xlarge")
+    (old,) = problems(parse_spec(text)).values()
+    assert old.field == "filesystems.lake.nsd.instance"
+    assert "i3.8xlarge is older" in old.what
+    assert "i4i.8xlarge" in (old.remedy or "")
+    many = SCALE.replace("{type: io2, count: 2", "{type: io2, count: 15")
+    too_many = problems(parse_spec(many))["filesystems.lake.nsd.disks.count"]
+    most = int(re.search(r"at most (\d+)", too_many.remedy or "")[1])  # type: ignore[index]
+    assert problems(parse_spec(SCALE.replace("{type: io2, count: 2", f"{{type: io2, count: {most}"))) == {}

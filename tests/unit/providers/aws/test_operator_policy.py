@@ -16,7 +16,7 @@ from gridwright.providers.aws.operator.actions import (
 )
 from gridwright.providers.aws.operator.policy import MOST_CHARACTERS, size
 from tests.support.aws_cloud import ACCOUNT, REGION
-from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC
+from tests.support.aws_grid import FSX, LUSTRE, SCALE, SITE_VPC
 from tests.support.aws_updates import SCHEMAS, schema
 from tests.support.iam_judge import Asked, is_allowed
 from tests.support.operator_permissions import LEFT_OUT, RARE, documents, operator_of, statements_of
@@ -39,6 +39,7 @@ SPECS = {
     "vpc": VPC,
     "fsx": FSX,
     "lustre": LUSTRE,
+    "scale": SCALE,
     "linked": LINKED,
     "timed": TIMED,
     "efa": EFA,

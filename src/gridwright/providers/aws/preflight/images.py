@@ -58,11 +58,11 @@ def images(
     found: dict[tuple[str, str], _Wanted] = {}
     for machine in layout.machines:
         kind = catalog.instance(machine.instance, "aws")
-        storage = machine.role.serves_lustre
+        storage = machine.role.serves_files
         named = image_of(layout.aws.images.storage if storage else layout.aws.images.compute, kind)
         image = parameters.get(image_parameter(machine.role, kind), named) if _is_name(named) else named
         field = f"aws.images.{'storage' if storage else 'compute'}"
-        root = root_device(layout.aws, serves_lustre=storage)
+        root = root_device(layout.aws, serves_files=storage)
         wanted = _Wanted(
             *(image, named.removeprefix(BY_NAME), field, machine.instance), kind.architecture, root
         )

@@ -28,6 +28,8 @@ def needs(spec: GridSpec, layout: AwsLayout, catalog: Catalog) -> Amounts:
         found["volumes", ROOT_VOLUME] += int(root_size(spec, machine)) / TIB
         for disks, count in _volumes(spec, machine):
             found["volumes", disks.type] += count * int(disks.size or DEFAULT_VOLUME) / TIB
+    for volume in layout.volumes:
+        found["volumes", volume.disks.type] += int(volume.disks.size or DEFAULT_VOLUME) / TIB
     for managed in fsx_file_systems(spec).values():
         deployment = managed.deployment.upper().replace("-", "_")
         found["fsx-capacity", deployment] += stored_gib(managed, catalog.deployment(managed.deployment))

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from gridwright.filesystems.ports import LNET
 from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.oci.layout import OciLayout, OciRole, shared_disk_file_systems
+from gridwright.providers.oci.layout import OciLayout, OciRole
 from gridwright.providers.oci.names import STORAGE, tags
 from gridwright.providers.oci.service_subnet import file_storages, services, tiered_lustres
 from gridwright.providers.oci.terraform.root import Root, id_of
+from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports

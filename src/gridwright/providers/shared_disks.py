@@ -1,0 +1,60 @@
+"""File systems whose servers are pairs with volumes that both attach: what every cloud has alike.
+
+Machines, addresses and volumes are the provider's. Pure, from the spec alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.provided import SharedDiskServers
+from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+from gridwright.spec.model import GridSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterParts:
+    """What a provider has of one cluster: members, its servers first, and the disks that pairs share."""
+
+    machines: Sequence[ClusterMachine]
+    disks: Sequence[PairDisk]
+
+
+def shared_disk_file_systems(spec: GridSpec) -> dict[str, SharedDiskServers]:
+    """Those whose servers are pairs with shared volumes, and those that nodes are clients of, by name."""
+    return {
+        name: servers
+        for name, each in spec.filesystems.items()
+        if (servers := kind_of(each).shared_disk_servers(each)) is not None
+    }
+
+
+def server_pairs(first: str, count: int) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The number of each pair, from 1 on, with its servers: 1 and 2 are a pair, 3 and 4 the next."""
+    for pair in range(1, count // 2 + 1):
+        yield pair, (f"{first}{2 * pair - 1}", f"{first}{2 * pair}")
+
+
+def cluster_documents(spec: GridSpec, parts: Mapping[str, ClusterParts]) -> dict[str, Mapping[str, Any]]:
+    """The cluster of each file system that is one, by the file system's name."""
+    found = {}
+    for name, each in spec.filesystems.items():
+        if name not in parts:
+            continue
+        known = parts[name]
+        document = kind_of(each).cluster_document(spec.name, name, each, known.machines, known.disks)
+        if document is not None:
+            found[name] = document
+    return found
+
+
+def playbook_clusters(spec: GridSpec, parts: Mapping[str, ClusterParts]) -> list[dict[str, object]]:
+    """What the role that makes clusters is told: those that have servers, the first of which makes it."""
+    return [
+        {"name": name, "first": parts[name].machines[0].name, "document": document}
+        for name, document in cluster_documents(spec, parts).items()
+        if any(each.is_server for each in parts[name].machines)
+    ]
