@@ -46,6 +46,27 @@ RULES: list[tuple[str, dict[str, str], str, str, dict[str, str]]] = [
         "Write 16",
         {"count: 17": "count: 16"},
     ),
+    (
+        "8: volumes of all pools",
+        {"    replicas: 1\n": "    pools: {cold: {disks: {type: lower-cost, count: 6, size: 4 TiB}}}\n"},
+        "2 x (11 + 6), and 32 are the most",
+        "Write count: 5",
+        {"count: 6": "count: 5"},
+    ),
+    (
+        "pools: data have a place",
+        {"replicas: 1": "metadata_only: true"},
+        "no pool has room for data",
+        "Add pools: {data:",
+        {"only: true": "only: true\n    pools: {data: {disks: {type: balanced, size: 1 TiB}}}"},
+    ),
+    (
+        "pools: new files have one that is there",
+        {"replicas: 1": "pools: {cold: {disks: {type: lower-cost, size: 4 TiB}}}\n    default_pool: clod"},
+        'there is no pool "clod"',
+        "Write cold",
+        {"default_pool: clod": "default_pool: cold"},
+    ),
     ("9: volumes stay", {"balanced": "instance-store"}, "are lost with it", "such as balanced", {}),
 ]
 """What breaks a rule, what is said, and what the remedy is; where it is not the other way round, how."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
+
+LONGEST_LINE = 140
+"""Characters of a condition: ansible-lint allows lines of 160 (rule yaml[line-length])."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,7 @@ class PlaybookRole:
             "      ansible.builtin.include_role:\n"
             f"        name: {self.name}\n"
             "        tasks_from: install.yml\n"
-            f"      when: {self.when}\n"
+            f"      when: {_condition(self.when)}\n"
         )
 
     def as_task(self) -> str:
@@ -51,5 +55,13 @@ class PlaybookRole:
             f"    - name: {self.task}\n"
             "      ansible.builtin.include_role:\n"
             f"        name: {self.name}\n"
-            f"{comment}      when: {self.when}\n"
+            f"{comment}      when: {_condition(self.when)}\n"
         )
+
+
+def _condition(text: str) -> str:
+    """On one line, or folded where it is longer than ansible-lint lets lines be."""
+    if len(text) <= LONGEST_LINE:
+        return text
+    lines = textwrap.wrap(text, LONGEST_LINE, break_long_words=False, break_on_hyphens=False)
+    return ">-\n" + "\n".join(f"        {each}" for each in lines)

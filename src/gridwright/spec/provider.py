@@ -70,14 +70,14 @@ class ProviderKind:
     """The types of block volumes that plans choose from, as the catalogue names them."""
     shares_volumes: ClassVar[bool] = False
     """Whether it attaches a volume to two servers at once."""
-    shares_pools: ClassVar[bool] = False
-    """Whether such servers can have further volumes, of other types, that are storage pools of their own."""
     shared_volume_types: ClassVar[tuple[str, ...]] = ()
     """The types of block volumes that it attaches to two servers; empty where all types will do."""
     names_servers: ClassVar[bool] = False
     """Whether servers of file systems are machines of a site, which the spec names and setup sets up."""
     plans_services: ClassVar[bool] = False
     """Whether plans choose managed offers of the catalogue, for nodes that the spec describes."""
+    shares_pools: ClassVar[bool] = False
+    """Whether servers that share volumes can have more of them, of other types, as storage pools."""
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """What a spec of this provider has wrong between fields.

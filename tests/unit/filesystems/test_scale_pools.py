@@ -130,6 +130,28 @@ def test_a_first_run_says_where_files_go_before_anybody_can_make_one(tmp_path: P
     assert cluster.callbacks[CALLBACK]["event"] == "lowDiskSpace,noDiskSpace"
 
 
+def test_a_pool_that_comes_later_gets_no_file_before_its_rules(tmp_path: Path) -> None:
+    """Scale itself would put new files there as soon as its first disk is added."""
+    cluster = Cluster()
+    bring(wanted_of(tmp_path, 1, 1, 1), cluster)
+    there = InProcess(cluster)
+    wanted = wanted_of(tmp_path, 1, 1, 1, **TIERS)
+    pools = []
+    for command in run(wanted, there, [], check=True).commands:
+        there.carry_out(command)
+        pools.append(cluster.pool_of_new_files("lake"))
+    assert set(pools) == {"system"}
+    assert set(cluster.data_pools("lake")) == {"system", "capacity", "archive"}
+    assert bring(wanted, cluster) == []
+    # Where new files are to go to the pool that comes, there is nothing to say before.
+    other = Cluster()
+    for each in tmp_path.iterdir():
+        each.write_text("empty")
+    bring(wanted_of(tmp_path, 1, 1, 1), other)
+    done = bring(wanted_of(tmp_path, 1, 1, 1, pools={"capacity": 1}, default_pool="capacity"), other)
+    assert done.count("mmchpolicy") == 1
+
+
 def test_metadata_have_disks_and_blocks_of_their_own(tmp_path: Path) -> None:
     cluster = Cluster()
     wanted = wanted_of(tmp_path, 1, 1, 1, **APART)
@@ -268,7 +290,7 @@ def test_nothing_is_done_where_it_is_only_looked(tmp_path: Path) -> None:
     wanted = wanted_of(tmp_path, 1, 1, 1, **TIERS)
     found = run(wanted, InProcess(cluster), [], check=True)
     assert [each.name for each in found.commands if each.name != "mmchconfig"] == [
-        *("mmcrnsd", "mmadddisk", "mmchpolicy", "mmaddcallback")
+        *("mmcrnsd", "mmchpolicy", "mmadddisk", "mmchpolicy", "mmaddcallback")
     ]
     assert len(cluster.calls) == calls
 

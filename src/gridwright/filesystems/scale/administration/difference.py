@@ -23,6 +23,7 @@ from gridwright.filesystems.scale.administration.order import (
 from gridwright.filesystems.scale.administration.order import make_filesystem as made
 from gridwright.filesystems.scale.administration.placement import (
     ObservedPlacement,
+    before_new_pools,
     callback_commands,
     placement_commands,
     placement_notes,
@@ -214,6 +215,7 @@ def _filesystems(
         elif new := [disk for disk in disks if disk.name not in there]:
             pools = {disk.pool for disk in disks if disk.name in there}
             pools |= {placed.disks[name][0] for name in there if name in placed.disks}
+            yield from before_new_pools(each, pools, new, placed)
             yield add_disks(each.name, new, pools)
         yield from placement_commands(each, wanted, placed, is_there=there is not None)
     yield from callback_commands(wanted, placed)

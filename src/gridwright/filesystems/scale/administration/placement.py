@@ -6,15 +6,15 @@ Nodes run this with Python 3.9.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from gridwright.filesystems.scale.administration.order import (
     ScaleCommand,
     full_pool_callback,
     install_policy,
 )
-from gridwright.filesystems.scale.administration.policy import PolicyDifference, pools_named
+from gridwright.filesystems.scale.administration.policy import PolicyDifference, pools_named, statements
 from gridwright.filesystems.scale.administration.wanted import (
     CALLBACK,
     ScaleCluster,
@@ -84,6 +84,24 @@ def missing_pools(wanted: WantedFileSystem, known: ScaleCluster) -> frozenset[st
     """Pools that rules name, and that have no disk yet: some wait for a server."""
     there = {each.pool for each in known.nsds if each.filesystem == wanted.name}
     return pools_named(wanted.rules) - there
+
+
+def before_new_pools(
+    wanted: WantedFileSystem,
+    pools: Collection[str],
+    new: Collection[WantedNsd],
+    placed: ObservedPlacement,
+) -> Iterator[ScaleCommand]:
+    """Rules of the `pools` that are there, before another one is made in a file system that has no rules.
+
+    Scale would put new files in that one as soon as it is there (mmchpolicy command).
+    """
+    installed = placed.policies.get(wanted.name)
+    if installed is None or statements(installed) or all(each.pool in pools for each in new):
+        return
+    rules = tuple(each for each in wanted.rules if pools_named((each,)) <= frozenset(pools))
+    if any("SET POOL" in each for each in rules):
+        yield install_policy(replace(wanted, rules=rules))
 
 
 def placement_commands(
