@@ -69,8 +69,6 @@ class Account:
 
     def answer(self, kind: str, rest: list[str], query: dict[str, str], body: Any) -> Answer | None:
         """The answer; None for what is not of the account."""
-        if kind in self.hidden:
-            return refused(404, "NotAuthorizedOrNotFound", f"{kind} not found")
         ask = getattr(self, f"_{kind}", None)
         found: Answer | None = None if ask is None else ask(rest, query, body)
         return found

@@ -18,16 +18,12 @@ TYPES = {
     "vcns": "oci_core_vcn",
 }
 _IN_DOMAIN = {"fileSystems", "mountTargets"}
-_COLLECTIONS = {"lustreFileSystems", "clusterPlacementGroups"}
+_COLLECTIONS = {"clusterPlacementGroups"}
 """Kinds whose API answers with an object, and not with an array."""
 
 
-def listing(
-    kind: str, query: dict[str, str], hidden: set[str], resources: Sequence[dict[str, Any]]
-) -> Answer:
+def listing(kind: str, query: dict[str, str], resources: Sequence[dict[str, Any]]) -> Answer:
     """The answer to a list of a kind; `resources` are all that there are."""
-    if kind in hidden:
-        return refused(404, "NotAuthorizedOrNotFound", kind)
     owner = query.get("compartmentId", "")
     if kind == "dynamicGroups" and not owner.startswith("ocid1.tenancy."):
         return refused(400, "InvalidParameter", "dynamic groups are of the tenancy")

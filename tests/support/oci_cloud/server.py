@@ -85,6 +85,8 @@ class OciDouble:
                 return _refused(400, "InvalidParameter", f"unknown {unknown}")
         if kind == "stacks":
             return self._stack(method, rest, query, body)
+        if kind in self.account.hidden:
+            return _refused(404, "NotAuthorizedOrNotFound", kind)
         told = self.lustre.answer(method, [kind, *rest], query, self.token, self.resources)
         if told is not None:
             return told
@@ -105,7 +107,7 @@ class OciDouble:
         if kind == "sessions":
             return self.bastions.answer(method, rest, query, body, self.of("oci_bastion_bastion"))
         if kind in TYPES and not rest:
-            return listing(kind, query, self.account.hidden, list(self.resources.values()))
+            return listing(kind, query, list(self.resources.values()))
         if (found := self.account.answer(kind, rest, query, body)) is not None:
             return found
         if kind == "volumes":

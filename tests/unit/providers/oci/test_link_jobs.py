@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,38 @@ def test_an_interrupt_stops_the_job_and_no_other(cloud: OciDouble) -> None:
     cloud.lustre.held = False
     done = mine._look(mine.link_id, job.id)
     assert done.state == "CANCELED"
-    mine._stop(done)
+    mine._stop(EXPORT, done)
+    assert len([each for each in cloud.asked if "/actions/stop" in each]) == before
+
+
+def test_an_interrupt_before_the_answer_stops_the_job_that_begins(
+    cloud: OciDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.lustre.held = True
+    said: list[str] = []
+    mine, call = jobs(cloud, [], said), OciCloud.call
+
+    def cut_off(self: OciCloud, *words: Any, **more: Any) -> Any:
+        found = call(self, *words, **more)
+        if "start_export_to_object" in words:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(OciCloud, "call", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        mine.run(EXPORT)
+    assert [each.state for each in mine.all()] == ["CANCELING"]
+    assert "stopped; files that were done stay" in said[-1]
+    # While another link's job is waited for, nothing of this one is stopped.
+    waiting = jobs(cloud, [], said, link=2)
+
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    waiting.wait = stop
+    before = len([each for each in cloud.asked if "/actions/stop" in each])
+    with pytest.raises(KeyboardInterrupt):
+        waiting.run(EXPORT)
     assert len([each for each in cloud.asked if "/actions/stop" in each]) == before
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
@@ -82,6 +82,8 @@ class LinkJobs:
     """Takes one line of progress."""
     wait: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    is_asked: bool = field(default=False, init=False)
+    """Whether OCI was asked to start a job, and did not refuse: what the link has under way is ours then."""
 
     def all(self) -> Iterator[LinkJob]:
         """All that OCI still knows of, those that were started last first."""
@@ -92,17 +94,21 @@ class LinkJobs:
     def run(self, kind: str) -> LinkJob:
         """Start a job, behind others of the file system if it must be, and follow it.
 
-        An interrupt stops it. Where OCI answers no more, it goes on, and that is said.
+        An interrupt stops it, also one that comes before OCI's answer to the start does. Where OCI answers
+        no more, it goes on, and that is said.
         """
-        job = self._start(kind)
+        job: LinkJob | None = None
         try:
+            job = self._start(kind)
             self.say(f"{job.id}: {job.state.lower()}")
             return self._follow(job)
         except GridwrightError:
-            self.say(f"{job.id}: OCI goes on with it; gridwright repo status tells how far it is")
+            if job is not None:
+                self.say(f"{job.id}: OCI goes on with it; gridwright repo status tells how far it is")
             raise
         except BaseException:
-            self._stop(job)
+            if job is not None or self.is_asked:
+                self._stop(kind, job)
             raise
 
     def _start(self, kind: str) -> LinkJob:
@@ -110,12 +116,14 @@ class LinkJobs:
         begun, pause, is_told = self.clock(), FIRST_WAIT_S, False
         while True:
             if (other := self._other()) is None:
+                self.is_asked = True
                 try:
                     # The SDK sends a token along: a request that it repeats starts no second job.
                     return job_of(self.link_id, self.cloud.call(*LUSTRE, _STARTS[kind], self.link_id))
                 except OciCallError as error:
                     if error.http_status != _CONFLICT:
                         raise
+                    self.is_asked = False
             if self.clock() - begun >= LONGEST_TURN_S:
                 raise environment_error(
                     f"another job works on {self.filesystem_id} for an hour now",
@@ -155,23 +163,31 @@ class LinkJobs:
     def _look(self, link_id: str, job_id: str) -> LinkJob:
         return job_of(link_id, self.cloud.call(*LUSTRE, "get_sync_job", link_id, job_id))
 
-    def _stop(self, job: LinkJob) -> None:
+    def _stop(self, kind: str, job: LinkJob | None) -> None:
         """Have OCI stop it: what it did stays. Its link is told, so this one has to be under way still."""
+        name = job.id if job else f"the job of {self.link_id}"
+        told: list[str] = []
 
         def ask() -> None:
             with suppress(GridwrightError):
-                if self._look(self.link_id, job.id).is_under_way:
-                    self.cloud.call(*LUSTRE, _STOPS[job.kind], self.link_id)
+                mine = [self._look(self.link_id, job.id)] if job else list(self.all())
+                if any(each.is_under_way and each.kind == kind for each in mine):
+                    self.cloud.call(*LUSTRE, _STOPS[kind], self.link_id)
+                    told.append("stopped; files that were done stay as they are")
+                elif job:
+                    told.append("it had ended already")
+                else:
+                    told.append("not under way yet; gridwright repo status tells if it still begins")
                 done.set()
 
         done = threading.Event()
         threading.Thread(target=ask, daemon=True).start()
         if done.wait(_STOP_S):
-            self.say(f"{job.id}: stopped; files that were done stay as they are")
+            self.say(f"{name}: {told[0]}")
         else:
-            verb = _STOPS[job.kind].replace("_", "-")
+            verb = _STOPS[kind].replace("_", "-")
             self.say(
-                f"{job.id}: OCI did not answer whether it is stopped: "
+                f"{name}: OCI did not answer whether it is stopped: "
                 f"oci lfs object-storage-link {verb} --object-storage-link-id {self.link_id}"
             )
 
