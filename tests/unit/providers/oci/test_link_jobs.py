@@ -154,6 +154,9 @@ def test_an_interrupt_before_the_answer_stops_the_job_that_begins(
     assert [each.state for each in mine.all()] == ["CANCELING"]
     assert "stopped; files that were done stay" in said[-1]
     # While another link's job is waited for, nothing of this one is stopped.
+    monkeypatch.setattr(OciCloud, "call", call)
+    assert mine._look(mine.link_id, next(mine.all()).id).state == "CANCELED"
+    mine._start(EXPORT)
     waiting = jobs(cloud, [], said, link=2)
 
     def stop(_: float) -> None:
