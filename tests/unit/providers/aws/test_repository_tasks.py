@@ -120,6 +120,28 @@ def test_an_interrupt_while_it_is_followed_cancels_it(service: FsxService) -> No
     assert [each["Lifecycle"] for each in service.tasks] == ["CANCELED"]
 
 
+def test_an_interrupt_before_the_answer_cancels_the_task_that_begins(
+    service: FsxService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.is_held = True
+    call, said = Cloud.call, list[str]()
+
+    def cut_off(self: Cloud, *words: Any, **more: Any) -> Any:
+        found = call(self, *words, **more)
+        if not said:
+            said.append("asked")
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(Cloud, "call", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        Tasks(Cloud("us-east-1"), FILE_SYSTEM, said.append).run(
+            release_request(linked(), (), 0, identity="one")
+        )
+    assert [each["Lifecycle"] for each in service.tasks] == ["CANCELED"]
+    assert "cancelled" in said[-1]
+
+
 def task(**values: Any) -> Task:
     moments: dict[str, Any] = {"created": 10.0, "started": 11.0, "ended": 12.0}
     counts: dict[str, Any] = {"total": 0, "succeeded": 0, "failed": 0}

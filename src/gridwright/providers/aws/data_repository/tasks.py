@@ -81,6 +81,8 @@ class Tasks:
     wait: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     requests: int = field(default=0, init=False)
+    asked: Mapping[str, Any] = field(default_factory=dict, init=False)
+    """The request for a task that AWS did not refuse."""
 
     def all(self) -> Iterator[Task]:
         """All that AWS still knows of, those that were made last first."""
@@ -94,31 +96,33 @@ class Tasks:
     def run(self, request: Mapping[str, Any]) -> Task:
         """Start a task, behind others if it must be, and follow it.
 
-        An interrupt cancels it. Where AWS answers no more, it goes on, and that is said.
+        An interrupt cancels it, also one that comes before AWS's answer to the request does. Where AWS
+        answers no more, it goes on, and that is said.
         """
-        task = self._start(request)
+        task: Task | None = None
         try:
+            task = self._start(request)
             self.say(f"{task.id}: {task.state.lower()}")
             return self._follow(task)
         except GridwrightError:
-            self.say(f"{task.id}: AWS goes on with it; gridwright repo status tells how far it is")
+            if task is not None:
+                self.say(f"{task.id}: AWS goes on with it; gridwright repo status tells how far it is")
             raise
         except BaseException:
-            self._cancel(task.id)
+            if task is not None or self.asked:
+                self._cancel(task)
             raise
 
     def _start(self, request: Mapping[str, Any]) -> Task:
         begun, pause, is_told = self.clock(), FIRST_WAIT_S, False
         while True:
-            self.requests += 1
+            self.asked = {**request, "FileSystemId": self.filesystem_id}
             try:
-                made = self.cloud.call(
-                    "fsx", "create_data_repository_task", FileSystemId=self.filesystem_id, **request
-                )
-                return task_of(made["DataRepositoryTask"])
+                return self._made()
             except CloudError as error:
                 if error.code != BUSY:
                     raise
+                self.asked = {}
                 if self.clock() - begun >= LONGEST_TURN_S:
                     raise environment_error(
                         f"another task works on {self.filesystem_id} for an hour now",
@@ -129,6 +133,12 @@ class Tasks:
                 is_told = True
             self.wait(pause)
             pause = min(2 * pause, LONGEST_WAIT_S)
+
+    def _made(self) -> Task:
+        """The task that was asked for: by its token AWS makes it once, however often it is asked."""
+        self.requests += 1
+        made = self.cloud.call("fsx", "create_data_repository_task", **self.asked)
+        return task_of(made["DataRepositoryTask"])
 
     def _follow(self, task: Task) -> Task:
         pause, told = FIRST_WAIT_S, ""
@@ -153,20 +163,28 @@ class Tasks:
             raise environment_error(f"AWS knows nothing of task {task.id} any more")
         return task_of(tasks[0])
 
-    def _cancel(self, identifier: str) -> None:
+    def _cancel(self, task: Task | None) -> None:
         """Have AWS end it: what it did stays, and files under way are finished (CancelDataRepositoryTask)."""
+        names = [task.id] if task else []
 
         def ask() -> None:
             with suppress(GridwrightError):
-                self.cloud.call("fsx", "cancel_data_repository_task", TaskId=identifier)
+                if not names:
+                    names.append(self._made().id)
+                self.cloud.call("fsx", "cancel_data_repository_task", TaskId=names[0])
                 done.set()
 
         done = threading.Event()
         threading.Thread(target=ask, daemon=True).start()
         if done.wait(_CANCEL_S):
-            self.say(f"{identifier}: cancelled; files that were done stay as they are")
+            self.say(f"{names[0]}: cancelled; files that were done stay as they are")
+        elif names:
+            self.say(
+                f"{names[0]}: AWS did not answer whether it is cancelled: "
+                f"aws fsx cancel-data-repository-task --task-id {names[0]}"
+            )
         else:
             self.say(
-                f"{identifier}: AWS did not answer whether it is cancelled: "
-                f"aws fsx cancel-data-repository-task --task-id {identifier}"
+                f"AWS did not answer whether a task of {self.filesystem_id} began; "
+                "gridwright repo status tells"
             )
