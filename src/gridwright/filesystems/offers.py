@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from gridwright.catalog import Catalog, InstanceType
@@ -32,6 +32,8 @@ class SharedChoice:
     growth: Growth | None = None
     fixed_because: str = ""
     """Why its size can never be changed; empty where it can."""
+    shares_volumes: bool = False
+    """Whether its servers share their volumes in pairs."""
 
 
 class Offer(Protocol):
@@ -75,7 +77,7 @@ class OnSale:
     """Types of block volumes; some serve large sequential requests alone."""
     provider: str = ""
     """Whose region it is."""
-    shares_volumes: bool = False
-    """Whether a volume can be attached to two servers at once."""
+    shared_volumes: VolumeMarket = field(default_factory=lambda: VolumeMarket(()))
+    """Types of volumes that can be attached to two servers at once."""
     services_of: str = ""
     """The provider whose managed offers may be chosen; empty where none may."""

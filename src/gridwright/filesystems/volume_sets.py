@@ -54,6 +54,8 @@ class VolumeSet:
 
     def __str__(self) -> str:
         bought = "" if self.throughput_mib is None else f" at {self.throughput_mib} MiB/s"
+        if self.throughput_mib is None and self.iops is not None:
+            bought = f" at {self.iops} IOPS"
         return f"{self.count} {self.type} of {self.size_gib} GiB{bought}"
 
 
@@ -79,6 +81,7 @@ class PricedVolume:
     usd_per_iops: float = 0.0
     """For each operation per second above what is included."""
     _sizes: dict[float, int | None] = field(default_factory=dict)
+    _iops_usd: dict[int, float] = field(default_factory=dict)
 
     @cached_property
     def least_gib(self) -> int:
@@ -122,6 +125,11 @@ class PricedVolume:
     def least_usd(self, bytes_per_s: float, capacity_bytes: float, most: float) -> float:
         """A lower bound of the price of at most `most` volumes that bring rate and room, per hour."""
         gib = capacity_bytes / GIB
+        if self._has_rate_of_iops:
+            most_iops = self.volume.figure("iops_max")
+            # Operations get cheaper in tiers, so that nobody pays less for one than who buys the most.
+            each = self._usd_of_iops(int(most_iops)) / most_iops
+            return self.usd_per_gib * gib + each * bytes_per_s / self.volume.figure("throughput_per_iops")
         if not self.volume.provisions_throughput:
             return self.usd_per_gib * max(gib, bytes_per_s / self._best_per_gib)
         extra = bytes_per_s / MIB - self._chosen[0] * most
@@ -129,6 +137,8 @@ class PricedVolume:
 
     def smallest(self, bytes_per_s: float, gib: int) -> _Size | None:
         """The cheapest single volume that brings a rate and at least `gib`; None where none does."""
+        if self._has_rate_of_iops:
+            return self._smallest_by_iops(bytes_per_s, gib)
         if not self.volume.provisions_throughput:
             by_rate = self.size_for(bytes_per_s)
             if by_rate is None or max(by_rate, gib) > self.most_gib:
@@ -148,6 +158,29 @@ class PricedVolume:
         )
         bought = None if mib == included else int(mib)
         return _Size(size, bought, None if iops == free else int(iops), usd)
+
+    @property
+    def _has_rate_of_iops(self) -> bool:
+        """Whether throughput follows from the operations that are bought, as io2's does."""
+        return self.volume.provisions_iops and not self.volume.provisions_throughput
+
+    def _smallest_by_iops(self, bytes_per_s: float, gib: int) -> _Size | None:
+        figure = self.volume.figure
+        iops = max(figure("iops_min"), math.ceil(bytes_per_s / figure("throughput_per_iops") - _SLACK))
+        size = max(gib, self.least_gib, math.ceil(iops / figure("iops_per_gib")))
+        if bytes_per_s > figure("throughput_max") * (1 + _SLACK):
+            return None
+        if iops > figure("iops_max") or size > self.most_gib:
+            return None
+        return _Size(size, None, int(iops), size * self.usd_per_gib + self._usd_of_iops(int(iops)))
+
+    def _usd_of_iops(self, iops: int) -> float:
+        """USD per hour for operations of one volume, room for them not included."""
+        if iops not in self._iops_usd:
+            size = self.most_gib * GIB
+            usd = self.volume.usd_per_hour(size, self.region, iops)
+            self._iops_usd[iops] = usd - self.most_gib * self.usd_per_gib
+        return self._iops_usd[iops]
 
     def size_for(self, bytes_per_s: float) -> int | None:
         """The smallest volume (GiB) whose lasting rate is so high; None where none is."""
@@ -223,6 +256,10 @@ class VolumeMarket:
             best = self.volumes[number].cheapest(bytes_per_s, capacity_bytes, most, below) or best
         return best
 
+    def brings(self, bytes_per_s: float, most: int) -> bool:
+        """Whether at most `most` volumes of one machine can bring a rate at all."""
+        return any(each.smallest(bytes_per_s / most, 0) is not None for each in self.volumes)
+
     def smaller(self, volumes: VolumeSet, bytes_per_s: float, capacity_bytes: float) -> VolumeSet:
         """Volumes of the same type and number that bring rate and room; the same where none are smaller."""
         priced = next(each for each in self.volumes if each.volume.name == volumes.type)
@@ -233,7 +270,7 @@ class VolumeMarket:
         bounds = (each.least_usd(bytes_per_s, capacity_bytes, most) for each in self.volumes)
         return min(bounds, default=math.inf)
 
-    @property
+    @cached_property
     def largest_bytes(self) -> int:
         """The room of the largest volume on sale."""
         return max((each.most_gib * GIB for each in self.volumes), default=0)
@@ -264,6 +301,10 @@ def _priced(volume: VolumeType, region: str) -> PricedVolume | None:
     """A type with its prices; None where one of them is not known."""
     size = min(volume.maximum_bytes, 1000 * GIB)
     try:
+        if volume.provisions_iops and not volume.provisions_throughput:
+            least = volume.figure("iops_min")
+            small, large = (volume.usd_per_hour(each, region, least) for each in (size, 2 * size))
+            return PricedVolume(volume, region, (large - small) / (size / GIB))
         usd = volume.usd_per_hour(size, region)
         if not volume.provisions_throughput:
             return PricedVolume(volume, region, usd / (size / GIB))

@@ -16,13 +16,14 @@ from gridwright.filesystems import all_kinds
 from gridwright.filesystems.growth import Growth
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
-from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
+from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes
 from gridwright.model.seller import seller_of
 from gridwright.plan.growing import growing, growing_volumes
 from gridwright.plan.kept import KeptOnNodes, KeptStorage
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, Placement
 from gridwright.plan.placements import placements
+from gridwright.plan.volumes_on_sale import volumes_on_sale
 from gridwright.spec.locate import problem_at
 
 LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -117,16 +118,14 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         and one.family not in forbid
         and architecture in (None, one.architecture)
     ]
-    volumes = volume_market(catalog, needs.spec.provider_kind.planned_volumes, region)
+    volumes, shared = volumes_on_sale(catalog, needs.spec, region)
     on_sale = OnSale(
         catalog,
         region,
         servers,
         volumes,
         provider=provider,
-        # Of types that it shares, plans know none that they choose from.
-        shares_volumes=needs.spec.provider_kind.shares_volumes
-        and not needs.spec.provider_kind.shared_volume_types,
+        shared_volumes=shared,
         services_of=provider if described else "",
     )
     offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]

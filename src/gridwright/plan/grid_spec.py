@@ -77,6 +77,8 @@ def _document(candidate: Candidate, needs: Needs) -> dict[str, Any]:
     for section in (spec.provider, "scheduler", "report", "silence"):
         if section in given:
             document[section] = given[section]
+    if spec.provider in document and (candidate.shared and candidate.shared.shares_volumes):
+        document[spec.provider] |= spec.provider_kind.settings_of_pairs(spec) or {}
     return document
 
 

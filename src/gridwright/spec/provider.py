@@ -87,6 +87,10 @@ class ProviderKind:
         yield from ()
 
     # `spec` is a GridSpec, whose module imports this one.
+    def settings_of_pairs(self, spec: Any) -> Mapping[str, Any] | None:  # noqa: ANN401
+        """What its section has to say in a grid with servers that share volumes; None where it has none."""
+        return {} if self.shares_volumes else None
+
     def findings(self, spec: Any) -> Iterator[Finding]:  # noqa: ANN401
         """What will hurt in a valid spec of this provider."""
         yield from ()

@@ -123,7 +123,14 @@ def test_what_it_offers_a_planner_is_a_section_of_its_own(name: str) -> None:
     servers = [(catalog.instance(each, "aws"), 2.0) for each in ("m5n.8xlarge", "r5n.8xlarge")]
     volumes = volume_market(catalog, AWS.planned_volumes, "us-east-1")
     where = WHERE.get(name, AMAZONS)
-    on_sale = OnSale(catalog, where["region"], servers, volumes, provider=where["provider"])
+    on_sale = OnSale(
+        catalog,
+        where["region"],
+        servers,
+        volumes,
+        provider=where["provider"],
+        shared_volumes=volume_market(catalog, AWS.shared_volume_types, "us-east-1"),
+    )
     for offer in KINDS[name].offers(on_sale):
         choice = offer.smallest(1e9, 2**40)
         assert offer.most
@@ -195,7 +202,7 @@ def test_counters_and_layouts_are_asked_without_a_traceback(name: str) -> None:
 def test_providers_are_told_what_to_make_and_to_let_through(name: str) -> None:
     kind, filesystem, _ = asked(name)
     servers = kind.lustre_servers(filesystem)
-    assert (servers is not None) == filesystem.is_built
+    assert (servers is not None) == (filesystem.is_built and "nsd" not in filesystem.server_groups)
     assert servers is None or filesystem.server_groups
     assert kind.managed_lustre(filesystem) is None or not filesystem.is_built
     for each in kind.servers_elsewhere(filesystem):

@@ -12,7 +12,7 @@ from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.offers import OnSale
 from gridwright.filesystems.scale.offers import MOST_SERVERS, ScaleOffer, file_share, scale_offers
-from gridwright.filesystems.volume_sets import volume_market
+from gridwright.filesystems.volume_sets import VolumeMarket, volume_market
 from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import Candidate
@@ -47,14 +47,15 @@ def found(needs: Needs) -> list[Candidate]:
 
 @pytest.fixture(scope="module")
 def offer() -> ScaleOffer:
-    (only,) = scale_offers(on_sale(shares_volumes=True))
+    (only,) = scale_offers(on_sale(shares=True))
     return only
 
 
-def on_sale(*, shares_volumes: bool) -> OnSale:
+def on_sale(*, shares: bool) -> OnSale:
     servers = [(CATALOG.instance(each, "oci"), 1.0 + number) for number, each in enumerate(SHAPES)]
     volumes = volume_market(CATALOG, OCI.planned_volumes, "us-ashburn-1")
-    return OnSale(CATALOG, "us-ashburn-1", servers, volumes, provider="oci", shares_volumes=shares_volumes)
+    shared = volumes if shares else VolumeMarket(())
+    return OnSale(CATALOG, "us-ashburn-1", servers, volumes, provider="oci", shared_volumes=shared)
 
 
 def test_each_planned_design_of_a_lustre_is_made_as_it_is_written(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_more_than_the_most_servers_deliver_is_not_offered(offer: ScaleOffer) ->
 
 
 def test_scale_is_not_offered_where_two_servers_cannot_share_a_volume() -> None:
-    assert scale_offers(on_sale(shares_volumes=False)) == []
+    assert scale_offers(on_sale(shares=False)) == []
 
 
 def test_a_server_is_never_too_small_or_of_another_processor(offer: ScaleOffer) -> None:

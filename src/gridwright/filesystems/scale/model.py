@@ -154,6 +154,11 @@ class ScaleFileSystem(FileSystem):
         return {} if self.nsd is None else {"nsd": self.nsd}
 
     @property
+    def is_built(self) -> bool:
+        """Whether the provider makes its servers; those of pairs are a site's own."""
+        return self.nsd is not None
+
+    @property
     def pool_names(self) -> tuple[str, ...]:
         """Pools beside system, in the order that the spec has them."""
         of_pairs = [name for pair in self.pairs or () for name in pair.pools or ()]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from gridwright.catalog import InstanceType
+from gridwright.catalog.attachments import free_attachments
+from gridwright.catalog.hypervisors import xen_types
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.offers import OnSale, SharedChoice
 from gridwright.filesystems.scale.pool_rules import MOST_ATTACHED
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.filesystems.volume_sets import GIB, VolumeMarket, most_volumes
+from gridwright.filesystems.volume_sets import GIB, MOST_VOLUMES, VolumeMarket
 
 MOST_SERVERS = 32
 """Most NSD servers that the planner tries; larger clusters deserve a plan by hand."""
@@ -35,13 +38,16 @@ class PairedServer:
 
 
 def paired_server(instance: InstanceType, usd: float) -> PairedServer | None:
-    """The server; None for a type that is too small, or of another processor."""
+    """The server; None for a type that is too small, of another processor, or shares no volumes."""
     if instance.architecture != ARCHITECTURE:
         return None
     if instance.cores < LEAST_CORES or instance.memory_bytes < LEAST_MEMORY:
         return None
+    if instance.name in xen_types():
+        return None
     # Both of a pair attach the volumes of both.
-    most = min(most_volumes(instance), MOST_ATTACHED // 2)
+    free = free_attachments(instance.name, interfaces=1)
+    most = min(MOST_VOLUMES, MOST_ATTACHED // 2, MOST_VOLUMES if free is None else free // 2)
     return PairedServer(instance, usd, _to_clients(instance), most) if most else None
 
 
@@ -71,18 +77,38 @@ class ScaleOffer:
         so that more servers of a type always cost more, and the fewest are the cheapest.
         """
         best: SharedChoice | None = None
-        for server in self.servers:
-            found = self._with(server, bytes_per_s, capacity_bytes)
+        bounds = sorted(
+            (self._least_usd(each, bytes_per_s, capacity_bytes), number)
+            for number, each in enumerate(self.servers)
+        )
+        for bound, number in bounds:
+            if math.isinf(bound) or (best is not None and bound > best.usd_per_hour):
+                break
+            found = self._with(self.servers[number], bytes_per_s, capacity_bytes)
             if found is None:
                 continue
             if best is None or (found.usd_per_hour, found.servers) < (best.usd_per_hour, best.servers):
                 best = found
         return best
 
+    def _least_usd(self, server: PairedServer, bytes_per_s: float, capacity_bytes: int) -> float:
+        """A lower bound of the price with a type of server, per hour; infinite where too many are needed."""
+        count = 2 * self._least_pairs(server, bytes_per_s, capacity_bytes)
+        if count > MOST_SERVERS:
+            return math.inf
+        most = server.most_volumes
+        disks = self.volumes.least_usd(server.bytes_per_s, capacity_bytes / count, most)
+        return count * (server.usd_per_hour + disks) * (1 - 1e-9)
+
+    def _least_pairs(self, server: PairedServer, bytes_per_s: float, capacity_bytes: int) -> int:
+        """Fewer pairs never do: neither their networks nor the largest volumes."""
+        by_rate = bytes_per_s / (server.bytes_per_s * file_share()) / 2 * (1 - 1e-12)
+        by_room = capacity_bytes / (server.most_volumes * self.volumes.largest_bytes) / 2 * (1 - 1e-12)
+        return max(1, math.ceil(by_rate), math.ceil(by_room))
+
     def _with(self, server: PairedServer, bytes_per_s: float, capacity_bytes: int) -> SharedChoice | None:
-        part = file_share()
-        each = server.bytes_per_s * part
-        pairs = max(1, math.ceil(bytes_per_s / each / 2 * (1 - 1e-12)))
+        each = server.bytes_per_s * file_share()
+        pairs = self._least_pairs(server, bytes_per_s, capacity_bytes)
         while 2 * pairs <= MOST_SERVERS:
             count = 2 * pairs
             disks = self.volumes.cheapest(server.bytes_per_s, capacity_bytes / count, server.most_volumes)
@@ -100,25 +126,24 @@ class ScaleOffer:
                         "nsd": {"instance": server.instance.name, "count": count, "disks": disks.plain()},
                     },
                     servers=count,
+                    shares_volumes=True,
                 )
-            if self.volumes.cheapest(server.bytes_per_s, 0, server.most_volumes) is None:
-                return None
             pairs += 1
         return None
 
 
+@cache
 def file_share() -> float:
     """The part of what its limits let through that reaches files."""
     return min(efficiency("scale", "write")[0], efficiency("scale", "read")[0])
 
 
 def scale_offers(on_sale: OnSale) -> list[ScaleOffer]:
-    """The one offer, where volumes can be attached to both servers of a pair.
+    """The one offer, of volumes that can be attached to both servers of a pair.
 
     Metadata are on the same volumes as data, so that types for large sequential requests will not do.
     """
-    if not on_sale.shares_volumes:
-        return []
-    volumes = on_sale.volumes.not_sequential()
-    servers = [found for each in on_sale.servers if (found := paired_server(*each))]
+    volumes = on_sale.shared_volumes.not_sequential()
+    every = [found for each in on_sale.servers if (found := paired_server(*each))]
+    servers = [each for each in every if volumes.brings(each.bytes_per_s, each.most_volumes)]
     return [ScaleOffer(servers, volumes)] if servers and volumes.volumes else []

@@ -48,7 +48,13 @@ class AwsProvider(Provider):
     shared_volume_types = ("io2",)
     """Those of EBS Multi-Attach (Amazon EBS User Guide); io1 costs as much, and has no NVMe reservations."""
     planned_volumes = ("gp3", "gp2", "st1")
-    """io2 is left out: at the sizes that plans try, gp3 has the same throughput for less."""
+    """Of disks of one machine. io2 is left out: at the sizes that plans try, gp3 has the same throughput for
+    less."""
+
+    def settings_of_pairs(self, spec: GridSpec) -> Mapping[str, Any] | None:
+        """See ProviderKind. Nodes are members of a cluster, so that none is replaced by itself, or comes."""
+        changes = any(group.min is not None for group in spec.nodes.values())
+        return None if changes else {"replace_nodes": False}
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""

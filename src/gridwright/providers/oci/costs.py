@@ -24,7 +24,8 @@ _GIB = 2**30
 
 def costs_beside(spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
     """Lines of the bill for what section oci of the spec brings; none without that section."""
-    servers = sum(group.count for each in spec.filesystems.values() for group in each.server_groups.values())
+    built = [each for each in spec.filesystems.values() if each.is_built]
+    servers = sum(group.count for each in built for group in each.server_groups.values())
     return costs_of(spec, catalog, spec.node_count() + servers)
 
 
