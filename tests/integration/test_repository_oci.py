@@ -157,7 +157,7 @@ def test_what_jobs_know_nothing_of_is_refused_with_what_to_do(
 def test_links_buckets_and_file_systems_that_are_not_there(
     grid: Path, cloud: OciDouble, gridwright: Command
 ) -> None:
-    link = "ocid1.filestorageobjectstoragelink.oc1..shared-repository-results"
+    link = "ocid1.filestorageobjectstoragelink.oc1..shared_results"
     cloud.lustre.states[link] = "FAILED"
     cloud.lustre.complaints[link] = ["the policy lacks manage objects"]
     broken = gridwright("repo", "export", "results", "--grid", grid)

@@ -128,6 +128,8 @@ FIELDS: dict[str, dict[str, Any]] = {
         "none": None,
         "archive": {"library": "data", "path": "/results", "bucket": "s3://archive/results"},
         "hourly": {"library": "data", "bucket": "s3://archive/all", "export": {"changed": "hourly"}},
+        # Managed Lustre carries it by a link of its own, beside the one of its section.
+        "link": {"library": "data", "path": "/in", "bucket": "oci://raw@tenancy/in", "overwrite": True},
     },
 }
 """Fields and their values by name; None leaves a field out."""
@@ -159,8 +161,14 @@ def can_be(known: Mapping[str, str]) -> bool:
     # One image starts one kind of processor, and bastion, head and servers are of the other one.
     if nodes == "arm" and known.get("image") in ("own", "rocky"):
         return False
+    repositories = known.get("repositories")
+    # Managed Lustre alone has links; of what Gridwright carries there itself, one kind is enough.
+    if repositories == "link" and filesystem not in (None, "linked"):
+        return False
+    if (filesystem, repositories) == ("linked", "archive"):
+        return False
     # What each node has for itself is in no one bucket.
-    return not (filesystem == "nvme" and known.get("repositories") in ("archive", "hourly"))
+    return not (filesystem == "nvme" and repositories in ("archive", "hourly"))
 
 
 @cache

@@ -89,6 +89,8 @@ class FileSystem(KindSection):
 
     link_scheme: ClassVar[str] = "s3"
     """How buckets begin that it links by itself; Gridwright carries the others."""
+    linked_hosts: ClassVar[tuple[str, ...]] = ()
+    """Ends of names of the stores whose buckets it links; empty where it reaches one store alone."""
     links_by_job: ClassVar[bool] = False
     """Whether its links copy when a job is started, and at no other time: they follow no change."""
 

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gridwright.spec.repository import NAMESPACED_SCHEME, NamespacedPlace, scheme_of
+from gridwright.spec.repository import (
+    BUCKET_PATTERN,
+    NAMESPACED_SCHEME,
+    NamespacedPlace,
+    is_bucket,
+    scheme_of,
+)
 from gridwright.spec.schedule import NEVER
 from gridwright.yamltext.fields import FieldError
 
+LEAST_LETTERS = 3
+"""Of a bucket's name (Amazon S3 User Guide, bucket naming rules)."""
 _Wrong = Iterator[tuple[tuple[str, ...], FieldError]]
 
 
-def unlinked_bucket(name: str, section: Mapping[str, Any], region: str, *, is_linked: bool) -> _Wrong:
-    """A bucket, or a field, that is only for links by jobs, where there is none."""
-    if is_linked:
+def unlinked_bucket(name: str, section: Mapping[str, Any], linked_scheme: str, by_itself: int) -> _Wrong:
+    """A bucket, or a field, that is only for links by jobs, where there is none.
+
+    `linked_scheme` is how buckets begin that the file system links by itself, empty where it links none;
+    `by_itself` how many it can link of this repository's kind.
+    """
+    if by_itself and linked_scheme == NAMESPACED_SCHEME:
         return
     bucket = section.get("bucket")
-    if isinstance(bucket, str) and scheme_of(bucket) == NAMESPACED_SCHEME and "@" in bucket:
-        found = NamespacedPlace.parse(bucket)
-        prefix = f"/{found.prefix}" if found.prefix else ""
+    if isinstance(bucket, str) and scheme_of(bucket) == NAMESPACED_SCHEME and is_bucket(bucket):
         yield (
             ("repositories", name, "bucket"),
             FieldError(
                 f"{bucket} is linked by Oracle's managed Lustre alone, and the library is on none",
-                f"write s3://{found.bucket}{prefix} and endpoint: "
-                f"https://{found.namespace}.compat.objectstorage.{region}.oraclecloud.com",
+                f"this file system links buckets of {linked_scheme}:// alone: name a library on another one"
+                if linked_scheme
+                else _as_s3(NamespacedPlace.parse(bucket)),
             ),
         )
     elif section.get("overwrite") is True:
@@ -36,6 +48,24 @@ def unlinked_bucket(name: str, section: Mapping[str, Any], region: str, *, is_li
                 "remove the field; --prefer says which side wins where both were changed",
             ),
         )
+
+
+def _as_s3(place: NamespacedPlace) -> str:
+    """How Gridwright itself reaches the bucket, by the dialect of S3 that Object Storage speaks.
+
+    Names there may have capitals and underscores, which names of S3 have not.
+    """
+    prefix = f"/{place.prefix}" if place.prefix else ""
+    bucket, before = place.bucket, ""
+    if not re.fullmatch(BUCKET_PATTERN, f"s3://{bucket}", re.ASCII):
+        bucket = re.sub(r"[^a-z0-9.-]", "-", bucket.lower())[:63].strip(".-")
+        bucket = bucket if len(bucket) >= LEAST_LETTERS else "grid-data"
+        before = (
+            f"no bucket of s3:// is called {place.bucket}: make one of 3 to 63 small letters, digits, "
+            f"dots and hyphens, such as {bucket}, copy the objects there, and "
+        )
+    address = f"https://{place.namespace}.compat.objectstorage.REGION.oraclecloud.com"
+    return f"{before}write s3://{bucket}{prefix} and endpoint: {address}, with the bucket's region"
 
 
 def job_link_problems(name: str, section: Mapping[str, Any], kind: str) -> _Wrong:

@@ -29,7 +29,10 @@ def _directory(value: object) -> str:
 
 
 def _endpoint(value: object) -> str:
-    parts = urlsplit(value) if isinstance(value, str) else None
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+    except ValueError:
+        parts = None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise FieldError(
             f"{show(value)} is no address of a store", "write one, such as https://s3.example.com"

@@ -49,17 +49,33 @@ def scheme_of(bucket: object) -> str:
 def _namespaced(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(NAMESPACED_PATTERN, value, re.ASCII):
         return value.rstrip("/")
+    near = _with_namespace(value) if isinstance(value, str) else ""
     raise FieldError(
         f"{show(value)} is not a bucket of Object Storage with its namespace",
-        "write one, such as oci://bucket@namespace or oci://bucket@namespace/prefix; "
+        f"write {near or 'one, such as oci://bucket@namespace or oci://bucket@namespace/prefix'}; "
         "oci os ns get prints the namespace",
     )
 
 
+def _with_namespace(value: str) -> str:
+    """What lacks nothing but the namespace, or has one slash, or capitals in front; empty for all else."""
+    found = re.fullmatch(r"oci:/{1,2}([^/@]+)(@[^/]*)?(/.*)?", value, re.IGNORECASE)
+    near = f"oci://{found[1]}{found[2] or '@NAMESPACE'}{found[3] or ''}" if found else ""
+    return near if re.fullmatch(NAMESPACED_PATTERN, near.replace("@NAMESPACE", "@ns"), re.ASCII) else ""
+
+
 def _any_bucket(value: object) -> str:
-    if isinstance(value, str) and scheme_of(value) != NAMESPACED_SCHEME:
-        return _bucket(value)
-    return _namespaced(value)
+    if not isinstance(value, str):
+        raise FieldError(f"{show(value)} is not a bucket", "write one, such as s3://bucket/prefix")
+    # One slash, or capitals, are meant for the same: the message says how it is written.
+    is_namespaced = value.lower().startswith(f"{NAMESPACED_SCHEME}:")
+    return _namespaced(value) if is_namespaced else _bucket(value)
+
+
+def is_bucket(value: str) -> bool:
+    """Whether it is one, of either form."""
+    patterns = (BUCKET_PATTERN, NAMESPACED_PATTERN)
+    return any(re.fullmatch(each, value, re.ASCII) for each in patterns)
 
 
 NamespacedBucket = Annotated[str, Written(_namespaced, NAMESPACED_PATTERN, "oci://bucket@namespace/prefix")]

@@ -6,12 +6,13 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from gridwright.errors import nearest
 from gridwright.spec.filesystem import FileSystem, filesystem_kind_in
 from gridwright.spec.job_link_problems import job_link_problems, unlinked_bucket
 from gridwright.spec.provider import ProviderKind
-from gridwright.spec.repository import scheme_of
+from gridwright.spec.repository import is_bucket, scheme_of
 from gridwright.spec.schedule import Schedule, read_schedule
 from gridwright.units import UnitError
 from gridwright.yamltext.fields import FieldError, read_duration
@@ -31,6 +32,7 @@ class _Place:
     directory: str
     """Of the file system: `/data`."""
     bucket: str
+    """One that can be read."""
     is_own: bool = False
     """Whether the section of its file system says so."""
 
@@ -64,12 +66,16 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
             continue
         model = kind.spec_model
         on_cloud = provider is None or provider.is_cloud
-        by_itself = model.most_links if on_cloud and scheme_of(place.bucket) == model.link_scheme else 0
-        yield from unlinked_bucket(name, section, str(data.get("region")), is_linked=by_itself > 0)
+        most_links = model.most_links if on_cloud else 0
+        by_itself = most_links if scheme_of(place.bucket) == model.link_scheme else 0
+        unlinked = [*unlinked_bucket(name, section, model.link_scheme if most_links else "", by_itself)]
+        yield from unlinked
         if by_itself and model.links_by_job:
             yield from job_link_problems(name, section, str(filesystems[filesystem].get("type")))
-        else:
+        elif not unlinked:
             yield from _schedules(name, section, str(filesystems[filesystem].get("type")), by_itself)
+        if by_itself and model.linked_hosts:
+            yield from _other_store(name, section, str(filesystems[filesystem].get("type")), model)
         if _plan(section, "export").get("by") == "changelog":
             yield from _changelogs(name, filesystems[filesystem], model)
         archive = section.get("hsm_archive", 1)
@@ -90,6 +96,23 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
     for filesystem, names in linked.items():
         yield from _links(filesystem, filesystems[filesystem], names)
         yield from _exports(filesystem, filesystems[filesystem], {name: sections[name] for name in names})
+
+
+def _other_store(name: str, section: Mapping[str, Any], kind: str, model: type[FileSystem]) -> Wrong:
+    """A store that the file system does not go to: it would link the bucket of this name in its own one."""
+    try:
+        host = urlsplit(str(section.get("endpoint", ""))).hostname
+    except ValueError:
+        return
+    if host and not host.endswith(model.linked_hosts):
+        yield (
+            ("repositories", name, "endpoint"),
+            FieldError(
+                f"a file system of type {kind} links buckets of its own cloud's store alone, and would take "
+                f"that of the same name there, not at {host}",
+                "remove the field, or name a library on another file system",
+            ),
+        )
 
 
 def _same_archive(name: str, first: str) -> Wrong:
@@ -139,7 +162,7 @@ def _place(name: str, section: Mapping[str, Any], library: Mapping[str, Any], fi
         f"repository {name}",
         filesystem if isinstance(filesystem, str) else "",
         directory,
-        bucket if isinstance(bucket, str) else "",
+        bucket if isinstance(bucket, str) and is_bucket(bucket) else "",
     )
 
 
@@ -154,7 +177,7 @@ def _own_links(filesystems: Mapping[str, Any]) -> Iterator[_Place]:
                 f"the {path[0].removesuffix('s')} of file system {name}",
                 str(name),
                 posixpath.normpath(directory) if isinstance(directory, str) else "",
-                bucket if isinstance(bucket, str) else "",
+                bucket if isinstance(bucket, str) and is_bucket(bucket) else "",
                 is_own=True,
             )
 

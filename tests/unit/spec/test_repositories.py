@@ -204,6 +204,31 @@ def test_by_time_fsx_carries_nothing_by_itself_and_both_sections_are_one_list() 
     assert (found["new"].below, str(found["new"].mounted)) == ("data", "/fsx/data")
 
 
+NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,256}", fullmatch=True, alphabet=st.characters(codec="ascii"))
+
+
+@given(NAMES, st.sampled_from(["", "/", "/in", "/in/2026/"]), st.sampled_from([DISK, FSX]))
+def test_what_a_refusal_of_a_namespace_says_to_write_is_taken(
+    name: str, prefix: str, filesystems: dict[str, Any]
+) -> None:
+    """Oracle's buckets may have names that no bucket of S3 has; FSx goes to no other store."""
+    there = CLOUD if filesystems is FSX else {}
+    wrong = {"library": "data", "bucket": f"oci://{name}@tenancy{prefix}"}
+    with pytest.raises(GridwrightError) as caught:
+        parsed({"a": wrong}, filesystems=filesystems, **there)
+    (problem,) = caught.value.problems
+    assert problem.field == "repositories.a.bucket"
+    found = re.search(r"rite (s3://\S+) and endpoint: (https://\S+),", problem.remedy or "")
+    assert (found is None) == (filesystems is FSX)
+    if found is not None:
+        right = {
+            "library": "data",
+            "bucket": found[1],
+            "endpoint": found[2].replace("REGION", "us-ashburn-1"),
+        }
+        assert parsed({"a": right}).repositories["a"].bucket.endswith(prefix.rstrip("/"))
+
+
 def test_each_repository_of_a_lustre_is_an_archive_of_its_own() -> None:
     lustre = {"type": "lustre", "path": "/shared", "source": "10.0.0.1@tcp:/scratch"}
     places: dict[str, Any] = {

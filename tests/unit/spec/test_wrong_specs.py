@@ -16,13 +16,19 @@ from gridwright.spec import init_text, parse_spec
 from gridwright.spec.load import GRID_SPEC
 from gridwright.yamltext.load import MAX_PROBLEMS
 
-# The samples are data beside this file, and test directories are no packages.
-_found = importlib.util.spec_from_file_location("wrong_specs", Path(__file__).with_name("wrong_specs.py"))
-assert _found
-assert _found.loader
-_samples = importlib.util.module_from_spec(_found)
-_found.loader.exec_module(_samples)
-WRONG: dict[str, str | bytes] = _samples.WRONG
+
+def _samples(file: str) -> dict[str, str | bytes]:
+    """Of a file of data beside this one: test directories are no packages."""
+    found = importlib.util.spec_from_file_location(file, Path(__file__).with_name(f"{file}.py"))
+    assert found
+    assert found.loader
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    samples: dict[str, str | bytes] = module.WRONG
+    return samples
+
+
+WRONG = _samples("wrong_specs") | _samples("wrong_repositories")
 
 
 def refuse(text: str | bytes) -> GridwrightError:
@@ -41,7 +47,7 @@ def test_message(name: str, snapshot: SnapshotAssertion) -> None:
 
 
 def test_there_are_enough_samples() -> None:
-    assert len(WRONG) >= 30
+    assert len(WRONG) == len(_samples("wrong_specs")) + len(_samples("wrong_repositories")) >= 30
 
 
 @pytest.mark.parametrize("name", WRONG)

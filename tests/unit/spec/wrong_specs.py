@@ -237,50 +237,6 @@ WRONG: dict[str, str | bytes] = {
     "path_is_root": "filesystems:\n  disk: {type: local, path: /}\n",
     "path_is_empty": 'filesystems:\n  disk: {type: local, path: ""}\n',
     "path_is_a_number": "filesystems:\n  disk: {type: local, path: 7}\n",
-    "repository_of_no_library": DISK
-    + "libraries: {data: {}, work: {}}\nrepositories:\n  a: {library: dta, bucket: s3://site}\n"
-    + "  b: {library: util, bucket: s3://site2}\n  c: {bucket: s3://site3}\n",
-    "repository_within_another": DISK
-    + "repositories:\n  a: {library: data, bucket: s3://site/a}\n"
-    + "  b: {library: data, path: /results, bucket: s3://site/b}\n"
-    + "  c: {library: data, path: /results/, bucket: s3://site/c}\n",
-    "repository_bucket_twice": DISK
-    + "repositories:\n  a: {library: data, bucket: s3://site/prod}\n"
-    + "  b: {library: work, bucket: s3://site/prod/}\n  c: {library: util, bucket: s3://site/prod/util}\n",
-    "repository_with_credentials": DISK
-    + "repositories:\n  a:\n    library: data\n    bucket: s3://AKIAEXAMPLE:hunter2@site\n"
-    + "    endpoint: https://ann:hunter2@store.example.com\n    secret_access_key: hunter2\n",
-    "repository_endpoint_without_tls": DISK
-    + "repositories:\n  a: {library: data, bucket: s3://site, endpoint: 'http://store.example.com:9000'}\n"
-    + "  b: {library: work, bucket: s3://site2, endpoint: store.example.com}\n",
-    "repository_path_leaves": DISK
-    + "repositories:\n  a: {library: data, path: /../work, bucket: s3://site}\n"
-    + "  b: {library: work, path: results, bucket: s3://site2}\n",
-    "repository_schedule": DISK
-    + "repositories:\n  a: {library: data, bucket: s3://site, export: {changed: weekly}}\n"
-    + "  b: {library: work, bucket: s3://site2, export: {changed: 5s}, import: {names: 60}}\n",
-    "repository_at_once_on_disks": DISK
-    + "repositories:\n  a: {library: data, bucket: s3://site, export: {changed: at-once}}\n",
-    "repository_rpo_out_of_reach": DISK
-    + "repositories:\n  a: {library: data, bucket: s3://site, export: {changed: daily}, rpo: 2h}\n",
-    "repository_on_disks_of_each_node": CLOUD
-    + "filesystems: {disk: {type: local, path: /data, disks: {type: gp3, size: 1 TiB}}}\n"
-    + "repositories:\n  a: {library: data, bucket: s3://site}\n",
-    "repository_said_twice": FSX
-    + "    repository: {bucket: s3://site/prod, directory: /data}\n"
-    + "repositories:\n  a: {library: data, path: /results, bucket: s3://site/prod/results}\n",
-    "repository_and_backups": FSX
-    + "    backup_days: 7\nrepositories:\n  a: {library: data, bucket: s3://site, import: {names: hourly, "
-    + "contents: true}}\n",
-    "repository_exports_by_time_beside_at_once": FSX
-    + "repositories:\n  a: {library: data, path: /a, bucket: s3://one, export: {changed: at-once}}\n"
-    + "  b: {library: data, path: /b, bucket: s3://two, export: {changed: hourly, deletions: true}}\n",
-    "repository_of_the_name_of_a_linked_file_system": FSX
-    + "    repository: {bucket: s3://site/old, directory: /old, export_on: []}\n"
-    + "repositories:\n  fsx: {library: data, bucket: s3://site/prod}\n",
-    "repositories_beyond_eight": FSX
-    + "repositories:\n"
-    + "".join(f"  r{each}: {{library: data, path: /{each}, bucket: s3://site{each}}}\n" for each in range(9)),
     "queue_on_a_group_that_is_not_there": DISK
     + "scheduler: {type: slurm, queues: {wide: {nodes: [compute, big, compute]}, none: {nodes: []}}}\n",
     "setup_is_a_list": DISK + "setup: [./roles/sas]\n",

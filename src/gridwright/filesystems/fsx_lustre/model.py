@@ -26,6 +26,8 @@ class FsxLustreFileSystem(FileSystem):
     not_with_links: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"backup_days": "a file system that is linked with a bucket has no backups"}
     )
+    linked_hosts: ClassVar[tuple[str, ...]] = (".amazonaws.com", ".amazonaws.com.cn")
+    """Amazon FSx for Lustre User Guide, linking your file system to an Amazon S3 bucket: S3 alone."""
 
     type: Annotated[Literal["fsx-lustre"], NEW_KIND] = Field(
         description="The kind of file system: fsx-lustre is Amazon FSx for Lustre."

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ from tests.support.oci_schema.models import judge
 from tests.support.pairwise import missing
 
 MATRIX = matrix()
+OCI_PAGE = Path(__file__).parents[4] / "docs" / "oci.md"
 FINDINGS = {
     *("no-requirement", "volumes-below-card", "billed-for-30-days", "link-copies-only"),
     *("no-server-image", "no-client-packages", "no-scheduler"),
@@ -77,7 +79,9 @@ def expressions(content: object) -> Iterator[str]:
 
 
 def test_every_two_values_meet_that_can() -> None:
+    # docs/oci.md says how many there are.
     assert len(MATRIX) == len(rows()) >= 25
+    assert f"examples and {len(rows())} more specs" in OCI_PAGE.read_text()
     assert missing(FIELDS, can_be, rows()) == []
     assert missing(FIELDS, can_be, rows()[:-1]) != []
 

@@ -66,6 +66,74 @@ def test_lustre_is_made_as_the_spec_says() -> None:
     assert "start_export_to_object_trigger" not in link, "no job was asked for"
 
 
+def repository(bucket: str, path: str = "/", **more: Any) -> dict[str, Any]:
+    return {"library": "data", "bucket": bucket, "path": path, **more}
+
+
+def with_repositories(**repositories: dict[str, Any]) -> GridSpec:
+    return parse_spec(TEXT + f"repositories: {json.dumps(repositories)}\n", base=EXAMPLE.parent)
+
+
+def test_a_repository_is_a_link_beside_those_of_the_section() -> None:
+    made = root(
+        with_repositories(
+            **{
+                "in": repository("oci://Landing_2@mynamespace/a/b/", "/in/", overwrite=True),
+                "out": repository("oci://out@mynamespace", "/out"),
+                "else": repository("s3://elsewhere", "/else"),
+            }
+        )
+    )["resource"]
+    links = made[LINK]
+    assert links.keys() == {"shared-link1", "shared_in", "shared_out"}, "what Gridwright carries has none"
+    said = {
+        name: (each["file_system_path"], each["object_storage_prefix"], each["is_overwrite"])
+        for name, each in links.items()
+    }
+    assert said == {
+        "shared-link1": ("/raw", "mynamespace:/raw-data/2026", False),
+        "shared_in": ("/data/in", "mynamespace:/Landing_2/a/b", True),
+        "shared_out": ("/data/out", "mynamespace:/out", False),
+    }
+    assert len({each["display_name"] for each in links.values()}) == 3
+    for name, each in links.items():
+        assert each["lustre_file_system_id"] == f"${{{LUSTRE}.shared.id}}"
+        assert each["availability_domain"] == made[LUSTRE]["shared"]["availability_domain"]
+        # Jobs of repositories are started by `gridwright repo`: applying the root starts none.
+        assert [part for part in each if part.endswith("_trigger")] == (
+            ["start_import_from_object_trigger"] if name == "shared-link1" else []
+        )
+
+
+def test_no_two_links_have_one_name_whatever_their_file_systems_are_called() -> None:
+    lustre = {"type": "oci-lustre", "capacity": "31.2 TB"}
+    names = ("a", "a-repository-b", "a-b", "a-link1")
+    spec = parse_spec(TEXT, base=EXAMPLE.parent).model_dump(mode="json", exclude_unset=True)
+    spec["filesystems"] = {
+        name: {
+            **lustre,
+            "path": f"/{name}",
+            "name": f"fs{number}",
+            "links": [{"bucket": f"oci://own@n/{number}", "directory": "/own"}],
+        }
+        for number, name in enumerate(names)
+    }
+    spec["libraries"] = {"data": {"filesystem": "a"}, "work": {"filesystem": "a-repository-b"}}
+    spec["libraries"]["util"] = {"filesystem": "a-b"}
+    spec["repositories"] = {
+        "b-repository-c": {"library": "data", "path": "/x", "bucket": "oci://r@n/1"},
+        "link1": {"library": "data", "path": "/y", "bucket": "oci://r@n/2"},
+        "b-c": {"library": "data", "path": "/z", "bucket": "oci://r@n/5"},
+        "c": {"library": "work", "bucket": "oci://r@n/3"},
+        "d": {"library": "util", "bucket": "oci://r@n/4"},
+    }
+    links = root(parse_spec(json.dumps(spec)))["resource"][LINK]
+    assert len(links) == len({each["display_name"] for each in links.values()}) == 9
+    whose = {each["object_storage_prefix"]: each["lustre_file_system_id"] for each in links.values()}
+    assert whose["n:/r/1"] == whose["n:/r/2"] == f"${{{LUSTRE}.a.id}}"
+    assert whose["n:/r/3"] == f"${{{LUSTRE}.a-repository-b.id}}"
+
+
 def test_root_of_nodes_stays_root_where_nothing_is_said() -> None:
     made = root(spec_of("    root_squash: 65534:65534\n"))["resource"]
     assert made[LUSTRE]["shared"]["root_squash_configuration"] == [{"identity_squash": "NONE"}]

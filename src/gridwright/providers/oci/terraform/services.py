@@ -71,11 +71,11 @@ def add_services(root: Root, spec: GridSpec, layout: OciLayout, domains: str) ->
         for called, arguments in _links(spec, name, lustre):
             root.resource(
                 _LINK,
-                block_name(f"{name}-{called}"),
+                block_name(called),
                 {
                     **inside,
                     "availability_domain": domain,
-                    "display_name": f"{layout.grid}-{name}-{called}",
+                    "display_name": f"{layout.grid}-{called}",
                     "lustre_file_system_id": id_of(_LUSTRE, block_name(name)),
                     **arguments,
                 },
@@ -162,13 +162,16 @@ def _window(maintenance: str | None) -> list[dict[str, str]] | None:
 
 
 def _links(spec: GridSpec, name: str, lustre: TieredLustre) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What each link is called, and its own arguments: those of the section, then those of repositories."""
+    """What each link is called, and its own arguments: those of the section, then those of repositories.
+
+    No name of a spec has an underscore: no two links are called the same, whatever their file systems are.
+    """
     for number, link in enumerate(lustre.links, start=1):
-        yield f"link{number}", _link(link)
+        yield f"{name}-link{number}", _link(link)
     for called, directory in spec.links_of(name).items():
         if called in spec.repositories:
             yield (
-                f"repository-{called}",
+                f"{name}_{called}",
                 {
                     "file_system_path": directory.directory,
                     "object_storage_prefix": NamespacedPlace.parse(directory.bucket).of_service,
