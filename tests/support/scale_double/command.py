@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.scale_double.cluster import Cluster
+from tests.support.scale_double.nfs import CES, SHELL, ces_listed, shell
 from tests.support.scale_double.rows import LISTING, PLAIN, listed, printed_plain, shown
 from tests.support.scale_double.words import Refused
 
@@ -17,7 +18,7 @@ CHANGING = (
     *("mmcrcluster", "mmaddnode", "mmchnode", "mmchlicense", "mmcrnodeclass", "mmchnodeclass", "mmcrnsd"),
     *("mmchnsd", "mmchconfig", "mmstartup", "mmshutdown", "mmcrfs", "mmadddisk", "mmmount", "mmumount"),
     *("mmcallhome", "mmsdrrestore", "mmremotecluster", "mmremotefs", "mmafmcoskeys", "mmafmcosconfig"),
-    *("mmchpolicy", "mmaddcallback"),
+    *("mmchpolicy", "mmaddcallback", *CES),
 )
 _SSH_FAILED = 255
 
@@ -70,18 +71,26 @@ def main(command: str, state: str, words: Sequence[str]) -> int:
 def answer(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, str, str]:
     """The exit status, and what a command prints on stdout and stderr."""
     try:
-        if command == "ssh":
-            return _elsewhere(cluster, words)
+        if command in ("ssh", *SHELL):
+            return _of_system(cluster, command, words)
         if [*words[:2]] == ["show", "all"]:
             return 0, shown(cluster, command), ""
-        if command in PLAIN:
-            return 0, printed_plain(cluster, command, words), ""
-        if command in LISTING:
+        if command in LISTING and command not in PLAIN:
             return (*listed(cluster, command, words), "")
+        if command in PLAIN or (command in CES and "list" in words[:2]):
+            made = printed_plain if command in PLAIN else ces_listed
+            return 0, made(cluster, command, words), ""
         cluster.run(command, words, stanzas_of(command, words))
     except Refused as error:
         return 1, "", f"{error}\n"
     return 0, "", ""
+
+
+def _of_system(cluster: Cluster, program: str, words: Sequence[str]) -> tuple[int, str, str]:
+    """Programs that are not Scale's. Raises Refused."""
+    if program == "ssh":
+        return _elsewhere(cluster, words)
+    return shell(cluster, program, words, cluster.node_here)
 
 
 def _elsewhere(cluster: Cluster, words: Sequence[str]) -> tuple[int, str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gridwright.filesystems.scale.administration.y_format import encoded
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.files import FileSystem
+from tests.support.scale_double.nfs import ces_tables
 from tests.support.scale_double.words import Refused
 
 _Row = Mapping[str, str]
@@ -60,7 +61,10 @@ def _full(name: str) -> str:
     return f"{name}.example.com"
 
 
-def _cluster(cluster: Cluster, _: Sequence[str]) -> _Tables:
+def _cluster(cluster: Cluster, words: Sequence[str]) -> _Tables:
+    if "--ces" in words:
+        yield from ces_tables(cluster)
+        return
     yield "clusterSummary", [{"clusterName": cluster.full_name, "clusterId": "1", "repositoryType": "CCR"}]
     rows = []
     for number, (name, node) in enumerate(cluster.nodes.items(), start=1):

@@ -42,6 +42,18 @@ ORACLE = (
 )
 SCRATCH = CLOUD.replace("capacity: 4800 GiB", "capacity: 4800 GiB, deployment: scratch-2")
 KEY = "kms_key: arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555"
+
+
+def _nfs(servers: str, addresses: str) -> str:
+    """A site whose Scale exports by NFS."""
+    return (
+        "provider: site\nsite: {head: login1}\nscheduler: {type: slurm}\nnodes: {compute: {hosts: c1}}\n"
+        "filesystems:\n  lake: {type: scale, path: /gpfs/lake, pairs: [{servers: [nsd1, nsd2], disks: "
+        f"[/dev/mapper/lake1]}}], nfs: {{servers: {servers}, addresses: {addresses}}}}}\n"
+        "libraries:\n  data: {filesystem: lake, requires: 100 MB/s/core}\n"
+    )
+
+
 # Name of a finding, and a spec that has it.
 HURTS = {
     "shared-disks": FULL % ("/fast", "/slow", "100 MB/s/core", "fast"),
@@ -73,6 +85,9 @@ HURTS = {
     "volumes-not-made": CLOUD.replace("{type: instance-store}", "{type: gp3, size: 1 TiB}"),
     "no-owner": CLOUD.replace(" owner: us,", ""),
     "no-scheduler": CLOUD.replace("{type: slurm}", "{type: local}"),
+    "scale-nfs-one-server": _nfs("[ces1]", "[10.1.0.51]"),
+    "scale-nfs-few-addresses": _nfs("[ces1, ces2]", "[10.1.0.51]"),
+    "scale-nfs-on-disk-servers": _nfs("[nsd1, nsd2]", "[10.1.0.51, 10.1.0.52]"),
     "scale-pool-unused": ORACLE.replace(
         "type: oci-lustre, path: /lake, name: lake, capacity: 41.6 TB",
         "type: scale, path: /lake, nsd: {instance: BM.Optimized3.36, count: 2, disks: {type: balanced, "

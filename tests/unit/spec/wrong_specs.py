@@ -44,6 +44,11 @@ def _pair(one: int, *, site: int = 1, disk: str | None = None) -> str:
 _WITNESS = "    witness: {server: tie1, disk: /dev/disk/by-id/wwn-0x5000c500a1b2c3d9}\n"
 
 
+def _nfs(fields: str = "", *, servers: str = "ces1, ces2", addresses: str = "10.1.0.51, 10.1.0.52") -> str:
+    """NFS by Scale's own protocol servers."""
+    return f"    nfs: {{servers: [{servers}], addresses: [{addresses}]{fields}}}\n"
+
+
 def _packages(*packages: str, provider: str = "site") -> str:
     """A Spectrum Scale with packages of the site's."""
     listed = f"    packages: [{', '.join(packages)}]\n"
@@ -128,6 +133,30 @@ WRONG: dict[str, str | bytes] = {
     "scale_witness_of_one_site": _pairs(_pair(1), _pair(3), more=f"    replicas: 2\n{_WITNESS}"),
     "scale_witness_of_one_copy": _pairs(_pair(1), _pair(3, site=2), more=_WITNESS),
     "scale_witness_of_nobody": _scale(_WITNESS),
+    "scale_nfs_on_a_cloud": _scale(_nfs()),
+    "scale_nfs_of_another_cluster": _remote("site", "ssh-rsa AAAA" * 4).replace(
+        "remote:", f"{_nfs().strip()}, remote:"
+    ),
+    "scale_nfs_by_nodes_that_run_jobs": _pairs(_pair(1), more=_nfs(servers="ces1, c2")),
+    "scale_nfs_at_no_addresses": _pairs(_pair(1), more=_nfs(addresses="ces1.example.com, 10.1.0.300")),
+    "scale_nfs_at_an_address_of_another": _pairs(_pair(1), more=_nfs()) + "site: {head: 10.1.0.52}\n",
+    "scale_nfs_at_an_address_twice": _pairs(_pair(1), more=_nfs(addresses="10.1.0.51, 10.1.0.51")),
+    "scale_nfs_of_other_directories": _pairs(
+        _pair(1),
+        more=_nfs(
+            ", exports: [{path: /home/us, clients: [app1]}, {path: /gpfs/fs1, clients: [app1]}, "
+            "{path: /gpfs/fs1/ces/x, clients: [app1]}]"
+        ),
+    ),
+    "scale_nfs_of_one_directory_twice": _pairs(
+        _pair(1),
+        more=_nfs(
+            ", exports: [{path: /gpfs/fs1/a, clients: [app1, app1]}, {path: /gpfs/fs1/a, clients: [app2]}]"
+        ),
+    ),
+    "scale_nfs_for_everybody": _pairs(
+        _pair(1), more=_nfs(', exports: [{path: /gpfs/fs1/a, clients: ["*"]}]')
+    ),
     "scale_with_a_server_without_its_pair": _scale(count=3),
     "scale_with_two_copies_on_one_pair": _scale("    replicas: 2\n", count=2),
     "scale_with_three_copies": _scale("    replicas: 3\n"),

@@ -13,7 +13,9 @@ from gridwright.filesystems.scale.administration.wanted import (
     ScaleCluster,
     Usage,
     WantedBucket,
+    WantedExport,
     WantedFileSystem,
+    WantedNfs,
     WantedNode,
     WantedNsd,
     WantedRemote,
@@ -44,7 +46,7 @@ def scale_cluster(
     """The cluster of file system `name` of a grid: the same arguments give the same cluster."""
     cluster = ScaleCluster(
         name=f"{grid}-{name}"[:63].rstrip("-"),
-        nodes=_nodes(machines, filesystem.replicas),
+        nodes=_nodes(machines, filesystem),
         node_classes=_classes(machines),
         settings=_settings(filesystem, machines),
         callhome={} if filesystem.callhome is None else filesystem.callhome.model_dump(),
@@ -75,7 +77,23 @@ def scale_cluster(
     # A disk of which both quorum nodes are servers is seen by both (rule 1).
     ties = holding[: 3 if len(holding) >= 3 else 1] if len(cluster.quorum) == 2 else ()
     buckets = tuple(_buckets(wanted.name, filesystem))
-    return replace(cluster, nsds=nsds, filesystems=(wanted,), tiebreakers=ties, buckets=buckets)
+    nfs = _nfs(filesystem)
+    return replace(cluster, nsds=nsds, filesystems=(wanted,), tiebreakers=ties, buckets=buckets, nfs=nfs)
+
+
+def _nfs(filesystem: ScaleFileSystem) -> WantedNfs | None:
+    """CES with its shared root in the file system itself (mmchconfig command, cesSharedRoot)."""
+    given = filesystem.nfs
+    if given is None:
+        return None
+    return WantedNfs(
+        root=f"{filesystem.path}/{given.directory}",
+        servers=tuple(given.servers),
+        addresses=tuple(given.addresses),
+        exports=tuple(
+            WantedExport(each.path, tuple(each.clients), each.access, each.squash) for each in given.exports
+        ),
+    )
 
 
 def _buckets(device: str, filesystem: ScaleFileSystem) -> Iterator[WantedBucket]:
@@ -106,8 +124,9 @@ def nsd_name(grid: str, filesystem: str, disk: PairDisk) -> str:
     return f"{grid}_{filesystem}_{own}".replace("-", "_")
 
 
-def _nodes(machines: Sequence[ClusterMachine], replicas: int) -> tuple[WantedNode, ...]:
-    quorum = set(quorum_names(machines, replicas))
+def _nodes(machines: Sequence[ClusterMachine], filesystem: ScaleFileSystem) -> tuple[WantedNode, ...]:
+    quorum = set(quorum_names(machines, filesystem.replicas))
+    exporting = filesystem.nfs.servers if filesystem.nfs is not None else ()
     return tuple(
         WantedNode(
             name=each.name,
@@ -119,6 +138,7 @@ def _nodes(machines: Sequence[ClusterMachine], replicas: int) -> tuple[WantedNod
             fault_domain=each.fault_domain,
             memory_bytes=each.memory_bytes,
             nic_bytes_per_s=each.nic_bytes_per_s,
+            is_protocol=each.name in exporting,
         )
         for each in machines
     )

@@ -46,6 +46,7 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
     ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """Servers that it cannot make in pairs or that are not its to name; packages that it cannot copy."""
+        from gridwright.filesystems.scale.nfs_rules import nfs_of_provider
         from gridwright.filesystems.scale.packages import packages_of_cloud
         from gridwright.filesystems.scale.pool_rules import pools_of_provider
         from gridwright.filesystems.scale.site_rules import provider_problems
@@ -53,12 +54,15 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         yield from provider_problems(fields, grid, provider)
         yield from pools_of_provider(fields, provider)
         yield from packages_of_cloud(fields, provider)
+        yield from nfs_of_provider(fields, grid, provider)
 
     def findings(self, name: str, filesystem: ScaleFileSystem, spec: GridSpec) -> Iterator[Finding]:
-        """Pools that no rule puts files in."""
+        """Pools that no rule puts files in, and NFS that depends on too few or on busy servers."""
+        from gridwright.filesystems.scale.nfs_rules import nfs_findings
         from gridwright.filesystems.scale.placement import placement_findings
 
-        return placement_findings(name, filesystem)
+        yield from placement_findings(name, filesystem)
+        yield from nfs_findings(name, filesystem)
 
     def lazy_load(self) -> LazyLoad:
         """By Scale's own relations with buckets."""

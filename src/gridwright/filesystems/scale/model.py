@@ -10,9 +10,10 @@ from pydantic import Field
 from gridwright.filesystems.scale.administration.wanted import SYSTEM_POOL
 from gridwright.filesystems.scale.buckets import AfmBucket
 from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
+from gridwright.filesystems.scale.nfs_fields import CesNfs
 from gridwright.filesystems.scale.packages import ScalePackage
 from gridwright.filesystems.scale.pool_fields import PoolMigration, PoolName, StoragePool
-from gridwright.filesystems.scale.ports import CLUSTER_PORTS
+from gridwright.filesystems.scale.ports import CLUSTER_PORTS, NFS_PORTS
 from gridwright.filesystems.scale.site_fields import ServerPair, Witness
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
@@ -139,14 +140,22 @@ class ScaleFileSystem(FileSystem):
         description="Directories that are caches of buckets by Scale's own AFM, such as [{directory: raw, "
         "bucket: lake-raw, endpoint: https://s3.eu-central-1.amazonaws.com, keys: /root/lake-raw.keys}].",
     )
+    nfs: Annotated[
+        CesNfs | None, Update(Change.LIVE, "servers, addresses and exports join; none is removed")
+    ] = Field(
+        default=None,
+        description="NFS by Scale's own Cluster Export Services, such as {servers: "
+        "[ces1, ces2], addresses: [10.1.0.51, 10.1.0.52], exports: [{path: /gpfs/lake/results, clients: "
+        "[10.2.0.0/16]}]}. By default there is none. With pairs, on provider site.",
+    )
     callhome: Annotated[CallHome | None, Update(Change.LIVE, "the cluster is told anew")] = Field(
         default=None, description="Whom IBM's support turns to. By default nothing is told to IBM."
     )
 
     @property
     def ports(self) -> Sequence[Ports]:
-        """Those that the nodes of its cluster reach each other on."""
-        return CLUSTER_PORTS
+        """Those that the nodes of its cluster reach each other on, and those that clients of NFS reach."""
+        return CLUSTER_PORTS if self.nfs is None else (*CLUSTER_PORTS, *NFS_PORTS)
 
     @property
     def server_groups(self) -> Mapping[str, Servers]:

@@ -12,3 +12,14 @@ CLUSTER_PORTS = (
     Ports("ScaleRemoteShell", 22, 22),
 )
 """Among all nodes of a cluster: the daemon, its commands, and the shell that these start elsewhere."""
+NFS_PORTS = tuple(
+    Ports(f"ScaleNfs{what}{protocol.capitalize()}", first, last, protocol)
+    for what, first, last in (
+        ("Files", 2049, 2049),
+        ("Portmapper", 111, 111),
+        ("Status", 32765, 32765),
+        ("Mounts", 32767, 32769),
+    )
+    for protocol in ("tcp", "udp")
+)
+"""What clients of CES reach on its servers: statd has 32765; mountd, rquotad and lockd the last three."""

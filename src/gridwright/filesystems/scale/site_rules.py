@@ -133,7 +133,7 @@ def _members(fields: Mapping[str, Any], grid: Mapping[str, Any], owner: str) -> 
             )
         elif isinstance(hosts, str):
             named |= dict.fromkeys(_expanded(hosts), str(group))
-    for path, server in _servers(fields):
+    for path, server in (*_servers(fields), *_protocol_servers(fields)):
         if server in named:
             yield (
                 path,
@@ -163,6 +163,14 @@ def _servers(fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]
     witness = fields.get("witness")
     if isinstance(witness, Mapping) and isinstance(witness.get("server"), str):
         yield ("witness", "server"), witness["server"]
+
+
+def _protocol_servers(fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Those that serve NFS, which may be servers of disks, too."""
+    nfs = fields.get("nfs")
+    for number, server in _listed(nfs.get("servers") if isinstance(nfs, Mapping) else None):
+        if isinstance(server, str):
+            yield ("nfs", "servers", number), server
 
 
 def _disks(fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

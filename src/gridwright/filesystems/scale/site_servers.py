@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, PairDisk
@@ -47,6 +47,18 @@ def _machines(filesystem: ScaleFileSystem) -> Iterator[ClusterMachine]:
             site=apart,
             is_witness=True,
         )
+    if filesystem.nfs is not None:
+        yield from _protocol_servers(filesystem, filesystem.nfs.servers)
+
+
+def _protocol_servers(filesystem: ScaleFileSystem, names: Sequence[str]) -> Iterator[ClusterMachine]:
+    """Members of the cluster that serve NFS and no disks; those that do both are members already."""
+    known = {name for pair in filesystem.pairs or () for name in pair.servers}
+    if filesystem.witness is not None:
+        known.add(filesystem.witness.server)
+    for name in names:
+        if name not in known:
+            yield ClusterMachine(name=name, address=name, is_server=False, runs_jobs=False)
 
 
 def _disks(filesystem: ScaleFileSystem) -> Iterator[PairDisk]:

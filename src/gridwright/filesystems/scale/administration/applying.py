@@ -17,6 +17,7 @@ from gridwright.filesystems.scale.administration.buckets import filesets_of
 from gridwright.filesystems.scale.administration.disks import lost_paths, refused_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import NodeNames
+from gridwright.filesystems.scale.administration.nfs import ObservedNfs, observe_nfs
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
 from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
 from gridwright.filesystems.scale.administration.placement import (
@@ -25,7 +26,7 @@ from gridwright.filesystems.scale.administration.placement import (
     disks_of,
 )
 from gridwright.filesystems.scale.administration.remotes import KnownRemotes, known_remotes
-from gridwright.filesystems.scale.administration.wanted import WantedNsd
+from gridwright.filesystems.scale.administration.wanted import WantedNfs, WantedNsd
 from gridwright.filesystems.scale.administration.y_format import records
 
 LOOK_S = 120.0
@@ -36,7 +37,11 @@ PAUSE_S = 2.0
 ANSWER_PAUSE_S = 10.0
 _NO_CLUSTER = "does not belong to a GPFS cluster"
 """What commands say on a node that is in none (message 6027-1382)."""
-_NONE = re.compile(r"\bno\b[^.]*\b(found|defin|exist|install|regist)", re.IGNORECASE)
+_NONE = re.compile(
+    r"\bno\b[^.]*\b(found|defin|exist|install|regist)|\bno\b[^.]* to show"
+    r"|\b(CES|protocol)\b[^.]*\bnot\b[^.]*\b(enabl|configur|defin)",
+    re.IGNORECASE,
+)
 """What commands that list say where there is nothing of the kind, such as that no disks were found."""
 _PARTIAL = ("mmgetstate", "mmlsmount")
 """Commands that fail where a node is silent, and tell of all others all the same."""
@@ -146,6 +151,27 @@ class Administration:
     def filesets(self, device: str) -> frozenset[str]:
         """Those of a file system. Raises ScaleError."""
         return filesets_of(self._ask("mmlsfileset", device, "-Y") or "")
+
+    def nfs(self, wanted: WantedNfs, observed: ObservedCluster) -> ObservedNfs:
+        """What there is of CES, and of the exports that are wanted. Raises ScaleError."""
+        root = observed.settings.get(("cesSharedRoot", ""), "")
+        try:
+            return observe_nfs(self._ask, root, observed.nodes, [each.path for each in wanted.exports])
+        except KeyError as column:
+            raise ScaleError(f"a command of CES printed no column {column} with -Y") from None
+
+    def is_directory(self, path: str) -> bool:
+        """Whether this node has such a directory."""
+        return self._run(["test", "-d", path], LOOK_S)[0] == 0
+
+    def make_directory(self, path: str) -> None:
+        """Make one right below a mount point of this node. Raises ScaleError."""
+        mount = path.rpartition("/")[0]
+        if self._run(["mountpoint", "-q", mount], LOOK_S)[0]:
+            raise ScaleError(f"nothing is mounted at {mount} here, so that {path} would be on another disk")
+        status, _, error = self._run(["mkdir", "-m", "0755", "-p", path], LOOK_S)
+        if status:
+            raise ScaleError(f"mkdir failed ({path}): {error.strip()[-_MOST:]}")
 
     def mounted(self, device: str, nodes: Collection[str]) -> frozenset[str]:
         """Those of these nodes that have a file system mounted. Raises ScaleError."""

@@ -15,6 +15,7 @@ from gridwright.filesystems.scale.administration.buckets import bucket_commands
 from gridwright.filesystems.scale.administration.difference import Difference, difference
 from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
+from gridwright.filesystems.scale.administration.nfs import nfs_commands, nfs_notes
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
 from gridwright.filesystems.scale.administration.remotes import definitions, mount_command, not_let_in
@@ -24,7 +25,7 @@ from gridwright.filesystems.scale.administration.restarting import (
     restart_commands,
     told,
 )
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNfs
 
 WRONG, FAILED = 2, 3
 ROUNDS = 3
@@ -91,6 +92,8 @@ def run(
         found = replace(found, notes=(*found.notes, *administration.lost_paths()))
     if wanted.buckets and wanted.buckets[0].filesystem in observed.filesystems:
         found = _with_buckets(wanted, administration, done, found, check=check)
+    if wanted.nfs and _has_root(wanted, observed):
+        found = _with_nfs(wanted.nfs, administration, done, found, check=check)
     if any(each.key for each in wanted.remotes):
         found = _with_remotes(wanted, administration, done, found, observed, check=check)
     old = outdated(wanted, observed, administration)
@@ -145,6 +148,39 @@ def _with_buckets(
         administration.carry_out(command)
         done.append(command)
     return replace(found, commands=(*found.commands, *planned))
+
+
+def _has_root(wanted: ScaleCluster, observed: ObservedCluster) -> bool:
+    """Whether some node has the file system in which protocol servers share what they know."""
+    return any(observed.mounted.get(each.name) for each in wanted.filesystems)
+
+
+def _with_nfs(
+    wanted: WantedNfs,
+    administration: Administration,
+    done: list[ScaleCommand],
+    found: Difference,
+    *,
+    check: bool,
+) -> Difference:
+    """NFS by CES; a look comes before each round, as exports are kept while the service is off."""
+    for _ in range(ROUNDS):
+        # Anew: a setting of CES may have come in the round before.
+        observed = administration.observe(wanted.servers)
+        there = administration.nfs(wanted, observed)
+        planned = tuple(nfs_commands(wanted, there, observed.active, administration.is_directory))
+        found = replace(found, commands=(*found.commands, *planned))
+        if check or not planned:
+            break
+        if not there.root:
+            administration.make_directory(wanted.root)
+        for command in planned:
+            administration.carry_out(command)
+            done.append(command)
+    else:
+        raise ScaleError(f"all was done, and NFS is not as it should be yet: {planned[0].why}")
+    told = nfs_notes(wanted, there, administration.is_directory)
+    return replace(found, notes=(*found.notes, *told))
 
 
 def _with_remotes(

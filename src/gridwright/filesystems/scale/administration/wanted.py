@@ -31,11 +31,14 @@ class WantedNode:
     fault_domain: int = 0
     memory_bytes: int | None = None
     nic_bytes_per_s: float | None = None
+    is_protocol: bool = False
+    """Whether it exports files by NFS."""
 
     @property
     def licence(self) -> str:
-        """A server's for NSD servers, quorum nodes and managers (IBM Storage Scale, mmchlicense command)."""
-        return "server" if self.is_server or self.is_quorum or self.is_manager else "client"
+        """A server's for NSD servers, quorum nodes, managers and who exports (mmchlicense command)."""
+        serves = self.is_server or self.is_quorum or self.is_manager or self.is_protocol
+        return "server" if serves else "client"
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,35 @@ class WantedBucket:
 
 
 @dataclass(frozen=True)
+class WantedExport:
+    """A directory that clients mount by NFS."""
+
+    path: str
+    clients: tuple[str, ...]
+    access: Literal["ro", "rw"]
+    squash: Literal["root", "none"]
+
+
+@dataclass(frozen=True)
+class WantedNfs:
+    """NFS by Cluster Export Services."""
+
+    root: str
+    """The directory that protocol servers share (cesSharedRoot)."""
+    servers: tuple[str, ...]
+    addresses: tuple[str, ...]
+    exports: tuple[WantedExport, ...] = ()
+
+    @classmethod
+    def from_document(cls, given: Mapping[str, Any]) -> WantedNfs:
+        """Out of JSON. Raises KeyError or TypeError."""
+        exports = tuple(
+            WantedExport(**{**each, "clients": tuple(each["clients"])}) for each in given["exports"]
+        )
+        return cls(given["root"], tuple(given["servers"]), tuple(given["addresses"]), exports)
+
+
+@dataclass(frozen=True)
 class ScaleCluster:
     """A cluster."""
 
@@ -134,6 +166,8 @@ class ScaleCluster:
     remotes: tuple[WantedRemote, ...] = ()
     callhome: Mapping[str, str] = field(default_factory=dict)
     buckets: tuple[WantedBucket, ...] = ()
+    nfs: WantedNfs | None = None
+    """None where CES is off."""
 
     @property
     def quorum(self) -> tuple[str, ...]:
@@ -171,4 +205,5 @@ class ScaleCluster:
             ),
             callhome=dict(given["callhome"]),
             buckets=tuple(WantedBucket(**each) for each in given["buckets"]),
+            nfs=WantedNfs.from_document(given["nfs"]) if given.get("nfs") else None,
         )

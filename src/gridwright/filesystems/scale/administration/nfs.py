@@ -1,0 +1,175 @@
+"""NFS by Cluster Export Services (CES): protocol servers, addresses that move among them, and exports.
+
+The shared root first, then servers, the service, addresses, accounts, and exports one by one (IBM Storage
+Scale, commands mmchconfig, mmchnode, mmces, mmuserauth and mmnfs). Rows of `mmlscluster --ces` and of
+`mmnfs export list` are those that tools of others read; of `mmces address list` the place of the address is
+known, and no name of its column (looked up 2026-11-28). Nodes run this with Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gridwright.filesystems.scale.administration.naming import NodeNames
+from gridwright.filesystems.scale.administration.observed import Ask
+from gridwright.filesystems.scale.administration.order import ScaleCommand, mm
+from gridwright.filesystems.scale.administration.wanted import WantedExport, WantedNfs
+from gridwright.filesystems.scale.administration.y_format import records
+
+Clients = Mapping[str, "tuple[str, str]"]
+"""Access (ro, rw) and squash (root, none, or Scale's own word) by client."""
+_ACCESS = {"ro": "RO", "rw": "RW"}
+_SQUASH = {"root": "root_squash", "none": "no_root_squash"}
+_UNSET = ("", "undefined")
+"""What mmlsconfig has for an attribute without a value."""
+
+
+@dataclass(frozen=True)
+class ObservedNfs:
+    """What there is of CES."""
+
+    root: str = ""
+    servers: frozenset[str] = frozenset()
+    is_enabled: bool = False
+    addresses: frozenset[str] = frozenset()
+    has_accounts: bool = False
+    """Whether somebody has said whence accounts of files are."""
+    exports: Mapping[str, Clients] = field(default_factory=dict)
+    """Exports with their clients; those that nobody wants have none here."""
+
+
+def observe_nfs(ask: Ask, root: str, nodes: Collection[str], paths: Collection[str]) -> ObservedNfs:
+    """Ask the commands; `root` is the value of cesSharedRoot, `paths` are exports to look into.
+
+    Raises ScaleError, and KeyError for a column that is not there.
+    """
+    if root.lower() in _UNSET:
+        return ObservedNfs()
+    named = NodeNames(nodes)
+    rows = records(ask("mmlscluster", "--ces", "-Y") or "")
+    servers = frozenset(named(each["daemonNodeName"]) for each in rows.get("cesNode", []))
+    if not servers:
+        return ObservedNfs(root=root)
+    services = re.split(r"[\s,]+", " ".join(each["EnabledServices"] for each in rows.get("cesSummary", [])))
+    if "NFS" not in services:
+        return ObservedNfs(root, servers, addresses=_addresses(ask))
+    accounts = re.search(r"FILE access configuration\s*:", ask("mmuserauth", "service", "list") or "")
+    there = exports_of(ask("mmnfs", "export", "list", "-Y") or "")
+    return ObservedNfs(
+        root=root,
+        servers=servers,
+        is_enabled=True,
+        addresses=_addresses(ask),
+        has_accounts=accounts is not None,
+        exports={
+            path: exports_of(ask("mmnfs", "export", "list", "--nfsdefs", path, "-Y") or "").get(path, {})
+            if path in paths
+            else {}
+            for path in there
+        },
+    )
+
+
+def _addresses(ask: Ask) -> frozenset[str]:
+    """The first column of each row, with or without a server behind it."""
+    rows = records(ask("mmces", "address", "list", "-Y") or "")
+    # Before them are a version and two columns that are both called reserved.
+    found = (list(row.values()) for each in rows.values() for row in each)
+    return frozenset(values[_FIRST] for values in found if len(values) > _FIRST)
+
+
+_FIRST = 2
+
+
+def exports_of(printed: str) -> dict[str, dict[str, tuple[str, str]]]:
+    """Out of `mmnfs export list -Y`: exports with their clients.
+
+    A client may be an IPv6 address, whose colons are written as they are: what a row has more than its header
+    belongs to the client. Without columns of access and squash both are empty.
+    """
+    columns: list[str] = []
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for line in printed.splitlines():
+        fields = line.strip().split(":")
+        if len(fields) > 3 and fields[2] == "HEADER":
+            columns = fields
+        elif len(fields) >= len(columns) > 3 and fields[:2] == columns[:2] and "Clients" in columns:
+            at = columns.index("Clients")
+            end = at + 1 + len(fields) - len(columns)
+            row = dict(zip(columns, [*fields[:at], ":".join(fields[at:end]), *fields[end:]]))  # noqa: B905 - 3.9
+            clients = found.setdefault(row.get("Path", ""), {})
+            access, squash = row.get("Access_Type", ""), row.get("Squash", "").lower()
+            named = {word: name for name, word in _SQUASH.items()}
+            clients[row["Clients"]] = (access.lower(), named.get(squash, squash))
+    return {path: clients for path, clients in found.items() if path}
+
+
+def nfs_commands(
+    wanted: WantedNfs, there: ObservedNfs, active: Collection[str], is_directory: Callable[[str], bool]
+) -> Iterator[ScaleCommand]:
+    """What differs. `active` are nodes whose daemon works; exports wait until NFS is enabled."""
+    servers = [each for each in wanted.servers if each in active]
+    if not there.root:
+        # Later it changes only while Scale is down on all protocol servers (mmchconfig command).
+        yield mm("mmchconfig", f"cesSharedRoot={wanted.root}", why="what protocol servers share")
+    if new := [each for each in servers if each not in there.servers]:
+        yield mm("mmchnode", "--ces-enable", "-N", ",".join(new), why=f"{len(new)} servers export files")
+    if not there.servers and not servers:
+        return
+    if not there.is_enabled:
+        yield mm("mmces", "service", "enable", "NFS", why="serve NFS")
+    if missing := [each for each in wanted.addresses if each not in there.addresses]:
+        yield mm("mmces", "address", "add", "--ces-ip", ",".join(missing), why="addresses of NFS")
+    if not there.is_enabled:
+        return
+    if not there.has_accounts:
+        words = ("service", "create", "--data-access-method", "file", "--type", "userdefined")
+        yield mm("mmuserauth", *words, why="accounts are those of the servers' own system")
+    for each in wanted.exports:
+        if each.path in there.exports:
+            yield from _changed(each, there.exports[each.path])
+        elif is_directory(each.path):
+            clients = ";".join(_client(each, client) for client in each.clients)
+            yield mm("mmnfs", "export", "add", each.path, "--client", clients, why=f"export {each.path}")
+
+
+def _changed(wanted: WantedExport, there: Clients) -> Iterator[ScaleCommand]:
+    lacking = [each for each in wanted.clients if each not in there]
+    other = [
+        each for each in wanted.clients if each in there and there[each] != (wanted.access, wanted.squash)
+    ]
+    for option, clients in (("--nfsadd", lacking), ("--nfschange", other)):
+        if clients:
+            said = ";".join(_client(wanted, each) for each in clients)
+            yield mm("mmnfs", "export", "change", wanted.path, option, said, why=f"clients of {wanted.path}")
+
+
+def _client(export: WantedExport, client: str) -> str:
+    """As `--client` takes one: `10.2.0.0/16(Access_Type=RO,Squash=root_squash)`."""
+    return f"{client}(Access_Type={_ACCESS[export.access]},Squash={_SQUASH[export.squash]})"
+
+
+def nfs_notes(wanted: WantedNfs, there: ObservedNfs, is_directory: Callable[[str], bool]) -> Iterator[str]:
+    """What is there and not wanted is told, and left; and what waits."""
+    if there.root and there.root != wanted.root:
+        yield (
+            f"cesSharedRoot is {there.root}, and not {wanted.root}: it changes by hand, while Scale is "
+            "down on all protocol servers"
+        )
+    for name in sorted(there.servers - set(wanted.servers)):
+        yield f"{name} serves NFS and is not in nfs.servers: mmchnode --ces-disable -N {name} ends that"
+    for address in sorted(there.addresses - set(wanted.addresses)):
+        yield f"{address} is not in nfs.addresses: mmces address remove --ces-ip {address} takes it away"
+    known = {each.path: each for each in wanted.exports}
+    for path in sorted(there.exports.keys() - known.keys()):
+        yield f"export {path} is not in the grid spec: mmnfs export remove {path} ends it"
+    for path, each in known.items():
+        for client in sorted(there.exports.get(path, {}).keys() - set(each.clients)):
+            yield (
+                f"{client} may mount {path}, and is not in the grid spec: "
+                f"mmnfs export change {path} --nfsremove {client} ends that"
+            )
+        if path not in there.exports and not is_directory(path):
+            yield f"{path} is not exported yet: make the directory, with its owner and rights"
