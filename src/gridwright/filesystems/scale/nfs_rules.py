@@ -159,6 +159,8 @@ def nfs_findings(name: str, filesystem: ScaleFileSystem) -> Iterator[Finding]:
             f"Write {len(nfs.servers)} addresses or more under nfs.addresses",
         )
     disk_servers = {server for pair in filesystem.pairs or () for server in pair.servers}
+    if filesystem.witness is not None:
+        disk_servers.add(filesystem.witness.server)
     if both := [each for each in nfs.servers if each in disk_servers]:
         yield Finding(
             "warning",
