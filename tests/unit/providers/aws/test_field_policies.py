@@ -27,6 +27,7 @@ ELSEWHERE = {
     "gridwright.filesystems.oci_lustre.model": "of another provider",
     "gridwright.filesystems.scale.fields": "not made on AWS",
     "gridwright.filesystems.scale.model": "not made on AWS",
+    "gridwright.filesystems.scale.nfs_fields": "of a site's own servers",
     "gridwright.filesystems.scale.pool_fields": "not made on AWS",
     "gridwright.filesystems.scale.site_fields": "not made on AWS",
     "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",
