@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.scale_double.exports import ExportCommands
 from tests.support.scale_double.files import FileCommands, FileSystem, Nsd
 from tests.support.scale_double.placement import check_disk
 from tests.support.scale_double.words import Refused
@@ -18,7 +17,6 @@ _PLAIN = (
     *("name", "classes", "settings", "here", "calls"),
     *("remote_clusters", "remote_filesystems", "remote_mounted", "granted"),
     *("gateways", "bucket_keys", "filesets", "callbacks"),
-    *("ces_nodes", "ces_addresses", "ces_services", "file_authentication", "exports", "directories"),
 )
 
 
@@ -38,7 +36,7 @@ class Node:
 
 
 @dataclass
-class Cluster(FileCommands, ExportCommands):
+class Cluster(FileCommands):
     """All of it; the devices of NSDs are files, on which their IDs are written."""
 
     name: str = ""
@@ -59,14 +57,6 @@ class Cluster(FileCommands, ExportCommands):
     filesets: dict[str, list[str]] = field(default_factory=dict)
     """Words that each was made by."""
     callbacks: dict[str, dict[str, str]] = field(default_factory=dict)
-    ces_nodes: list[str] = field(default_factory=list)
-    ces_addresses: list[str] = field(default_factory=list)
-    ces_services: list[str] = field(default_factory=list)
-    file_authentication: str = ""
-    exports: dict[str, str] = field(default_factory=dict)
-    """Clients by path."""
-    directories: list[str] = field(default_factory=list)
-    """That somebody has made in file systems."""
     granted: bool = False
     """Whether the other cluster lets this one in."""
     here: str = ""
@@ -202,13 +192,10 @@ class Cluster(FileCommands, ExportCommands):
             self.nodes[name] = Node("nonquorum" not in designation, "manager" in designation)
 
     def _mmchnode(self, words: list[str], _: str) -> None:
-        flags = {"--quorum", "--nonquorum", "--manager", "--client", "--gateway", "--ces-enable"}
+        flags = {"--quorum", "--nonquorum", "--manager", "--client", "--gateway"}
         options = _options(words, {"-N"}, flags)
         for name in self._named(options["-N"]):
             node = self.nodes[name]
-            if "--ces-enable" in options:
-                self.enable_ces(name)
-                continue
             if "--gateway" in options:
                 if node.licence != "server":
                     raise Refused(f"Node {name} has no server license.")
@@ -297,8 +284,6 @@ class Cluster(FileCommands, ExportCommands):
             name, _, value = assigned.partition("=")
             if name == "maxblocksize" and any(each.daemon for each in self.nodes.values()):
                 raise Refused("mmchconfig: GPFS is active on nodes: maxblocksize cannot be changed.")
-            if name == "cesSharedRoot":
-                self.check_shared_root(value)
             self.settings[f"{name}@{where}"] = value
 
     def _mmstartup(self, words: list[str], _: str) -> None:

@@ -36,8 +36,6 @@ NAMES_OF_OTHERS = {
         "node_programs/lustre_targets/tools.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {
-        "filesystems/scale/nfs_fields.py": "a field of that kind, and the protocol's name",
-        "filesystems/scale/administration/wanted.py": "that field, written down for its servers",
         "filesystems/nfs_client/mount_facts.py": "the kernel's name of it, for mount(8)",
         "doctor/facts/settings.py": "the kernel's name of it, in /proc/self/mountinfo",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",

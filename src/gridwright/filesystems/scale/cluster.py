@@ -13,9 +13,7 @@ from gridwright.filesystems.scale.administration.wanted import (
     ScaleCluster,
     Usage,
     WantedBucket,
-    WantedExport,
     WantedFileSystem,
-    WantedNfs,
     WantedNode,
     WantedNsd,
     WantedRemote,
@@ -76,36 +74,8 @@ def scale_cluster(
     )
     # A disk of which both quorum nodes are servers is seen by both (rule 1).
     ties = holding[: 3 if len(holding) >= 3 else 1] if len(cluster.quorum) == 2 else ()
-    return replace(
-        cluster,
-        nsds=nsds,
-        filesystems=(wanted,),
-        tiebreakers=ties,
-        buckets=tuple(_buckets(wanted.name, filesystem)),
-        nfs=_nfs(wanted, filesystem),
-    )
-
-
-def _nfs(wanted: WantedFileSystem, filesystem: ScaleFileSystem) -> WantedNfs | None:
-    """Servers that show directories; the shared root is a directory that users do not see by chance."""
-    nfs = filesystem.nfs
-    if nfs is None or not filesystem.pairs:
-        return None
-    return WantedNfs(
-        filesystem=wanted.name,
-        root=f"{wanted.mount_point}/.ces",
-        servers=tuple(nfs.servers or filesystem.pairs[0].servers),
-        addresses=tuple(nfs.addresses),
-        exports=tuple(
-            WantedExport(
-                path=f"{wanted.mount_point}/{each.directory}",
-                clients=tuple(each.clients),
-                access=each.access,
-                squash=each.squash,
-            )
-            for each in nfs.exports
-        ),
-    )
+    buckets = tuple(_buckets(wanted.name, filesystem))
+    return replace(cluster, nsds=nsds, filesystems=(wanted,), tiebreakers=ties, buckets=buckets)
 
 
 def _buckets(device: str, filesystem: ScaleFileSystem) -> Iterator[WantedBucket]:

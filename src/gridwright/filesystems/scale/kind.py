@@ -46,13 +46,11 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
     ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """Servers that it cannot make in pairs or that are not its to name; packages that it cannot copy."""
-        from gridwright.filesystems.scale.nfs_fields import provider_nfs_problems
         from gridwright.filesystems.scale.packages import packages_of_cloud
         from gridwright.filesystems.scale.pool_rules import pools_of_provider
         from gridwright.filesystems.scale.site_rules import provider_problems
 
         yield from provider_problems(fields, grid, provider)
-        yield from provider_nfs_problems(fields, provider)
         yield from pools_of_provider(fields, provider)
         yield from packages_of_cloud(fields, provider)
 

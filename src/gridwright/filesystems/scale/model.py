@@ -10,7 +10,6 @@ from pydantic import Field
 from gridwright.filesystems.scale.administration.wanted import SYSTEM_POOL
 from gridwright.filesystems.scale.buckets import AfmBucket
 from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
-from gridwright.filesystems.scale.nfs_fields import NfsServices
 from gridwright.filesystems.scale.packages import ScalePackage
 from gridwright.filesystems.scale.pool_fields import PoolMigration, PoolName, StoragePool
 from gridwright.filesystems.scale.ports import CLUSTER_PORTS
@@ -139,15 +138,6 @@ class ScaleFileSystem(FileSystem):
         min_length=1,
         description="Directories that are caches of buckets by Scale's own AFM, such as [{directory: raw, "
         "bucket: lake-raw, endpoint: https://s3.eu-central-1.amazonaws.com, keys: /root/lake-raw.keys}].",
-    )
-    nfs: Annotated[
-        NfsServices | None,
-        Update(Change.LIVE, "services and exports are added; what is there is left as it is"),
-    ] = Field(
-        default=None,
-        description="Directories that servers show by NFS to machines without Scale, by its Cluster Export "
-        "Services, on a site: {addresses: [10.20.0.50, 10.20.0.51], exports: [{directory: results, clients: "
-        "[10.20.0.0/16]}]}. By default nothing is.",
     )
     callhome: Annotated[CallHome | None, Update(Change.LIVE, "the cluster is told anew")] = Field(
         default=None, description="Whom IBM's support turns to. By default nothing is told to IBM."

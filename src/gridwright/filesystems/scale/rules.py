@@ -11,7 +11,6 @@ from typing import Any
 
 from gridwright.filesystems.scale.buckets import bucket_problems
 from gridwright.filesystems.scale.model import BLOCK_SIZE
-from gridwright.filesystems.scale.nfs_fields import nfs_problems
 from gridwright.filesystems.scale.packages import package_problems
 from gridwright.filesystems.scale.pool_rules import MOST_ATTACHED, pool_problems
 from gridwright.filesystems.scale.site_rules import owner_problems, pair_problems
@@ -34,7 +33,6 @@ def scale_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     yield from pair_problems(fields)
     yield from package_problems(fields)
     yield from bucket_problems(fields)
-    yield from nfs_problems(fields)
     yield from pool_problems(fields)
     servers = fields.get("nsd")
     if isinstance(servers, Mapping):

@@ -27,7 +27,6 @@ ELSEWHERE = {
     "gridwright.filesystems.oci_lustre.model": "of another provider",
     "gridwright.filesystems.scale.fields": "of Scale's own configuration, which bundles have",
     "gridwright.filesystems.scale.model": "of Scale's own configuration, but for nsd, which is changed here",
-    "gridwright.filesystems.scale.nfs_fields": "of a site's own servers",
     "gridwright.filesystems.scale.pool_fields": "not made on AWS",
     "gridwright.filesystems.scale.site_fields": "of a site's own servers",
     "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",

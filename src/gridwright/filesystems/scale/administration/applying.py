@@ -17,7 +17,6 @@ from gridwright.filesystems.scale.administration.buckets import filesets_of
 from gridwright.filesystems.scale.administration.disks import lost_paths, refused_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import NodeNames
-from gridwright.filesystems.scale.administration.nfs import ObservedNfs, observe_nfs
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
 from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
 from gridwright.filesystems.scale.administration.placement import (
@@ -37,7 +36,7 @@ PAUSE_S = 2.0
 ANSWER_PAUSE_S = 10.0
 _NO_CLUSTER = "does not belong to a GPFS cluster"
 """What commands say on a node that is in none (message 6027-1382)."""
-_NONE = re.compile(r"\bno\b[^.]*\b(found|defin|exist|install|regist|configur)", re.IGNORECASE)
+_NONE = re.compile(r"\bno\b[^.]*\b(found|defin|exist|install|regist)", re.IGNORECASE)
 """What commands that list say where there is nothing of the kind, such as that no disks were found."""
 _PARTIAL = ("mmgetstate", "mmlsmount")
 """Commands that fail where a node is silent, and tell of all others all the same."""
@@ -143,20 +142,6 @@ class Administration:
             disks=disks,
             callbacks=callbacks_of(self._ask("mmlscallback") or ""),
         )
-
-    def nfs(self, root: str, nodes: Collection[str]) -> ObservedNfs:
-        """What the cluster has of NFS, with this shared root. Raises ScaleError."""
-        return observe_nfs(lambda *words: self._ask(*words) or "", root, nodes)
-
-    def absent(self, directories: Collection[str]) -> frozenset[str]:
-        """Those that are not there, on this node. Raises ScaleError where the file system hangs."""
-        return frozenset(each for each in directories if self._run(["/usr/bin/test", "-d", each], LOOK_S)[0])
-
-    def make_directory(self, directory: str) -> None:
-        """Make one that only root may enter, where it is not there. Raises ScaleError."""
-        status, _, error = self._run(["/usr/bin/mkdir", "-p", "-m", "0700", directory], LOOK_S)
-        if status:
-            raise ScaleError(f"{directory} cannot be made: {error.strip()[-_MOST:]}")
 
     def filesets(self, device: str) -> frozenset[str]:
         """Those of a file system. Raises ScaleError."""

@@ -15,7 +15,6 @@ from gridwright.filesystems.scale.administration.buckets import bucket_commands
 from gridwright.filesystems.scale.administration.difference import Difference, difference
 from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
-from gridwright.filesystems.scale.administration.nfs import ROOT, nfs_commands, nfs_notes
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
 from gridwright.filesystems.scale.administration.remotes import definitions, mount_command, not_let_in
@@ -25,7 +24,7 @@ from gridwright.filesystems.scale.administration.restarting import (
     restart_commands,
     told,
 )
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNfs
+from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 
 WRONG, FAILED = 2, 3
 ROUNDS = 3
@@ -92,8 +91,6 @@ def run(
         found = replace(found, notes=(*found.notes, *administration.lost_paths()))
     if wanted.buckets and wanted.buckets[0].filesystem in observed.filesystems:
         found = _with_buckets(wanted, administration, done, found, check=check)
-    if wanted.nfs:
-        found = _with_nfs(wanted, wanted.nfs, administration, done, found, observed, check=check)
     if any(each.key for each in wanted.remotes):
         found = _with_remotes(wanted, administration, done, found, observed, check=check)
     old = outdated(wanted, observed, administration)
@@ -148,33 +145,6 @@ def _with_buckets(
         administration.carry_out(command)
         done.append(command)
     return replace(found, commands=(*found.commands, *planned))
-
-
-def _with_nfs(
-    wanted: ScaleCluster,
-    nfs: WantedNfs,
-    administration: Administration,
-    done: list[ScaleCommand],
-    found: Difference,
-    observed: ObservedCluster,
-    *,
-    check: bool,
-) -> Difference:
-    """Services and exports that are not there, as soon as all their servers have the file system."""
-    lacking = sorted({*nfs.servers} - observed.mounted.get(nfs.filesystem, frozenset()))
-    if lacking:
-        waits = f"NFS waits until {nfs.filesystem} is mounted on {', '.join(lacking)}"
-        return replace(found, notes=(*found.notes, waits))
-    there = administration.nfs(observed.settings.get((ROOT, ""), ""), [each.name for each in wanted.nodes])
-    absent = administration.absent([each.path for each in nfs.exports])
-    planned = tuple(nfs_commands(nfs, there, absent))
-    if not check and not there.root:
-        administration.make_directory(nfs.root)
-    for command in planned if not check else ():
-        administration.carry_out(command)
-        done.append(command)
-    told = nfs_notes(nfs, absent)
-    return replace(found, commands=(*found.commands, *planned), notes=(*found.notes, *told))
 
 
 def _with_remotes(

@@ -120,37 +120,6 @@ class WantedBucket:
 
 
 @dataclass(frozen=True)
-class WantedExport:
-    """A directory that is shown by NFS."""
-
-    path: str
-    clients: tuple[str, ...]
-    access: str
-    squash: str
-
-
-@dataclass(frozen=True)
-class WantedNfs:
-    """Servers that show directories of a file system by NFS."""
-
-    filesystem: str
-    root: str
-    """The directory that they share."""
-    servers: tuple[str, ...]
-    addresses: tuple[str, ...]
-    exports: tuple[WantedExport, ...]
-
-    @classmethod
-    def from_document(cls, given: Mapping[str, Any]) -> WantedNfs:
-        """Out of the values of a document. Raises KeyError or TypeError for any other ones."""
-        exports = tuple(
-            WantedExport(**{**each, "clients": tuple(each["clients"])}) for each in given["exports"]
-        )
-        lists = {name: tuple(given[name]) for name in ("servers", "addresses")}
-        return cls(**{**given, **lists, "exports": exports})
-
-
-@dataclass(frozen=True)
 class ScaleCluster:
     """A cluster."""
 
@@ -165,7 +134,6 @@ class ScaleCluster:
     remotes: tuple[WantedRemote, ...] = ()
     callhome: Mapping[str, str] = field(default_factory=dict)
     buckets: tuple[WantedBucket, ...] = ()
-    nfs: WantedNfs | None = None
 
     @property
     def quorum(self) -> tuple[str, ...]:
@@ -203,5 +171,4 @@ class ScaleCluster:
             ),
             callhome=dict(given["callhome"]),
             buckets=tuple(WantedBucket(**each) for each in given["buckets"]),
-            nfs=WantedNfs.from_document(given["nfs"]) if given.get("nfs") else None,
         )
