@@ -61,7 +61,7 @@ def test_every_two_values_meet_that_can() -> None:
 
 def storage_of(name: str) -> str:
     spec = read(name)
-    return storage_template(spec, aws_layout(spec)).to_json()
+    return str(storage_template(spec, aws_layout(spec)).to_json())
 
 
 def test_scale_meets_most_of_all_else() -> None:
