@@ -124,3 +124,13 @@ def test_a_sites_own_servers_are_checked_and_rendered(command: Command, tmp_path
     inventory = (tmp_path / "out/inventory.yml").read_text()
     storage = inventory.partition("storage:")[2].partition("head:")[0].split()
     assert [each.rstrip(":") for each in storage[1:]] == ["nsd1", "nsd2", "nsd3", "nsd4", "tie1"]
+
+
+def test_what_a_site_s_own_disks_deliver_is_said_to_be_unknown(gridwright: Command) -> None:
+    """And of no other cluster, since there is none."""
+    example = Path(__file__).parents[2] / "examples" / "site-scale.yaml"
+    refused = gridwright("predict", example)
+    assert refused.status == 2
+    assert "its servers and disks are the site's own" in refused.text
+    assert "another cluster" not in refused.text
+    assert "--calibrate" in refused.text

@@ -35,6 +35,15 @@ LUSTRE = {
     "mds": {"instance": "m5.4xlarge", "disks": GP3},
     "mgs": {"instance": "m6i.large", "disks": {**GP3, "count": 1}},
 }
+SCALE = {
+    "type": "scale",
+    "path": "/shared",
+    "nsd": {
+        "instance": "m6in.8xlarge",
+        "count": 4,
+        "disks": {"type": "io2", "count": 2, "size": "500 GiB", "iops": 4000},
+    },
+}
 SERVED = {
     "type": "lustre",
     "path": "/shared",
@@ -54,7 +63,10 @@ VPC = {
     },
 }
 OTHER = {**NFS, "path": "/other"}
-EXAMPLES = {"fsx": FSX, "site": FSX, "lustre": LUSTRE, "served": SERVED, "nfs": NFS, "local": LOCAL}
+EXAMPLES = {
+    **{"fsx": FSX, "site": FSX, "lustre": LUSTRE, "scale": SCALE},
+    **{"served": SERVED, "nfs": NFS, "local": LOCAL},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,7 @@ def _spec(base: str) -> dict[str, Any]:
                 "ssh_from": ["203.0.113.0/24"],
                 "images": {"storage": "ami-0123456789abcdef0"},
                 **({"vpc": VPC} if base == "site" else {}),
+                **({"replace_nodes": False} if base == "scale" else {}),
             },
             "nodes": {
                 "compute": {"instance": "m6id.4xlarge" if base == "local" else "m5n.24xlarge", "count": 2}
@@ -313,6 +326,17 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
             )
         ),
         *((f"{role}.{field}", 3) for role in ("oss", "mds") for field in ("count", "disks.count")),
+    ),
+    "scale": (
+        ("path", "/elsewhere"),
+        ("nsd.instance", "m6in.16xlarge"),
+        ("nsd.count", 6),
+        ("nsd.disks.count", 3),
+        ("nsd.disks.size", "600 GiB"),
+        ("nsd.disks.iops", 5000),
+        ("block_size", "4 MiB"),
+        ("replicas", 2),
+        ("pagepool", {"servers": 0.3}),
     ),
     "served": (
         ("source", "10.9.0.8@tcp:/site"),

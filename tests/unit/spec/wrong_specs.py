@@ -41,6 +41,17 @@ def _pair(one: int, *, site: int = 1, disk: str | None = None) -> str:
     return f"{{servers: [nsd{one}, nsd{one + 1}], site: {site}, disks: [{named}]}}"
 
 
+def _oci(*fields: str) -> str:
+    """A grid on OCI, with these fields in its section."""
+    section = "".join(f"  {each}\n" for each in fields)
+    return (
+        "provider: oci\nregion: us-ashburn-1\nnodes: {compute: {instance: VM.DenseIO.E5.Flex(24)}}\n"
+        "oci:\n  compartment: ocid1.compartment.oc1..aaaa\n  ssh_from: [203.0.113.0/24]\n"
+        "  ssh_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleKeyThatOpensNothing00000000000 a\n"
+        f"{section}{DISK}"
+    )
+
+
 _WITNESS = "    witness: {server: tie1, disk: /dev/disk/by-id/wwn-0x5000c500a1b2c3d9}\n"
 
 
@@ -433,6 +444,13 @@ WRONG: dict[str, str | bytes] = {
     ),
     "aws_section_of_another_provider": "provider: lab\nscheduler: {type: slurm}\n"
     "aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24]}\nfilesystems:\n  s: {type: moosefs, path: /s}\n",
+    "oci_in_two_availability_domains": _oci("availability_domain: [2, 3]"),
+    "oci_in_all_availability_domains": _oci("availability_domains: [AD-1, AD-2, AD-3]"),
+    "oci_in_named_domains": _oci("availability_domain: [Uocm:US-ASHBURN-AD-3, b]"),
+    "oci_in_a_named_domain": _oci("availability_domain: Uocm:US-ASHBURN-AD-3"),
+    "oci_in_a_domain_in_quotes": _oci('availability_domain: "2"'),
+    "oci_in_any_domain": _oci("availability_domain: any"),
+    "oci_in_a_fourth_domain": _oci("availability_domain: 4"),
     "aws_without_zone_and_access": FSX + "aws: {}\n",
     "aws_ssh_from_anywhere": AWS.replace("203.0.113.0/24", "0.0.0.0/0, 203.0.113.7/24, 10.0.0.0/4, office"),
     "aws_zone_of_another_region": AWS.replace("us-east-1a", "us-west-2c"),

@@ -22,9 +22,12 @@ def contribute(name: str, filesystem: ScaleFileSystem, site: Site) -> Contributi
     The rate is that of the pool that new files go to. Metadata are few bytes beside theirs.
     """
     if filesystem.nsd is None:
-        return Contribution(
-            {}, (), unknown=f"nothing is known of the servers of {name}, which another cluster has"
-        )
+        unknown = f"nothing is known of the servers of {name}, which another cluster has"
+        if filesystem.pairs is not None:
+            unknown = (
+                f"what the disks of {name} deliver is not known: its servers and disks are the site's own"
+            )
+        return Contribution({}, (), unknown=unknown)
     group = server_group("scale", name, "nsd", filesystem.nsd, site)
     costs = server_costs(name, "nsd", filesystem.nsd, site)
     if isinstance(group, str):

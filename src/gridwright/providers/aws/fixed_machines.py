@@ -44,6 +44,8 @@ class FixedMachines:
     """Machines that are stopped for a moment."""
     anew: tuple[str, ...]
     """Machines that are made anew, with an empty disk."""
+    gone: tuple[str, ...] = ()
+    """Machines that are made anew since their instance is gone: there is nothing to lose or to stop."""
     problems: tuple[Problem, ...] = ()
     """Why nothing may be done."""
 
@@ -66,14 +68,18 @@ def fixed_machines(
     old: Mapping[str, Any],
     new: Mapping[str, Any],
     named: Collection[str],
+    gone: Collection[str] = (),
 ) -> FixedMachines:
-    """Hold two templates of the grid stack against each other; `named` is what --replace names."""
+    """Hold two templates of the grid stack against each other.
+
+    `named` is what --replace names; `gone` are names of machines whose instance is there no more.
+    """
     means = replaceable(layout)
     chosen = frozenset(machine for name in named for machine in means.get(name, ()))
     template = copy.deepcopy(dict(new))
-    kept, restarted, anew = [], [], []
+    kept, restarted, anew, ended = [], [], [], []
     problems: dict[str, Problem] = {}
-    for pair in _whole_pairs(layout, chosen):
+    for pair in _whole_pairs(layout, chosen, gone):
         problems.setdefault(pair[0].group, _both(spec, pair))
     for machine in layout.machines:
         if machine.replaced:
@@ -81,6 +87,9 @@ def fixed_machines(
         before = old["Resources"].get(machine_id(machine))
         if before is None:
             problems.update(_in_the_way(spec, machine, old))
+            continue
+        if machine.name in gone:
+            ended.append(machine)
             continue
         differs = _launch_data(machine, old) != _launch_data(machine, template)
         _leave_in_launch_data(machine, before, old, template)
@@ -104,10 +113,11 @@ def fixed_machines(
             restarted.append(machine)
     return FixedMachines(
         template,
-        without(template, frozenset(map(machine_id, anew))) if anew else None,
+        without(template, frozenset(map(machine_id, anew + ended))) if anew or ended else None,
         kept=_names(kept),
         restarted=_names(restarted),
         anew=_names(anew),
+        gone=_names(ended),
         problems=tuple(problems.values()),
     )
 
@@ -181,10 +191,14 @@ def _leave(machine: Machine, before: Mapping[str, Any], new: dict[str, Any], nam
             after[name] = copy.deepcopy(before["Properties"][name])
 
 
-def _whole_pairs(layout: AwsLayout, chosen: frozenset[str]) -> Iterator[tuple[Machine, ...]]:
-    """Pairs of servers both of which would stop."""
+def _whole_pairs(
+    layout: AwsLayout, chosen: frozenset[str], gone: Collection[str]
+) -> Iterator[tuple[Machine, ...]]:
+    """Pairs of servers that would serve no more: one or both are to stop, and the other one is gone."""
     for first, second in itertools.combinations(layout.of_role(Role.NSD), 2):
-        if (first.group, first.pair) == (second.group, second.pair) and {first.name, second.name} <= chosen:
+        names = {first.name, second.name}
+        is_pair = (first.group, first.pair) == (second.group, second.pair)
+        if is_pair and names <= chosen.union(gone) and not names <= set(gone):
             yield first, second
 
 

@@ -14,7 +14,8 @@ from gridwright.providers.aws.status_result import OFF, Claim, MachineStatus
 from gridwright.providers.aws.tagged import of_grid, tags_of
 from gridwright.spec.model import GridSpec
 
-_GONE = ("terminated", "shutting-down")
+GONE = ("terminated", "shutting-down")
+"""States of an instance that never runs again."""
 _OF_ROLE = {Role.LOGIN: "Login", Role.HEAD: "Head"}
 
 
@@ -48,7 +49,7 @@ def instances(cloud: Cloud, spec: GridSpec) -> dict[str, Mapping[str, Any]]:
         each["InstanceId"]: each
         for reservation in reservations
         for each in reservation["Instances"]
-        if each["State"]["Name"] not in _GONE
+        if each["State"]["Name"] not in GONE
     }
 
 

@@ -175,7 +175,11 @@ def _pairs(name: str, kind: str, servers: list[MachineStatus] | None) -> FileSys
     """Of servers in pairs EC2 knows which run; whether they serve, `gridwright doctor` asks themselves."""
     if servers is None:
         return FileSystemStatus(name, kind, None, "kept", None)
-    lacking = [f"{each.name} is {each.state}" for each in servers if not each.running]
+    lacking = [
+        f"{each.name} is {each.state}" + (", gridwright up makes it anew" if each.instance is None else "")
+        for each in servers
+        if not each.running
+    ]
     return FileSystemStatus(
         name, kind, None, "incomplete" if lacking else "running", "; ".join(lacking) or None
     )

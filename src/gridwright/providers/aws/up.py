@@ -19,11 +19,14 @@ from gridwright.providers.aws.fixed_machines import (
     fixed_machines,
     replaceable,
     with_images,
+    without,
 )
+from gridwright.providers.aws.gone_instances import gone_machines
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.kept_images import GridImage, chosen_images
 from gridwright.providers.aws.kept_machines import lost_machines
+from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.leaving import Shrinking, leaving, unnamed
 from gridwright.providers.aws.machines_ready import MachinesReady
@@ -276,13 +279,18 @@ class _Up:
         old = self.stacks.template(grid)
         self.parameters = self._parameters(grid)
         launched = with_images(self.wanted.layout, old, self.deployed, self.parameters)
-        fixed = fixed_machines(self.spec, self.wanted.layout, launched, self.wanted.grid, self.replace)
+        layout = self.before or self.wanted.layout
+        gone = gone_machines(self.cloud, layout, self.stacks.resources(grid))
+        fixed = fixed_machines(self.spec, self.wanted.layout, launched, self.wanted.grid, self.replace, gone)
         if fixed.problems:
             raise GridwrightError(*fixed.problems)
         proposed = self._propose(grid, bucket, fixed.template)
-        if proposed is None:
+        if proposed is None and fixed.first is None:
             return grid
-        found = self._resources(grid.name, old, fixed.template, proposed, {})
+        # Of machines that are gone the template tells nothing: they, and what goes with them, are added.
+        ids = frozenset(machine_id(each) for each in layout.machines if each.name in fixed.gone)
+        seen = () if proposed is None else proposed.changes
+        found = changes.resource_changes(grid.name, without(old, ids), fixed.template, seen, {})
         self._tell(grid.name, found)
         for line in announced(self.spec, self.wanted.layout, groups_of(self.wanted.layout), found):
             self.stacks.caller.say(line)
@@ -290,8 +298,9 @@ class _Up:
         self.resources += found
         self._shrink(grid)
         if fixed.first is None:
-            return self.stacks.execute(proposed)
-        self.stacks.discard(proposed)
+            return grid if proposed is None else self.stacks.execute(proposed)
+        if proposed is not None:
+            self.stacks.discard(proposed)
         first = self._propose(grid, bucket, fixed.first)
         grid = grid if first is None else self.stacks.execute(first)
         proposed = self._propose(grid, bucket, fixed.template)
@@ -315,6 +324,8 @@ class _Up:
             say(f"{name} stays as it was launched, with its image; --replace {name} has it made anew")
         for name in fixed.restarted:
             say(f"{name} is stopped and started: who is logged in there is cut off, jobs on nodes go on")
+        for name in fixed.gone:
+            say(f"{name} is gone from EC2, and is made anew with an empty disk")
         for name in fixed.anew:
             say(f"{name} is made anew: what is on its disk is lost, on the head node the queue and its jobs")
 

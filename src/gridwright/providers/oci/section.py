@@ -6,9 +6,10 @@ import ipaddress
 from collections.abc import Collection
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from gridwright.errors import nearest
+from gridwright.providers.oci.one_domain import MOST_DOMAINS, one_domain, several_domains
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.source import show
@@ -238,10 +239,10 @@ class Oci(SpecModel):
         description="A VCN of the site's that the grid is put into, instead of network and subnets. The grid "
         "makes no subnet, route or gateway then.",
     )
-    availability_domain: Annotated[int, _MADE_ANEW] = Field(
+    availability_domain: Annotated[int, BeforeValidator(one_domain), _MADE_ANEW] = Field(
         default=1,
         ge=1,
-        le=3,
+        le=MOST_DOMAINS,
         description="The availability domain that everything is in, by its number in the region.",
     )
     bastion: Annotated[Literal["host", "service"], Update(Change.LIVE, "it is made or removed")] = Field(
@@ -304,6 +305,11 @@ class Oci(SpecModel):
         description="Directory of the state of a local tofu or terraform, relative to this file; by default "
         "NAME.terraform beside it. Whoever has lost it can neither change nor remove the grid: keep copies.",
     )
+
+    @classmethod
+    def unknown_field(cls, name: str) -> tuple[str, str] | None:
+        """Whoever names several availability domains is told why a grid has one."""
+        return several_domains(name)
 
     @property
     def ranges(self) -> dict[str, ipaddress.IPv4Network]:

@@ -25,11 +25,11 @@ ELSEWHERE = {
     "gridwright.filesystems.moosefs.model": "of labs",
     "gridwright.filesystems.oci_file_storage.model": "of another provider",
     "gridwright.filesystems.oci_lustre.model": "of another provider",
-    "gridwright.filesystems.scale.fields": "not made on AWS",
-    "gridwright.filesystems.scale.model": "not made on AWS",
-    "gridwright.filesystems.scale.nfs_fields": "not made on AWS",
+    "gridwright.filesystems.scale.fields": "of Scale's own configuration, which bundles have",
+    "gridwright.filesystems.scale.model": "of Scale's own configuration, but for nsd, which is changed here",
+    "gridwright.filesystems.scale.nfs_fields": "of a site's own servers",
     "gridwright.filesystems.scale.pool_fields": "not made on AWS",
-    "gridwright.filesystems.scale.site_fields": "not made on AWS",
+    "gridwright.filesystems.scale.site_fields": "of a site's own servers",
     "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.local.kind": "of one machine",
     "gridwright.schedulers.lsf.section": "nothing sets it up on AWS, and check says so",
@@ -44,7 +44,7 @@ ELSEWHERE = {
 }
 """Modules of fields that no template of a grid on AWS is made from, and why."""
 NOT_THERE = (
-    *("filesystems.<name>.nsd.", "filesystems.<name>.pools."),
+    "filesystems.<name>.pools.",
     *("lab", "azure", "google", "oci", "site."),
 )
 """Beginnings of paths of fields that are the same elsewhere."""
@@ -54,10 +54,11 @@ NEVER_CHANGED = {
     "filesystems.<name>.mgs.count",
     "filesystems.<name>.mgs.disks.count",
     "repositories.<name>.overwrite",
+    "filesystems.<name>.nsd.disks.throughput",
     *(f"filesystems.<name>.disks.{field}" for field in ("count", "size", "iops", "throughput")),
 }
-"""A Lustre has one management server and target; disks in nodes are those of the instance type; jobs that may
-overwrite are those of links on OCI."""
+"""A Lustre has one management server and target; disks in nodes are those of the instance type; volumes that
+two servers share are io2, whose throughput nobody sets; jobs that may overwrite are those of links on OCI."""
 SERVERS = ("oss", "mds", "mgs")
 SAID_WORSE = {
     "nodes.compute.count": "nodes that stay are not touched",
@@ -71,6 +72,11 @@ SAID_WORSE = {
     "filesystems.shared.offer": "the site's own service, which the spec only describes",
     "filesystems.shared.oss.count": "servers and targets are added, and data are on the old ones",
     "filesystems.shared.mds.count": "servers and targets are added, and data are on the old ones",
+    "filesystems.shared.nsd.instance": "a server stops when it is named alone: up --replace",
+    "filesystems.shared.nsd.count": "pairs are added, and data are on the others",
+    "filesystems.shared.nsd.disks.count": "volumes are added to each pair; data are spread by hand",
+    "filesystems.shared.replicas": "Scale copies files itself",
+    "filesystems.shared.pagepool": "daemons start again, and not their machines",
     "libraries.data.filesystem": "in place; data stay where they are",
     "filesystems.shared.mds.disks.count": "targets are added to the last server",
     **{f"filesystems.shared.{role}.disks": "EBS changes the type of a volume in place" for role in SERVERS},

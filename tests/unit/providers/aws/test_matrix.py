@@ -18,7 +18,7 @@ from gridwright.providers.aws.operator.policy import MOST_CHARACTERS, size
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
-from tests.support.aws_matrix import FIELDS, can_be, matrix, rows
+from tests.support.aws_matrix import FIELDS, SCALE_ROWS, can_be, matrix, rows, scale_rows
 from tests.support.operator_permissions import documents, operator_of
 from tests.support.pairwise import missing
 
@@ -55,8 +55,31 @@ def imports(content: object) -> Iterator[Any]:
 
 
 def test_every_two_values_meet_that_can() -> None:
-    assert len(MATRIX) == len(rows()) >= 30
+    assert len(MATRIX) == len(rows()) + SCALE_ROWS >= 30
     assert missing(FIELDS, can_be, rows()) == []
+
+
+def storage_of(name: str) -> str:
+    spec = read(name)
+    return str(storage_template(spec, aws_layout(spec)).to_json())
+
+
+def test_scale_meets_most_of_all_else() -> None:
+    """In what they have in common it meets all kinds of network but for two, and both answers of most."""
+    met = {each for row in scale_rows() for each in row.items()}
+    left = {(field, value) for field, values in FIELDS.items() for value in values} - met
+    assert {field for field, _ in left} == {
+        *("filesystem", "nodes", "network", "machines", "depots", "replace_nodes", "kms_key", "alarms")
+    }
+    assert len([each for each in left if each[0] == "network"]) == 2
+    volumes = {
+        each["Properties"]["VolumeType"]
+        for name in MATRIX
+        if name.startswith("filesystem=scale")
+        for each in json.loads(storage_of(name))["Resources"].values()
+        if each["Type"] == "AWS::EC2::Volume" and each["Properties"].get("MultiAttachEnabled")
+    }
+    assert volumes == {"io2"}
 
 
 @pytest.mark.parametrize("name", MATRIX)

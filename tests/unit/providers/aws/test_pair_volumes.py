@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from gridwright.providers.aws.fixed_machines import fixed_machines
+from gridwright.providers.aws.gone_instances import gone_machines
+from gridwright.providers.aws.launching import machine_id
+from gridwright.providers.aws.layout import aws_layout
+from gridwright.spec import parse_spec
 from tests.support.aws_grid import SCALE
 from tests.support.aws_updates import deployed, effects
 
@@ -84,6 +88,72 @@ def test_a_server_stops_only_when_it_is_named_and_never_both_of_a_pair() -> None
     assert not [each for each in one if "lake-nsd1" in each.what]
     both = fixed_machines(after.spec, after.layout, before.grid, after.grid, ("lake-nsd1", "lake-nsd2"))
     assert "nobody serves its volumes without both" in " ".join(each.what for each in both.problems)
+
+
+def test_a_server_that_is_gone_is_made_anew_with_its_attachments_and_nothing_else_is() -> None:
+    now = deployed(SCALE)
+    found = fixed_machines(now.spec, now.layout, now.grid, now.grid, (), ("lake-nsd1",))
+    assert (found.gone, found.anew, found.kept, found.restarted, found.problems) == (
+        *(("lake-nsd1",), (), (), ()),
+        (),
+    )
+    assert found.template == now.grid
+    assert found.first is not None
+    left = now.grid["Resources"].keys() - found.first["Resources"].keys()
+    kinds = [now.grid["Resources"][name]["Type"] for name in left]
+    assert sorted(set(kinds)) == [
+        "AWS::CloudWatch::Alarm",
+        "AWS::CloudWatch::Dashboard",
+        "AWS::EC2::Instance",
+        "AWS::EC2::VolumeAttachment",
+    ]
+    assert kinds.count("AWS::EC2::Instance") == 1
+    assert kinds.count("AWS::EC2::VolumeAttachment") == 4
+    # Its address is on an interface of its own, which stays.
+    assert not [name for name in left if "Interface" in name]
+
+
+class Cloud:
+    """Instances by their state; those that are not there EC2 has forgotten."""
+
+    def __init__(self, states: dict[str, str]) -> None:
+        self.states = states
+        self.asked: list[int] = []
+
+    def listed(self, *_call: str, Filters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        (only,) = Filters
+        assert only["Name"] == "instance-id", "who lost its tags would be taken for gone"
+        self.asked.append(len(only["Values"]))
+        found = [each for each in only["Values"] if each in self.states]
+        return [{"Instances": [{"InstanceId": each, "State": {"Name": self.states[each]}}]} for each in found]
+
+
+def test_gone_is_what_ec2_has_ended_or_forgotten_and_nothing_that_is_stopped() -> None:
+    layout = aws_layout(parse_spec(SCALE.replace("m6i.4xlarge, count: 2", "m6i.4xlarge, count: 210")))
+    made = {machine_id(each): f"i-{each.name}" for each in layout.machines if not each.replaced}
+    states = dict.fromkeys(made.values(), "running")
+    states |= {"i-lake-nsd1": "shutting-down", "i-login1": "terminated", "i-compute2": "stopped"}
+    del states["i-compute7"]
+    cloud: Any = Cloud(states)
+    assert gone_machines(cloud, layout, made) == {"lake-nsd1", "login1", "compute7"}
+    assert max(cloud.asked) <= 200 < sum(cloud.asked) == len(made)
+    # Of a stack that has not made them yet nothing is gone.
+    assert gone_machines(cloud, layout, {}) == frozenset()
+
+
+def test_of_a_pair_one_of_which_is_gone_the_other_one_is_not_to_stop() -> None:
+    larger = SCALE.replace("m6in.8xlarge", "m6in.16xlarge")
+    before, after = deployed(SCALE), deployed(larger)
+
+    def said(named: tuple[str, ...], gone: tuple[str, ...]) -> str:
+        found = fixed_machines(after.spec, after.layout, before.grid, after.grid, named, gone)
+        return " ".join(each.what for each in found.problems)
+
+    assert "lake-nsd2 would stop while it serves files" in said((), ("lake-nsd1",))
+    assert "nobody serves its volumes without both" in said(("lake-nsd2",), ("lake-nsd1",))
+    # Where both are gone nothing can stop, and both are made anew, with the type of today.
+    assert said((), ("lake-nsd1", "lake-nsd2")) == ""
+    assert said(("lake-nsd1", "lake-nsd2"), ("lake-nsd1", "lake-nsd2")) == ""
 
 
 def test_fewer_volumes_are_no_change_that_up_makes_by_itself() -> None:
