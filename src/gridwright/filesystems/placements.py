@@ -65,9 +65,10 @@ def spread(files: int, targets: int, stripes: int, space: tuple[TargetSpace, ...
     if space is not None and is_weighted([each.available_bytes for each in space]):
         return _of_weighted(files, candidates(space), width, targets)
     if width == 1:
-        sure, middle = (_fullest_of_balls(files, there, part) for part in (SURE, 0.5))
+        middle = _fullest_of_balls(files, there, 0.5)
+        sure = _fullest_of_balls(files, there, SURE)
     else:
-        sure, middle = (_fullest_simulated(files, there, width, part) for part in (SURE, 0.5))
+        sure, middle = _quantiles(simulated_fullest(files, there, width))
     return _spread_of(files, targets, width, (sure, middle, math.ceil(files * width / there)))
 
 
@@ -76,6 +77,7 @@ def _spread_of(files: int, targets: int, width: int, fullest: tuple[int, int, fl
     return Spread(floor, median, ordered, 1 / fullest[0])
 
 
+@lru_cache(maxsize=4096)
 def chance_of_at_most(most: int, files: int, targets: int) -> float:
     """The chance that no target holds more than `most` of `files` files of one stripe each.
 
@@ -104,30 +106,35 @@ def simulated_fullest(files: int, targets: int, stripes: int) -> NDArray[np.int6
 
 def round_robin_loads(files: int, targets: int, stripes: int, seed: int = _SEED) -> NDArray[np.int64]:
     """Stripes on each target in each of 1000 placements of files with neighbours in the order of targets."""
-    import numpy as np
-
-    begun = _begun(files, targets, seed)
-    around = np.concatenate((begun, begun[:, : stripes - 1]), axis=1) if stripes > 1 else begun
-    summed = np.cumsum(around, axis=1)
-    loads: NDArray[np.int64] = summed[:, stripes - 1 :].copy()
-    loads[:, 1:] -= summed[:, : around.shape[1] - stripes]
+    begun = _begun_before(files, targets, seed)
+    loads: NDArray[np.int64] = begun[:, stripes : stripes + targets] - begun[:, :targets]
     return loads
 
 
 @lru_cache(maxsize=8)
-def _begun(files: int, targets: int, seed: int) -> NDArray[np.int64]:
-    """How many files begin on each target, by placement."""
+def _begun_before(files: int, targets: int, seed: int) -> NDArray[np.int64]:
+    """How many files begin on targets before each one, twice around them all, by placement."""
     import numpy as np
 
-    made: NDArray[np.int64] = np.random.default_rng(seed).multinomial(
-        files, [1 / targets] * targets, size=PLACEMENTS
-    )
-    return made
+    begun = np.random.default_rng(seed).multinomial(files, [1 / targets] * targets, size=PLACEMENTS)
+    before: NDArray[np.int64] = np.zeros((PLACEMENTS, 2 * targets + 1), dtype=np.int64)
+    np.cumsum(begun, axis=1, out=before[:, 1 : targets + 1])
+    np.add(before[:, 1 : targets + 1], files, out=before[:, targets + 1 :])
+    return before
 
 
 def _fullest_of_balls(files: int, targets: int, part: float) -> int:
-    """What the fullest target holds at most in this part of all placements of files with one stripe."""
-    low, step = math.ceil(files / targets), 1
+    """What the fullest target holds at most in this part of all placements of files with one stripe.
+
+    The search begins beside the answer: of m targets with a Poisson load of mean n / m each, the fullest
+    holds about sqrt(2 (n / m) ln m) more than the mean (Raab and Steger 1998, "Balls into Bins", theorem 1).
+    """
+    least = math.ceil(files / targets)
+    low = least + int(math.sqrt(2 * files / targets * math.log(targets)))
+    step = 1
+    while low > least and chance_of_at_most(low, files, targets) >= part:
+        low, step = max(least, low - step), 2 * step
+    step = 1
     while chance_of_at_most(low + step, files, targets) < part:
         low, step = low + step, 2 * step
     high = low + step
@@ -140,10 +147,12 @@ def _fullest_of_balls(files: int, targets: int, part: float) -> int:
     return low
 
 
-def _fullest_simulated(files: int, targets: int, stripes: int, part: float) -> int:
+def _quantiles(fullest: NDArray[np.int64]) -> tuple[int, int]:
+    """What the fullest target holds at most in SURE, and in half, of these placements."""
     import numpy as np
 
-    return int(np.quantile(simulated_fullest(files, targets, stripes), part, method="inverted_cdf"))
+    sure, middle = np.quantile(fullest, (SURE, 0.5), method="inverted_cdf")
+    return int(sure), int(middle)
 
 
 def met_in_half(files: int, space: Sequence[TargetSpace], stripes: int) -> int:
@@ -183,8 +192,7 @@ def _of_weighted(files: int, space: tuple[TargetSpace, ...], width: int, targets
     """The same where stripes are drawn by weight; one after another with the penalties of the allocator."""
     import numpy as np
 
-    fullest = weighted_loads(files, space, width).max(axis=1)
-    sure, middle = (int(np.quantile(fullest, part, method="inverted_cdf")) for part in (SURE, 0.5))
+    sure, middle = _quantiles(weighted_loads(files, space, width).max(axis=1))
     made = min(files, max(1, _MOST_IN_A_ROW // width))
     loads = made_in_a_row(space, width, made, _ROWS, _SEED)
     # Of longer rows the fullest target has its mean part, as chance evens out.

@@ -82,6 +82,7 @@ class PricedVolume:
     """For each operation per second above what is included."""
     _sizes: dict[float, int | None] = field(default_factory=dict)
     _iops_usd: dict[int, float] = field(default_factory=dict)
+    _steady_rates: dict[int, float] = field(default_factory=dict)
 
     @cached_property
     def least_gib(self) -> int:
@@ -191,7 +192,9 @@ class PricedVolume:
         return self._sizes[bytes_per_s]
 
     def _steady(self, gib: int) -> float:
-        return self.volume.limits(gib * GIB).steady_bytes_per_s
+        if gib not in self._steady_rates:
+            self._steady_rates[gib] = self.volume.limits(gib * GIB).steady_bytes_per_s
+        return self._steady_rates[gib]
 
     def cheapest(
         self, bytes_per_s: float, capacity_bytes: float, most: int, below: float
