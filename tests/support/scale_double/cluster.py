@@ -19,6 +19,7 @@ _PLAIN = (
     *("remote_clusters", "remote_filesystems", "remote_mounted", "granted"),
     *("gateways", "bucket_keys", "filesets", "callbacks"),
     *("ces_nodes", "ces_addresses", "ces_services", "file_accounts", "nfs_exports", "directories"),
+    "failed_services",
 )
 
 
@@ -65,6 +66,8 @@ class Cluster(CesCommands, FileCommands):
     file_accounts: str = ""
     nfs_exports: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     directories: list[str] = field(default_factory=list)
+    failed_services: list[str] = field(default_factory=list)
+    """Protocol servers whose NFS does not work."""
     granted: bool = False
     """Whether the other cluster lets this one in."""
     here: str = ""

@@ -77,7 +77,7 @@ def answer(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
             return 0, shown(cluster, command), ""
         if command in LISTING and command not in PLAIN:
             return (*listed(cluster, command, words), "")
-        if command in PLAIN or (command in CES and "list" in words[:2]):
+        if command in PLAIN or (command in CES and {"list", "show"} & set(words[:2])):
             made = printed_plain if command in PLAIN else ces_listed
             return 0, made(cluster, command, words), ""
         cluster.run(command, words, stanzas_of(command, words))

@@ -31,6 +31,7 @@ class FileSystem:
     mount_point: str
     block_size: int
     metadata_block_size: int = 0
+    acls: str = "all"
     layouts: dict[str, str] = field(default_factory=dict)
     """How blocks of each pool are laid out."""
     policy: str = ""
@@ -53,7 +54,7 @@ class FileCommands:
         raise NotImplementedError
 
     def _mmcrfs(self, words: list[str], stanzas: str) -> None:
-        valued = {"-F", "-B", "-m", "-M", "-r", "-R", "-T", "-A", "-v", "--metadata-block-size"}
+        valued = {"-F", "-B", "-m", "-M", "-r", "-R", "-T", "-A", "-v", "-k", "--metadata-block-size"}
         options = options_in(words[1:], valued, set())
         if not any(self.state_of(name) == "active" for name in self.nodes):
             raise Refused("mmcrfs: GPFS is down.")
@@ -63,7 +64,9 @@ class FileCommands:
         if int(options["-B"]) > most:
             raise Refused("mmcrfs: Block size is larger than maxblocksize.")
         metadata = int(options.get("--metadata-block-size", 0))
-        made = FileSystem(options["-T"], int(options["-B"]), metadata)
+        made = FileSystem(options["-T"], int(options["-B"]), metadata, options.get("-k", "all"))
+        if made.acls not in ("posix", "nfs4", "all"):
+            raise Refused(f"mmcrfs: Incorrect option: -k {made.acls}")
         replicas, of_metadata = int(options["-r"]), int(options["-m"])
         disks = [
             (each.get("pool", "system"), each["usage"], int(each["failureGroup"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ class CesCommands:
     file_accounts: str
     nfs_exports: dict[str, dict[str, list[str]]]
     directories: list[str]
+    failed_services: list[str]
 
     def state_of(self, name: str) -> str:
         """As mmgetstate tells it."""
@@ -119,14 +121,35 @@ def ces_listed(cluster: CesCommands, command: str, words: Sequence[str]) -> str:
         raise Refused(f"{command}: CES is not enabled on any node.")
     if [command, *words] == ["mmces", "address", "list", "-Y"]:
         head = "mmces:addressList:HEADER:version:reserved:reserved:Address:Node:CesGroup:Attributes:\n"
-        rows = [f"mmces:addressList:0:1:::{each}:unassigned:none:none:\n" for each in cluster.ces_addresses]
+        at = itertools.cycle(_serving(cluster) or ["unassigned"])
+        rows = [f"mmces:addressList:0:1:::{each}:{next(at)}:none:none:\n" for each in cluster.ces_addresses]
         return head + "".join(rows)
+    if [command, *words] == ["mmces", "state", "show", "-a", "-Y"]:
+        return _states(cluster)
     if [command, *words] == ["mmuserauth", "service", "list"]:
         said = f"configuration : {cluster.file_accounts}" if cluster.file_accounts else "not configured"
         return f"FILE access {said}\nPARAMETERS               VALUES\n"
     if command != "mmnfs" or words[:2] != ["export", "list"] or words[-1] != "-Y":
         raise Refused(f"{command}: Incorrect option: {words}")
     return _exports(cluster, words[3] if "--nfsdefs" in words else None)
+
+
+def _serving(cluster: CesCommands) -> list[str]:
+    """Servers that take addresses."""
+    well = [name for name in cluster.ces_nodes if name not in cluster.failed_services]
+    return [name for name in well if cluster.state_of(name) == "active"]
+
+
+def _states(cluster: CesCommands) -> str:
+    """As real clusters print it; a server that is silent makes the command fail. Raises Refused."""
+    if silent := [name for name in cluster.ces_nodes if not cluster.nodes[name].alive]:
+        raise Refused(f"mmdsh: {silent[0]} remote shell process had return code 255.")
+    text = "mmcesstate::HEADER:version:reserved:reserved:NODE:AUTH:BLOCK:NETWORK:AUTH_OBJ:NFS:OBJ:SMB:CES:\n"
+    for name in cluster.ces_nodes:
+        nfs = "HEALTHY" if name in _serving(cluster) else "FAILED"
+        text += f"mmcesstate::0:1:::{name}.example.com:DISABLED:DISABLED:HEALTHY:DISABLED:{nfs}:DISABLED:"
+        text += "DISABLED:HEALTHY:\n"
+    return text
 
 
 def _exports(cluster: CesCommands, path: str | None) -> str:

@@ -15,7 +15,7 @@ PLAIN = ("mmlspolicy", "mmlscallback")
 """Commands whose rows of -Y nobody has published; what they print for people is in IBM's manual."""
 LISTING = (
     *("mmlscluster", "mmgetstate", "mmlslicense", "mmlsnodeclass", "mmlsnsd", "mmlsconfig", "mmlsmount"),
-    *("mmlsdisk", "mmlsfileset", *PLAIN),
+    *("mmlsdisk", "mmlsfileset", "mmlsfs", *PLAIN),
 )
 
 
@@ -36,6 +36,7 @@ def listed(cluster: Cluster, command: str, words: Sequence[str]) -> tuple[int, s
         "mmlsmount": _mounts,
         "mmlsdisk": _disks,
         "mmlsfileset": _filesets,
+        "mmlsfs": _made_with,
     }[command]
     text = "".join(_rows(command, kind, rows) for kind, rows in made(cluster, words))
     # As mmdsh has it: a silent node is a failure, and the others are told all the same.
@@ -189,6 +190,13 @@ def _disks(cluster: Cluster, words: Sequence[str]) -> _Tables:
 def _filesets(cluster: Cluster, words: Sequence[str]) -> _Tables:
     names = ["root", *cluster.filesets]
     yield "", [{"filesystemName": words[0], "filesetName": each, "status": "Linked"} for each in names]
+
+
+def _made_with(cluster: Cluster, words: Sequence[str]) -> _Tables:
+    if words[0] not in cluster.filesystems or list(words[1:]) != ["-k", "-Y"]:
+        raise Refused(f"mmlsfs: Incorrect option or file system: {words}")
+    acls = cluster.filesystems[words[0]].acls
+    yield "", [{"deviceName": words[0], "fieldName": "ACLSemantics", "data": acls, "remarks": ""}]
 
 
 def _has_server(cluster: Cluster, nsd: str) -> bool:

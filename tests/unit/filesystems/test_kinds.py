@@ -36,9 +36,9 @@ NAMES_OF_OTHERS = {
         "node_programs/lustre_targets/tools.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {
-        "filesystems/scale/administration/wanted.py": "a field of that kind, written down for its servers",
-        "filesystems/scale/nfs_rules.py": "that field, whose name is the protocol's",
-        "filesystems/scale/site_rules.py": "that field",
+        "filesystems/scale/nfs_rules.py": "a section of that kind's own, for the protocol",
+        "filesystems/scale/site_rules.py": "a section of that kind's own, for the protocol",
+        "filesystems/scale/administration/wanted.py": "that section, written down for its servers",
         "filesystems/nfs_client/mount_facts.py": "the kernel's name of it, for mount(8)",
         "doctor/facts/settings.py": "the kernel's name of it, in /proc/self/mountinfo",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",

@@ -87,6 +87,9 @@ HURTS = {
     "no-scheduler": CLOUD.replace("{type: slurm}", "{type: local}"),
     "scale-nfs-one-server": _nfs("[ces1]", "[10.1.0.51]"),
     "scale-nfs-few-addresses": _nfs("[ces1, ces2]", "[10.1.0.51]"),
+    "scale-nfs-no-package": _nfs("[ces1, ces2]", "[10.1.0.51, 10.1.0.52]").replace(
+        "nfs: {", "packages: [{path: gpfs.base-5.2.3-1.x86_64.rpm}], nfs: {"
+    ),
     "scale-nfs-on-disk-servers": _nfs("[nsd1, nsd2]", "[10.1.0.51, 10.1.0.52]"),
     "scale-pool-unused": ORACLE.replace(
         "type: oci-lustre, path: /lake, name: lake, capacity: 41.6 TB",

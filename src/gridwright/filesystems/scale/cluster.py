@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.filesystems.scale.administration.wanted import (
+    NFS_ACLS,
     SYSTEM_POOL,
     ScaleCluster,
     Usage,
@@ -73,6 +74,7 @@ def scale_cluster(
         nsds=tuple(each.name for each in nsds),
         metadata_block_size=int(filesystem.metadata_block_size or 0),
         rules=placement_rules(filesystem),
+        acls=NFS_ACLS if filesystem.nfs is not None else "",
     )
     # A disk of which both quorum nodes are servers is seen by both (rule 1).
     ties = holding[: 3 if len(holding) >= 3 else 1] if len(cluster.quorum) == 2 else ()

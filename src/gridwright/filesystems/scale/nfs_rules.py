@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gridwright.errors import Finding
@@ -14,6 +14,9 @@ from gridwright.yamltext.source import show
 
 _Problem = tuple[tuple[str, ...], FieldError]
 _AT = ("nfs",)
+_NFS_PACKAGE = "gpfs.nfs-ganesha"
+"""The server of NFS, and begins the name of the package with its access to Scale (IBM Storage Scale, packages
+of protocols)."""
 
 
 def nfs_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
@@ -158,6 +161,7 @@ def nfs_findings(name: str, filesystem: ScaleFileSystem) -> Iterator[Finding]:
             "without an address has no clients",
             f"Write {len(nfs.servers)} addresses or more under nfs.addresses",
         )
+    yield from _without_ganesha(name, filesystem, nfs.servers)
     disk_servers = {server for pair in filesystem.pairs or () for server in pair.servers}
     if filesystem.witness is not None:
         disk_servers.add(filesystem.witness.server)
@@ -169,4 +173,18 @@ def nfs_findings(name: str, filesystem: ScaleFileSystem) -> Iterator[Finding]:
             "memory and network all nodes of the grid lack, and a server that NFS brings down takes a path "
             "of its disks along",
             "Name machines of their own under nfs.servers",
+        )
+
+
+def _without_ganesha(name: str, filesystem: ScaleFileSystem, servers: Sequence[str]) -> Iterator[Finding]:
+    """Packages that have no NFS server; nobody knows what an address in a variable leads to."""
+    given = filesystem.packages or []
+    files = [str(each.path or each.url or "").rpartition("/")[2] for each in given]
+    if files and not any(not each or each.startswith(_NFS_PACKAGE) for each in files):
+        yield Finding(
+            "warning",
+            "scale-nfs-no-package",
+            f"packages of {name} have no {_NFS_PACKAGE}, which serves NFS: where {', '.join(servers)} do not "
+            "have it, setup ends there",
+            f"Add the {_NFS_PACKAGE} packages of IBM's installer to packages, or have them on these servers",
         )

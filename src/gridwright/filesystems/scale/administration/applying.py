@@ -18,6 +18,7 @@ from gridwright.filesystems.scale.administration.disks import lost_paths, refuse
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import NodeNames
 from gridwright.filesystems.scale.administration.nfs import ObservedNfs, observe_nfs
+from gridwright.filesystems.scale.administration.nfs_state import state_notes
 from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
 from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
 from gridwright.filesystems.scale.administration.placement import (
@@ -159,6 +160,10 @@ class Administration:
             return observe_nfs(self._ask, root, observed.nodes, [each.path for each in wanted.exports])
         except KeyError as column:
             raise ScaleError(f"a command of CES printed no column {column} with -Y") from None
+
+    def nfs_state(self, device: str, *, is_settled: bool) -> tuple[str, ...]:
+        """What is not well with CES and the ACLs of its file system."""
+        return tuple(state_notes(self._ask, device, is_settled=is_settled))
 
     def is_directory(self, path: str) -> bool:
         """Whether this node has such a directory."""

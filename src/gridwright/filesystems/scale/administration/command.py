@@ -94,6 +94,8 @@ def run(
         found = _with_buckets(wanted, administration, done, found, check=check)
     if wanted.nfs and _has_root(wanted, observed):
         found = _with_nfs(wanted.nfs, administration, done, found, check=check)
+        state = administration.nfs_state(wanted.filesystems[0].name, is_settled=not found.commands)
+        found = replace(found, notes=(*found.notes, *state))
     if any(each.key for each in wanted.remotes):
         found = _with_remotes(wanted, administration, done, found, observed, check=check)
     old = outdated(wanted, observed, administration)

@@ -157,6 +157,7 @@ def make_filesystem(cluster: ScaleCluster, wanted: WantedFileSystem) -> ScaleCom
         *(wanted.name, "-F", STANZAS, "-B", str(wanted.block_size)),
         *("-m", str(wanted.metadata_replicas), "-M", "2", "-r", str(wanted.data_replicas), "-R", "2"),
         *(("--metadata-block-size", str(metadata)) if metadata else ()),
+        *(("-k", wanted.acls) if wanted.acls else ()),
         *("-T", wanted.mount_point, "-A", "yes", "-v", "yes"),
         why=f"make {wanted.name} on {len(wanted.nsds)} disks",
         stanzas=pool_stanzas(disks) + nsd_stanzas(disks),

@@ -13,6 +13,8 @@ Usage = Literal["dataAndMetadata", "dataOnly", "metadataOnly", "descOnly"]
 """What a disk holds (IBM Storage Scale, mmcrnsd command); localCache is not made by Gridwright."""
 SYSTEM_POOL = "system"
 """The pool that every file system has, and metadata are in (IBM Storage Scale, storage pools)."""
+NFS_ACLS = "nfs4"
+"""The ACLs that CES is supported with (IBM Storage Scale, authorizing file protocol users)."""
 CALLBACK = "gridwrightFullPool"
 """What runs rules of migration is called; names must not begin with gpfs or mm (mmaddcallback command)."""
 
@@ -85,6 +87,8 @@ class WantedFileSystem:
     """Of pool system where it has metadata alone; 0 where it is that of data."""
     rules: tuple[str, ...] = ()
     """Of its policy; none where all disks are of one pool."""
+    acls: str = ""
+    """Which ACLs it is made with; empty: Scale's own default."""
 
     @property
     def migrates(self) -> bool:
