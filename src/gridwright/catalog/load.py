@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,6 +17,9 @@ from gridwright.catalog.services import read_service_prices
 from gridwright.catalog.storage_files import PricesByRegion, read_managed, read_storage_prices, read_volumes
 from gridwright.catalog.storage_prices import StoragePrices
 
+_BESIDE = ("catalog.csv", "catalog-prices.csv", "catalog.yaml")
+"""Files of the user's own, in the directory of the grid spec."""
+
 
 def load_catalog(beside: Path | None = None) -> Catalog:
     """Return the catalogue.
@@ -25,6 +29,18 @@ def load_catalog(beside: Path | None = None) -> Catalog:
     refresh`, puts newer facts before the packaged ones. Raises GridwrightError with all that is
     wrong with these files.
     """
+    if beside is None or not any((beside / name).is_file() for name in _BESIDE):
+        return _packaged()
+    return _loaded(beside)
+
+
+@cache
+def _packaged() -> Catalog:
+    """The packaged facts alone: most commands ask for them several times."""
+    return _loaded(None)
+
+
+def _loaded(beside: Path | None) -> Catalog:
     rows, facts = read_instance_rows(), read_beside()
     types: dict[str, InstanceType] = {}
     prices: PricesByRegion = {}

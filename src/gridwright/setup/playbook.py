@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, cast
@@ -303,15 +304,22 @@ def _read_ahead_kib() -> int:
 
 
 def tree(directory: Traversable, below: str = "") -> dict[str, str]:
-    """All text files of a directory, by their path below it."""
-    files: dict[str, str] = {}
+    """All text files of a directory of a package, by their path below it; it is read once."""
+    # Paths are hashable, which the protocol does not say.
+    return {f"{below}{name}": text for name, text in _tree(cast("Any", directory)).items()}
+
+
+@cache
+def _tree(directory: Any) -> dict[str, str]:  # noqa: ANN401 - a Traversable
+    return dict(_read(directory, ""))
+
+
+def _read(directory: Traversable, below: str) -> Iterator[tuple[str, str]]:
     for each in directory.iterdir():
-        if each.is_dir():
-            if each.name != "__pycache__":
-                files.update(tree(each, f"{below}{each.name}/"))
-        else:
-            files[below + each.name] = each.read_text("utf-8")
-    return files
+        if not each.is_dir():
+            yield below + each.name, each.read_text("utf-8")
+        elif each.name != "__pycache__":
+            yield from _read(each, f"{below}{each.name}/")
 
 
 _INVENTORY = """\

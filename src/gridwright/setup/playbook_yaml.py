@@ -18,12 +18,14 @@ _OTHERWISE = re.compile(r"(?i:y|n|yes|no|on|off)|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9
 def playbook_yaml(content: object) -> str:
     """Plain data as YAML, in the form that ansible-lint asks for."""
     # Plain data: what the spec has are classes of its own, which YAML would write as such.
+    if isinstance(content, dict) and content:
+        return "".join(_written(json.dumps({name: each})) for name, each in content.items())
     return _written(json.dumps(content))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _written(data: str) -> str:
-    """Bundles of one grid have most files in common, and to write YAML takes long."""
+    """Bundles of one grid have most variables in common, and to write YAML takes long."""
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.indent(mapping=2, sequence=4, offset=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gridwright.model.grid import check_against_catalogue
@@ -13,7 +14,7 @@ from gridwright.providers.aws.bill import bill
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
-from gridwright.providers.boot.bundle import Bundle, Part
+from gridwright.providers.boot.bundle import Bundle, Part, bundle
 from gridwright.spec.model import GridSpec
 
 
@@ -26,10 +27,15 @@ class Deployment:
     storage: Mapping[str, Any]
     """The template of the storage stack, in the long form of its functions."""
     grid: Mapping[str, Any]
-    bundles: Mapping[Part, Bundle]
-    """What machines of each part set themselves up from."""
+    files: Mapping[Part, Mapping[str, str | bytes]]
+    """What machines of each part set themselves up from, by path."""
     nested: Mapping[str, str]
     """Templates that the grid stack reads from the site bucket, by their keys."""
+
+    @cached_property
+    def bundles(self) -> Mapping[Part, Bundle]:
+        """The files of each part as one archive, packed when it is first asked for: that takes longest."""
+        return {part: bundle(files) for part, files in self.files.items()}
 
     @property
     def held(self) -> dict[str, str]:
@@ -49,8 +55,8 @@ class Deployment:
 
 def deployment(spec: GridSpec) -> Deployment:
     """Make it. Raises GridwrightError (INPUT) with everything that is wrong with the spec."""
-    from gridwright.providers.aws.bundle import grid_bundles
     from gridwright.providers.aws.grid_template import grid_template
+    from gridwright.providers.aws.machine_files import machine_files
 
     layout = aws_layout(spec)
     check_against_catalogue(spec)
@@ -62,7 +68,7 @@ def deployment(spec: GridSpec) -> Deployment:
         layout,
         storage_body(spec, layout),
         _plain(grid),
-        grid_bundles(spec),
+        machine_files(spec, layout, None).parts,
         {each.key: each.text for each in made.nested},
     )
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from gridwright.providers.aws.bundle import grid_bundles
 from gridwright.providers.aws.claim.configuration import read_configuration
 from gridwright.providers.aws.claim_program import build_zipapp
+from gridwright.providers.aws.deployment import deployment
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.boot.bundle import bundle
@@ -48,7 +48,7 @@ def test_neither_order_nor_time_of_files_changes_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_it_has_all_that_a_machine_needs() -> None:
-    made = grid_bundles(load_spec(EXAMPLES / "aws-lustre.yaml"))
+    made = deployment(load_spec(EXAMPLES / "aws-lustre.yaml")).bundles
     found, servers = entries(made["nodes"].content), entries(made["servers"].content)
     assert set(found) >= {
         "boot/set_up.py",
@@ -74,7 +74,7 @@ def test_servers_are_set_up_alike_whatever_jobs_need() -> None:
     text = (EXAMPLES / "aws-lustre.yaml").read_text()
     with_queue = text.replace("time: 8h", "time: 9h")
     assert with_queue != text
-    before, after = (grid_bundles(parse_spec(each)) for each in (text, with_queue))
+    before, after = (deployment(parse_spec(each)).bundles for each in (text, with_queue))
     assert before["servers"] == after["servers"]
     assert before["nodes"] != after["nodes"]
 
@@ -101,7 +101,9 @@ def test_a_grid_without_claims_carries_no_program_for_them() -> None:
     from gridwright.spec import parse_spec
 
     spec = parse_spec(text.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1))
-    assert not [name for name in entries(grid_bundles(spec)["nodes"].content) if name.startswith("claims/")]
+    assert not [
+        name for name in entries(deployment(spec).bundles["nodes"].content) if name.startswith("claims/")
+    ]
 
 
 @pytest.mark.parametrize(("replaced", "groups"), [("true", ["compute", "storage"]), ("false", ["storage"])])
@@ -109,7 +111,7 @@ def test_machines_that_are_replaced_claim_their_names(replaced: str, groups: lis
     text = (
         (EXAMPLES / "aws-lustre.yaml").read_text().replace("aws:\n", f"aws:\n  replace_nodes: {replaced}\n")
     )
-    found = entries(grid_bundles(parse_spec(text))["nodes"].content)
+    found = entries(deployment(parse_spec(text)).bundles["nodes"].content)
     assert YAML(typ="safe").load(found["group_vars/all.yml"])["gridwright_claims"] == groups
     assert found["roles/claim/files/claim.pyz"] == build_zipapp()
     tasks = {task["name"]: task for task in YAML(typ="safe").load(found["site.yml"])[1]["tasks"]}
