@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +26,6 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.core import TaggedEC2Resource
-from moto.server import ThreadedMotoServer
 from moto.servicequotas.models import ServiceQuotasBackend
 from moto.ssm.models import Parameter, ssm_backends
 
@@ -37,6 +35,7 @@ from gridwright.providers.aws.names import SLOT_TAG
 from tests.support import aws_balancer, aws_groups, aws_resources, aws_volumes
 from tests.support.aws_faults import Faults
 from tests.support.aws_machines import AwsMachines
+from tests.support.aws_server import moto_server
 from tests.support.command_server import descriptions_once
 
 REGION, ACCOUNT = "us-east-1", "123456789012"
@@ -186,30 +185,23 @@ class AwsCloud:
 @contextlib.contextmanager
 def aws_cloud() -> Iterator[AwsCloud]:
     """Have a cloud; it is empty again afterwards."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     descriptions_once()
     with pytest.MonkeyPatch.context() as patch:
         _mend(patch)
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        server.start()
-        try:
-            host, port = server.get_host_and_port()
-            direct = f"http://{host}:{port}"
-            with Faults.before(direct) as faults:
-                cloud = AwsCloud(faults.url, direct, faults)
-                backend = stack_models.CloudFormationBackend
-                patch.setattr(backend, "create_stack", _failing(backend.create_stack, cloud))
-                told = _activities(cloud)
-                patch.setattr(AutoScalingResponse, "describe_scaling_activities", told, raising=False)
-                patch.setattr(ServiceQuotasBackend, "get_service_quota", _quota(cloud))
-                _publish_images()
-                try:
-                    with cloud.machines.running():
-                        yield cloud
-                finally:
-                    _reset(direct)
-        finally:
-            server.stop()
+        with moto_server() as (direct, wait_until_idle), Faults.before(direct) as faults:
+            cloud = AwsCloud(faults.url, direct, faults)
+            backend = stack_models.CloudFormationBackend
+            patch.setattr(backend, "create_stack", _failing(backend.create_stack, cloud))
+            told = _activities(cloud)
+            patch.setattr(AutoScalingResponse, "describe_scaling_activities", told, raising=False)
+            patch.setattr(ServiceQuotasBackend, "get_service_quota", _quota(cloud))
+            _publish_images()
+            try:
+                with cloud.machines.running():
+                    yield cloud
+            finally:
+                wait_until_idle()
+                _reset(direct)
 
 
 def _activities(cloud: AwsCloud) -> Callable[[Any], Any]:
