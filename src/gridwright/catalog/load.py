@@ -17,7 +17,7 @@ from gridwright.catalog.services import read_service_prices
 from gridwright.catalog.storage_files import PricesByRegion, read_managed, read_storage_prices, read_volumes
 from gridwright.catalog.storage_prices import StoragePrices
 
-_BESIDE = ("catalog.csv", "catalog-prices.csv", "catalog.yaml")
+_REFRESHED, _REFRESHED_PRICES, _OWN = "catalog.csv", "catalog-prices.csv", "catalog.yaml"
 """Files of the user's own, in the directory of the grid spec."""
 
 
@@ -29,7 +29,7 @@ def load_catalog(beside: Path | None = None) -> Catalog:
     refresh`, puts newer facts before the packaged ones. Raises GridwrightError with all that is
     wrong with these files.
     """
-    if beside is None or not any((beside / name).is_file() for name in _BESIDE):
+    if beside is None or not any((beside / name).is_file() for name in (_REFRESHED, _REFRESHED_PRICES, _OWN)):
         return _packaged()
     return _loaded(beside)
 
@@ -46,15 +46,15 @@ def _loaded(beside: Path | None) -> Catalog:
     prices: PricesByRegion = {}
     storage: dict[str, PricesByRegion] = {}
     services: PricesByRegion = {}
-    if beside is not None and (path := beside / "catalog.csv").is_file():
+    if beside is not None and (path := beside / _REFRESHED).is_file():
         from gridwright.catalog.refreshed import read_refreshed
 
         refreshed = read_refreshed(path, facts)
         types, prices = refreshed.instances, refreshed.prices
     newer_rates: PricesByRegion = {}
-    if beside is not None and (path := beside / "catalog-prices.csv").is_file():
+    if beside is not None and (path := beside / _REFRESHED_PRICES).is_file():
         storage, newer_rates = _refreshed_prices(path)
-    if beside is not None and (path := beside / "catalog.yaml").is_file():
+    if beside is not None and (path := beside / _OWN).is_file():
         from gridwright.catalog.own import read_own
         from gridwright.catalog.own_file import KnownNames
 

@@ -52,6 +52,11 @@ class VolumeType:
         """Whether the buyer chooses the throughput."""
         return self.name == "gp3"
 
+    @property
+    def throughput_by_iops(self) -> bool:
+        """Whether throughput follows from the rate of operations that the buyer chooses, as io2's does."""
+        return self.provisions_iops and not self.provisions_throughput
+
     def figure(self, fact: str) -> float:
         """Return a listed figure in bytes, bytes per second or plain numbers."""
         found = self.facts[fact]

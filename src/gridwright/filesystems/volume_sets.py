@@ -126,7 +126,7 @@ class PricedVolume:
     def least_usd(self, bytes_per_s: float, capacity_bytes: float, most: float) -> float:
         """A lower bound of the price of at most `most` volumes that bring rate and room, per hour."""
         gib = capacity_bytes / GIB
-        if self._has_rate_of_iops:
+        if self.volume.throughput_by_iops:
             most_iops = self.volume.figure("iops_max")
             # Operations get cheaper in tiers, so that nobody pays less for one than who buys the most.
             each = self._usd_of_iops(int(most_iops)) / most_iops
@@ -138,7 +138,7 @@ class PricedVolume:
 
     def smallest(self, bytes_per_s: float, gib: int) -> _Size | None:
         """The cheapest single volume that brings a rate and at least `gib`; None where none does."""
-        if self._has_rate_of_iops:
+        if self.volume.throughput_by_iops:
             return self._smallest_by_iops(bytes_per_s, gib)
         if not self.volume.provisions_throughput:
             by_rate = self.size_for(bytes_per_s)
@@ -159,11 +159,6 @@ class PricedVolume:
         )
         bought = None if mib == included else int(mib)
         return _Size(size, bought, None if iops == free else int(iops), usd)
-
-    @property
-    def _has_rate_of_iops(self) -> bool:
-        """Whether throughput follows from the operations that are bought, as io2's does."""
-        return self.volume.provisions_iops and not self.volume.provisions_throughput
 
     def _smallest_by_iops(self, bytes_per_s: float, gib: int) -> _Size | None:
         figure = self.volume.figure
@@ -304,7 +299,7 @@ def _priced(volume: VolumeType, region: str) -> PricedVolume | None:
     """A type with its prices; None where one of them is not known."""
     size = min(volume.maximum_bytes, 1000 * GIB)
     try:
-        if volume.provisions_iops and not volume.provisions_throughput:
+        if volume.throughput_by_iops:
             least = volume.figure("iops_min")
             small, large = (volume.usd_per_hour(each, region, least) for each in (size, 2 * size))
             return PricedVolume(volume, region, (large - small) / (size / GIB))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -19,13 +20,9 @@ _ADDRESS = r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"
 
 def _floating(value: object) -> str:
     """An IPv4 address. Raises FieldError."""
-    try:
-        return str(ipaddress.IPv4Address(value)) if isinstance(value, str) else _floating_refused(value)
-    except ValueError:
-        return _floating_refused(value)
-
-
-def _floating_refused(value: object) -> str:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return str(ipaddress.IPv4Address(value))
     raise FieldError(f"{show(value)} is not an IPv4 address", "write one, such as 10.1.0.51")
 
 

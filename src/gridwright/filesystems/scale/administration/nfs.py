@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gridwright.filesystems.scale.administration.naming import NodeNames
+from gridwright.filesystems.scale.administration.nfs_state import servers_of
 from gridwright.filesystems.scale.administration.observed import Ask
 from gridwright.filesystems.scale.administration.order import ScaleCommand, mm
 from gridwright.filesystems.scale.administration.wanted import WantedExport, WantedNfs
@@ -73,14 +74,8 @@ def observe_nfs(ask: Ask, root: str, nodes: Collection[str], paths: Collection[s
 
 
 def _addresses(ask: Ask) -> frozenset[str]:
-    """The first column of each row, with or without a server behind it."""
-    rows = records(ask("mmces", "address", "list", "-Y") or "")
-    # Before them are a version and two columns that are both called reserved.
-    found = (list(row.values()) for each in rows.values() for row in each)
-    return frozenset(values[_FIRST] for values in found if len(values) > _FIRST)
-
-
-_FIRST = 2
+    """All of them, with or without a server behind them."""
+    return frozenset(servers_of(ask("mmces", "address", "list", "-Y") or ""))
 
 
 def exports_of(printed: str) -> dict[str, dict[str, tuple[str, str]]]:
