@@ -10,6 +10,8 @@ from tests.support.source_names import MODULES, SOURCE, nodes
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
+    "beneath": frozenset(),
+    "trusted": frozenset({"beneath", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),
     "bounded": frozenset(),
@@ -47,9 +49,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         }
     ),
 }
-"""Every room also imports units, errors, machine, bounded, kernel_files, commands and messages; cli all."""
+"""Every room also imports the single modules in FOR_ALL; cli all."""
 FOR_ALL = frozenset(
-    {"units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"}
+    {
+        *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
+        *("beneath", "trusted"),
+    }
 )
 
 LONGEST_FUNCTION = 60
