@@ -88,6 +88,19 @@ class Beneath:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def writers(self, path: bytes) -> set[int | None]:
+        """Users who may rename what others have on the way to a path; None stands for more than the owners.
+
+        Raises OSError.
+        """
+        self.parent(path)
+        found: set[int | None] = set()
+        for status in map(os.fstat, (self.root, *self._opened)):
+            found.add(status.st_uid)
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
+                found.add(None)
+        return found
+
     def refresh(self) -> None:
         """Forget which directories are open: something was renamed or removed."""
         self._leave(0)
@@ -96,6 +109,41 @@ class Beneath:
         for descriptor in self._opened[depth:]:
             os.close(descriptor)
         del self._opened[depth:], self._names[depth:]
+
+
+def make_private(directory: int, name: bytes) -> int:
+    """Make a directory, in an open one, that nobody else may enter; its descriptor.
+
+    Raises OSError: FileExistsError where the name is taken, ESTALE where another has come in its place.
+    """
+    os.mkdir(name, 0o700, dir_fd=directory)
+    made = os.open(name, DIRECTORY, dir_fd=directory)
+    status = os.fstat(made)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        os.close(made)
+        raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(name))
+    return made
+
+
+class PrivateDirectory:
+    """A new directory that its maker alone may enter, in one that others write; removed with `close`.
+
+    What is made in it gets content, owner and mode before another user can open or exchange it, and is
+    renamed out of it then. One thread uses it.
+    """
+
+    def __init__(self, directory: int, name: bytes) -> None:
+        """Make it in an open directory. Raises OSError: ESTALE where another has come in its place."""
+        self.descriptor = make_private(directory, name)
+        self._name = name
+        self.parent = os.dup(directory)
+
+    def close(self) -> None:
+        """Remove it, where nothing is in it."""
+        os.close(self.descriptor)
+        with suppress(OSError):
+            os.rmdir(self._name, dir_fd=self.parent)
+        os.close(self.parent)
 
 
 @contextmanager
