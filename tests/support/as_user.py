@@ -79,5 +79,6 @@ _HERE = -100
 
 
 def exchange(one: bytes, other: bytes) -> None:
-    """Two names change places, at one moment."""
-    _LIBC.renameat2(_HERE, one, _HERE, other, _EXCHANGE)
+    """Two names change places, at one moment. Raises OSError."""
+    if _LIBC.renameat2(_HERE, one, _HERE, other, _EXCHANGE):
+        raise OSError(ctypes.get_errno(), "renameat2")

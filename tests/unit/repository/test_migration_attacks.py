@@ -6,6 +6,7 @@ import mmap
 import os
 import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,18 @@ def test_a_directory_that_becomes_a_link_gives_no_root_shell(place: Path) -> Non
     os.chown(home / "x", MALLORY, MALLORY, follow_symlinks=False)
     inside = os.fsencode(home)
     before = (place / "shell").stat()
-    with racing(MALLORY, lambda: exchange(inside + b"/d", inside + b"/x")):
-        for number in range(PASSES):
+
+    def mallory() -> None:
+        try:
+            exchange(inside + b"/d", inside + b"/x")
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                (home / "x").symlink_to(place / "shell")
+            with suppress(FileExistsError):
+                (home / "d").mkdir()
+
+    with racing(MALLORY, mallory):
+        for number in range(4 * PASSES):
             # Somebody works at the source.
             os.utime(place / "old" / "m" / "d", (number, number))
             moved(place)
@@ -87,25 +98,26 @@ def test_a_pipe_a_device_or_a_link_is_not_exchanged_before_it_is_dressed(place: 
     before = (place / "shell").stat()
     inside, bait, target = place / "new" / "m", place / "bait" / "x", place / "shell"
     as_user(MALLORY, (inside / "evil").mkdir)
+    shutil.copy(target, bait)
+    os.chown(bait, MALLORY, MALLORY)
 
     def mallory() -> None:
-        for name in inside.iterdir():
-            if not name.name.startswith(os.fsdecode(PART)):
+        for name in os.listdir(inside):  # noqa: PTH208 - it is in a hurry
+            if not name.startswith(os.fsdecode(PART)):
                 continue
-            exchange(bytes(name), bytes(inside / "evil"))
-            if driver == "link":
-                # A program of his, that is to become root's.
-                shutil.copy(target, bait)
-            else:
-                bait.symlink_to(target)
-            bait.rename(name)
+            with suppress(OSError):
+                bait.rename(inside / name)
+                # A program of his, that is to become root's; or a link to one.
+                shutil.copy(target, bait) if driver == "link" else bait.symlink_to(target)
+            exchange(bytes(inside / name), bytes(inside / "evil"))
 
     with racing(MALLORY, mallory):
         for number in range(PASSES):
-            for each in range(40):
-                name = home / f"{driver}-{number}-{each}"
+            for each in range(100):
+                name = home / f"{driver}-{each}"
+                name.unlink(missing_ok=True)
                 if driver == "link":
-                    name.symlink_to(f"x{each}")
+                    name.symlink_to(f"x{number}")
                     continue
                 os.mknod(name, 0o600 | (stat.S_IFIFO if driver == "pipe" else stat.S_IFCHR), os.makedev(1, 3))
                 given(name, MALLORY, 0o4777)
