@@ -17,9 +17,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridwright.beneath import remove_tree
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
-from gridwright.schedulers.removal import remove_tree
 
 PREFIX = ".gridwright-workload-"
 MARKER = "gridwright-workload.json"
