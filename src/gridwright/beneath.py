@@ -16,8 +16,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -215,11 +216,55 @@ def remove_tree(place: str | bytes | os.PathLike[str], *, directory: int | None 
         os.close(parent)
 
 
-def empty_directory(directory: int) -> bool:
-    """Remove all in an open directory, as `remove_tree` does; returns whether nothing is left."""
+@dataclass(frozen=True)
+class OwnDirectory:
+    """An open directory of the user who runs this, by a name in an open one."""
+
+    path: Path
+    descriptor: int
+    parent: int
+
+    def remove(self, beat: Callable[[], object] = lambda: None) -> bool:
+        """Remove it with all in it; returns whether it is gone. `beat` is called after each name in it."""
+        empty_directory(self.descriptor, beat)
+        with suppress(OSError):
+            os.rmdir(self.path.name, dir_fd=self.parent)
+        return not _is_there(self.parent, os.fsencode(self.path.name))
+
+
+def own_directories(place: Path, prefix: str) -> Iterator[OwnDirectory]:
+    """Directories of the user who runs this whose names begin with a prefix, each open until the next.
+
+    Whoever may write the place may give such a name to anything: what is not a directory of one's own is left
+    out. None where the place is not there.
+    """
+    try:
+        parent = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for name in sorted(each for each in os.listdir(parent) if each.startswith(prefix)):  # noqa: PTH208
+            try:
+                opened = os.open(name, DIRECTORY, dir_fd=parent)
+            except OSError:
+                continue
+            try:
+                if os.fstat(opened).st_uid == os.geteuid():
+                    yield OwnDirectory(place / name, opened, parent)
+            finally:
+                os.close(opened)
+    finally:
+        os.close(parent)
+
+
+def empty_directory(directory: int, beat: Callable[[], object] = lambda: None) -> bool:
+    """Remove all in an open directory, as `remove_tree` does; returns whether nothing is left.
+
+    `beat` is called after each name.
+    """
     for _ in range(_ROUNDS):
         # What lies deep comes up, and is removed in the next round.
-        _empty(directory, directory, 0)
+        _empty(directory, directory, 0, beat)
         if not os.listdir(directory):
             return True
     return False
@@ -246,12 +291,13 @@ def _opened_directory(parent: int, name: bytes) -> int:
         return os.open(descriptor_path(pin), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _empty(directory: int, top: int, depth: int) -> None:
+def _empty(directory: int, top: int, depth: int, beat: Callable[[], object]) -> None:
     """Remove what can be removed; where a tree is deep, its lower part is moved into `top`."""
     for name in map(os.fsencode, os.listdir(directory)):
         with contextlib.suppress(OSError):
             if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
                 os.unlink(name, dir_fd=directory)
+                beat()
                 continue
             opened = _opened_directory(directory, name)
             try:
@@ -260,7 +306,7 @@ def _empty(directory: int, top: int, depth: int) -> None:
                         name, b"." + secrets.token_hex(16).encode(), src_dir_fd=directory, dst_dir_fd=top
                     )
                     continue
-                _empty(opened, top, depth + 1)
+                _empty(opened, top, depth + 1, beat)
             finally:
                 os.close(opened)
             os.rmdir(name, dir_fd=directory)

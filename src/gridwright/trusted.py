@@ -106,6 +106,18 @@ def open_file(
     return descriptor
 
 
+def read_file(directory: int, name: str, most: int = 1 << 20) -> bytes:
+    """The content of a file that is believed, in an open directory. Raises as `open_file`, and for large ones.
+
+    Whoever put it there did so as this user, and can neither hold who reads it nor fill its memory.
+    """
+    with os.fdopen(open_file(directory, name), "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise untrusted(name, f"it has more than {most} bytes")
+    return content
+
+
 def untrusted(path: str | Path, reason: str, remedy: str | None = None) -> GridwrightError:
     """The error of a directory or a file that is not believed."""
     return environment_error(

@@ -268,7 +268,8 @@ def test_private_directories_that_somebody_made_beforehand_are_not_used(node: No
     as_user(MALLORY, mallory)
     script = (
         "touch $GRIDWRIGHT_WORK/a $GRIDWRIGHT_UTIL/a; mkdir -p $GRIDWRIGHT_WORK/d/e;"
-        " ln -s / $GRIDWRIGHT_WORK/d/root; chmod 0 $GRIDWRIGHT_WORK/d; stat -L -c %u:%a:%n $GRIDWRIGHT_WORK $GRIDWRIGHT_UTIL"
+        " ln -s / $GRIDWRIGHT_WORK/d/root; chmod 0 $GRIDWRIGHT_WORK/d;"
+        " stat -L -c %u:%a:%n $GRIDWRIGHT_WORK $GRIDWRIGHT_UTIL"
     )
     as_user(ALICE, lambda: node.directories.write_job(TAG, node.job("sh", "-c", script)))
     command = [str(node.directories.program), str(node.directories.base), str(TAG)]

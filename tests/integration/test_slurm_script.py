@@ -78,14 +78,15 @@ class Node:
             request, state=self.base, tag=TAG, identifier=identifier, environment=environment
         )
         variables = exported(environment) + exported(self.slurms)
-        return subprocess.Popen(
+        user = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
+        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
             [self.shell, str(script_file(self.base)), *arguments],
             env=dict(part.split(b"=", 1) for part in variables.split(b"\0") if part),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            **({"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}),  # type: ignore[call-overload]
+            **user,
         )
 
     def run(

@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def moved(place: Path, **options: bool) -> RepositoryReport:
-    return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))
+    return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))  # type: ignore[arg-type]
 
 
 def made(path: Path, uid: int, mode: int) -> Path:

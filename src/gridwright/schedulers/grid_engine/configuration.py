@@ -72,19 +72,19 @@ INITIALISE = f"""\
 set -e
 rm -rf {SPOOL}/spooldb {SPOOL}/qmaster
 install -d -o {USER} -g {USER} {SPOOL}/spooldb {SPOOL}/qmaster {SPOOL}/qmaster/job_scripts {CELL}
-rm -rf /tmp/complexes
-cp -r {ROOT}/util/resources/centry /tmp/complexes
-cp {DIRECTORY}/complexes/* /tmp/complexes/
-chown -R {USER}:{USER} {SPOOL} {ROOT}/default /tmp/complexes
+rm -rf {SPOOL}/complexes
+cp -r {ROOT}/util/resources/centry {SPOOL}/complexes
+cp {DIRECTORY}/complexes/* {SPOOL}/complexes/
+chown -R {USER}:{USER} {SPOOL} {ROOT}/default
 export SGE_ROOT={ROOT} SGE_CELL=default
 as="setpriv --reuid={USER} --regid={USER} --clear-groups"
 tools=/usr/lib/gridengine
 $as $tools/spoolinit berkeleydb libspoolb {SPOOL}/spooldb init
 $as $tools/spooldefaults configuration {DIRECTORY}/global
-$as $tools/spooldefaults complexes /tmp/complexes
+$as $tools/spooldefaults complexes {SPOOL}/complexes
 $as $tools/spooldefaults usersets {ROOT}/util/resources/usersets
 $as $tools/spooldefaults managers {USER} root
-rm -rf /tmp/complexes
+rm -rf {SPOOL}/complexes
 touch {SPOOL}/initialised
 """
 """Makes the data base of sge_qmaster, as inst_sge does, without its questions."""
