@@ -107,9 +107,9 @@ def open_file(
 
 
 def read_file(directory: int, name: str, most: int = 1 << 20) -> bytes:
-    """The content of a file that is believed, in an open directory. Raises as `open_file`, and for large ones.
+    """The content of a file that is believed, in an open directory; at most so many bytes.
 
-    Whoever put it there did so as this user, and can neither hold who reads it nor fill its memory.
+    Raises as `open_file`, and GridwrightError where it has more.
     """
     with os.fdopen(open_file(directory, name), "rb") as file:
         content = file.read(most + 1)
