@@ -194,6 +194,14 @@ def change_times(descriptor: int, atime_ns: int, mtime_ns: int) -> None:
     os.utime(descriptor_path(descriptor), ns=(atime_ns, mtime_ns))
 
 
+def change_xattr(descriptor: int, name: str, value: bytes | None) -> None:
+    """Set an extended attribute of an open or pinned file; None takes it away. Raises OSError."""
+    if value is None:
+        os.removexattr(descriptor_path(descriptor), name)
+    else:
+        os.setxattr(descriptor_path(descriptor), name, value)
+
+
 def remove_tree(place: str | bytes | os.PathLike[str], *, directory: int | None = None) -> bool:
     """Remove a directory with all in it, also what was made unwritable; returns whether it is gone.
 

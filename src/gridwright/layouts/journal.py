@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.trusted import open_directory, open_file
@@ -115,7 +115,7 @@ def _opened(path: Path, mode: str, flags: int) -> TextIO:
     directory = open_directory(path.parent, make=0o755 if flags & os.O_CREAT else None)
     try:
         descriptor = open_file(directory, path.name, flags, 0o644)
-        return os.fdopen(descriptor, mode, encoding="utf-8", errors="surrogateescape")
+        return cast("TextIO", os.fdopen(descriptor, mode, encoding="utf-8", errors="surrogateescape"))
     finally:
         os.close(directory)
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from gridwright.beneath import descriptor_path
+from gridwright.beneath import change_xattr, descriptor_path
 
 _OURS = ("trusted.gridwright.", "user.gridwright.")
 """What a file says of its object, and what is loaded of it, holds for this very file."""
@@ -54,4 +54,4 @@ def decode(value: bytes) -> dict[str, bytes]:
 def write_xattrs(descriptor: int, value: bytes) -> None:
     """Give an open or pinned file the attributes of a value. Raises OSError, and ValueError."""
     for name, data in decode(value).items():
-        os.setxattr(descriptor_path(descriptor), name, data)
+        change_xattr(descriptor, name, data)

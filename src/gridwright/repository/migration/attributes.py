@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 
-from gridwright.beneath import change_mode, change_owner, change_times, descriptor_path
+from gridwright.beneath import change_mode, change_owner, change_times, change_xattr
 from gridwright.repository.extended import decode, read_xattrs
 
 _PRIVILEGES = stat.S_ISUID | stat.S_ISGID
@@ -70,14 +70,13 @@ def _write_xattrs(target: int, wanted: bytes | None) -> None:
     present = read_xattrs(target)
     if present == wanted:
         return
-    path = descriptor_path(target)
     new, old = decode(wanted or b"{}"), decode(present or b"{}")
     for name in old.keys() - new.keys():
         with suppress(OSError):
-            os.removexattr(path, name)
+            change_xattr(target, name, None)
     for name, value in new.items():
         if old.get(name) != value:
-            os.setxattr(path, name, value)
+            change_xattr(target, name, value)
 
 
 def why_not(error: OSError) -> str:
