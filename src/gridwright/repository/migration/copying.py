@@ -60,12 +60,14 @@ class Copier:
         self.source.close()
         self.target.close()
 
-    def copy(self, path: bytes, *, is_there: bool) -> tuple[os.stat_result, os.stat_result]:
+    def copy(self, path: bytes, *, is_there: bool, within: int = 0) -> tuple[os.stat_result, os.stat_result]:
         """Copy, in place of what is there where that is known of; status of source and copy.
 
+        `within` is the inode of the directory that it lies in; 0 where that is not known.
         Raises OSError, which is FileExistsError where something is there that nobody knew of, SourceGone, and
         Torn where the source changed each time.
         """
+        self._enter(path, within)
         mode = self.status(path).st_mode
         if stat.S_ISREG(mode):
             for _ in range(ATTEMPTS):
@@ -165,11 +167,8 @@ class Copier:
     @contextmanager
     def _part(self, path: bytes, *, is_there: bool) -> Iterator[tuple[int, bytes]]:
         """A directory where nobody can exchange what is made, and a name there; `path` is its name then."""
-        head, _, name = path.rpartition(b"/")
-        if self._private is None or self._private[0] != head:
-            self.leave()
-            self._private = head, PrivateDirectory(self.target.parent(path)[0], part_name())
-        private, part = self._private[1], part_name()
+        name = path.rpartition(b"/")[2]
+        private, part = self._enter(path), part_name()
         try:
             yield private.descriptor, part
             if is_there:
@@ -191,16 +190,27 @@ class Copier:
             return False
         return self.dress_again(path, here) or here.st_uid == os.geteuid()
 
-    def dress_directory(self, path: bytes, inode: int, source: int) -> bool:
-        """Whether a directory had to be given other attributes; the inodes are what they were met as.
+    def dress_directory(self, path: bytes, met: tuple[int, int]) -> bool:
+        """Whether a directory had to be given other attributes; the inodes here and at the source were `met`.
 
         Raises OSError: ESTALE where something else has come in the place of either.
         """
         before = self.target.status(path)
-        if before is None or before.st_ino != inode:
+        if before is None or before.st_ino != met[0]:
             raise OSError(errno.ESTALE, "another directory has come in its place")
-        dressed = self.dress_again(path, before, source)
+        dressed = self.dress_again(path, before, met[1])
         return dressed is None or before.st_ctime_ns != dressed[1].st_ctime_ns
+
+    def _enter(self, path: bytes, within: int = 0) -> PrivateDirectory:
+        """A private directory beside a path. Raises OSError: ESTALE where that lies in another directory."""
+        head = path.rpartition(b"/")[0]
+        if self._private is None or self._private[0] != head:
+            self.leave()
+            self._private = head, PrivateDirectory(self.target.parent(path)[0], part_name())
+        if within not in (0, os.fstat(self._private[1].parent).st_ino):
+            self.leave()
+            raise OSError(errno.ESTALE, "another directory has come in its place")
+        return self._private[1]
 
     def dress_again(
         self, path: bytes, here: os.stat_result | None = None, source: int | None = None

@@ -44,16 +44,21 @@ def decide(source: FileStatus, row: MigratedFile | None, here: os.stat_result | 
 def may_dress(
     source: FileStatus, row: MigratedFile | None, here: os.stat_result, writers: set[int | None]
 ) -> bool:
-    """Whether a directory that is here may get the attributes of its source.
+    """Whether a directory that is here may get the attributes of its source, and copies.
 
-    It is that of an earlier pass, or nobody can have put another one there: `writers` are who may rename
-    what others have on the way to it.
+    It is that of an earlier pass, or nobody else can have put it there: `writers` are who may rename what
+    others have on the way to it.
     """
-    if row is not None and row.inode in (0, here.st_ino):
+    if row is not None and row.inode == here.st_ino:
         return True
-    # Whoever exchanges directories of his own gives nobody anything.
-    owners = {here.st_uid} & {source.st_uid}
-    return writers <= {0, os.geteuid(), *owners}
+    trusted = {0, os.geteuid()}
+    if row is not None and not row.inode:
+        # A pass that was killed has made it, and nobody else could enter it since.
+        return here.st_uid in trusted and not here.st_mode & 0o077
+    if here.st_uid == source.st_uid:
+        # Whoever exchanges directories of his own gives nobody anything.
+        trusted.add(here.st_uid)
+    return here.st_uid in trusted and writers <= trusted
 
 
 def _beside_stranger(source: FileStatus, here: os.stat_result) -> MigrationDecision:

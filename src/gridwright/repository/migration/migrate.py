@@ -67,6 +67,8 @@ class Migration:
         self._report = report
         self._unread: list[UnreadDirectory] = []
         self._changed_here = 0
+        # Directories of others, and with them all that lies in them.
+        self._left: list[bytes] = []
         self.sample: list[bytes] = []
         """Some files that a dry run would copy."""
 
@@ -106,6 +108,8 @@ class Migration:
         """Decide about a batch; what is to be made is begun in the journal before anything is."""
         decided: list[tuple[WalkedFile, MigrationDecision, MigratedFile | None, bool]] = []
         for each in walked:
+            if self._left and is_chosen(each.path, self._left):
+                continue
             try:
                 here = self._below.status(each.path)
             except OSError as error:
@@ -145,7 +149,7 @@ class Migration:
         elif decision is MigrationDecision.DIRECTORY:
             self._make_directory(each, row)
         elif decision is MigrationDecision.COPY:
-            self._do(path, partial(Copier.copy, path=path, is_there=is_there), partial(self._copied, path))
+            self._copy(path, is_there=is_there)
         elif decision is MigrationDecision.COMPARE:
             self._do(path, partial(Copier.compare, path=path), partial(self._compared, each, row))
         elif decision is MigrationDecision.LINK:
@@ -181,6 +185,14 @@ class Migration:
     def _do(self, path: bytes, act: Callable[[Copier], object], done: Callable[..., None]) -> None:
         self._workers.do(CopyTask(path, act, done, partial(self._failed, path)))
 
+    def _copy(self, path: bytes, *, is_there: bool) -> None:
+        act = partial(Copier.copy, path=path, is_there=is_there, within=self._within(path))
+        self._do(path, act, partial(self._copied, path))
+
+    def _within(self, path: bytes) -> int:
+        """The inode of the directory that a path lies in, as it was met; 0 where it was not."""
+        return row.inode if (row := self._journal.get(path.rpartition(b"/")[0])) is not None else 0
+
     def _copied(self, path: bytes, statuses: Statuses) -> None:
         source, here = statuses
         self._journal.end(ended(path, source, here))
@@ -197,7 +209,7 @@ class Migration:
             self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
             self._journal.begin([begun(path, each, row)])
-            self._do(path, partial(Copier.copy, path=path, is_there=True), partial(self._copied, path))
+            self._copy(path, is_there=True)
 
     def _make_directory(self, each: WalkedFile, row: MigratedFile | None) -> None:
         path = each.path
@@ -218,6 +230,7 @@ class Migration:
                 is_made = False
             if not is_new and not may_dress(each, row, here, self._below.writers(path)):
                 self._report.problem(path, MigrationDecision.EXCHANGED.value)
+                self._left.append(path)
                 return
         except OSError as error:
             self._refused(path, error)
@@ -275,7 +288,8 @@ class Migration:
             part = part_name()
             os.link(name, part, src_dir_fd=directory, dst_dir_fd=target, follow_symlinks=False)
             try:
-                if os.stat(part, dir_fd=target, follow_symlinks=False).st_ino != first.inode:
+                made = os.stat(part, dir_fd=target, follow_symlinks=False).st_ino
+                if made != first.inode or self._within(path) not in (0, os.fstat(target).st_ino):
                     raise OSError(errno.ESTALE, "another file has come in its place")
                 os.rename(part, new, src_dir_fd=target, dst_dir_fd=target)
             finally:
@@ -327,7 +341,7 @@ class Migration:
             if self._options.dry_run or not self._made_way(path):
                 self._report.problem(path, MigrationDecision.AGAIN.value)
                 continue
-            self._do(path, partial(Copier.copy, path=path, is_there=False), partial(self._copied, path))
+            self._copy(path, is_there=False)
         self._workers.wait()
 
     def _made_way(self, path: bytes) -> bool:
@@ -341,12 +355,9 @@ class Migration:
         """Give directories their attributes: names are made in them no more."""
         for why in (_NEW_DIRECTORY, _DIRECTORY):
             for path in self._journal.postponed(why):
-                row = self._journal.get(path)
-                if row is not None:
-                    dress = partial(
-                        Copier.dress_directory, path=path, inode=row.inode, source=row.source_inode
-                    )
-                    self._do(path, dress, partial(self._dressed, why))
+                if (row := self._journal.get(path)) is not None:
+                    act = partial(Copier.dress_directory, path=path, met=(row.inode, row.source_inode))
+                    self._do(path, act, partial(self._dressed, why))
         if not self._options.paths:
             self._do(b"", partial(Copier.dress_again, path=b""), partial(self._dressed, _NEW_DIRECTORY))
 
