@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gridwright.beneath import remove_tree
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.schedulers.job import JobRequest
@@ -86,7 +86,7 @@ def _directory(state: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        remove_tree(place)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _answer(place: Path, node: str) -> CommandOutput | None:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from gridwright.beneath import change_xattr, descriptor_path
+from gridwright.beneath import descriptor_path
 
 _OURS = ("trusted.gridwright.", "user.gridwright.")
 """What a file says of its object, and what is loaded of it, holds for this very file."""
@@ -51,7 +51,10 @@ def decode(value: bytes) -> dict[str, bytes]:
     return {str(name): bytes.fromhex(text) for name, text in found.items() if _travels(str(name))}
 
 
-def write_xattrs(descriptor: int, value: bytes) -> None:
-    """Give an open or pinned file the attributes of a value. Raises OSError, and ValueError."""
+def write_xattrs(file: int | str, value: bytes) -> None:
+    """Give an open file, or one by `beneath.descriptor_path`, the attributes of a value.
+
+    Raises OSError, and ValueError.
+    """
     for name, data in decode(value).items():
-        change_xattr(descriptor, name, data)
+        os.setxattr(file, name, data)

@@ -13,7 +13,7 @@ import secrets
 import stat
 from contextlib import suppress
 
-from gridwright.beneath import change_owner, change_times, pinned
+from gridwright.beneath import change_owner, change_times, descriptor_path, pinned
 from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
@@ -75,16 +75,15 @@ class Maker:
         os.symlink(row.target or b"", part, dir_fd=directory)
         try:
             with pinned(directory, part) as pin:
-                made = os.fstat(pin)
-                if not stat.S_ISLNK(made.st_mode) or made.st_uid != os.geteuid():
-                    raise OSError(errno.ESTALE, "another file has come in its place")
+                if not stat.S_ISLNK(os.fstat(pin).st_mode):
+                    raise OSError(errno.ESTALE, "something else has come in its place", os.fsdecode(row.path))
                 if self._is_root:
                     change_owner(pin, row.uid, row.gid)
                 if row.xattrs and self._is_root:
-                    write_xattrs(pin, row.xattrs)
+                    write_xattrs(descriptor_path(pin), row.xattrs)
                 change_times(pin, row.atime_ns, row.mtime_ns)
-            place(directory, part, name)
-            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+                place(directory, part, name)
+                note_here(row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
