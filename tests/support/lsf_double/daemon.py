@@ -8,11 +8,13 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.support.lsf_double import answers
 from tests.support.lsf_double.bsub import submitted
@@ -21,6 +23,7 @@ from tests.support.lsf_double.jobs import Element, Jobs, Refused, holds
 QUEUES = {"normal": ("lsf1", "lsf2", "lsf3"), "short": ("lsf1",)}
 HOSTS = dict.fromkeys(("lsf1", "lsf2", "lsf3"), (16, 2 << 30))
 """Slots and bytes of memory."""
+_CREDENTIALS = struct.Struct("3i")
 _TERMINATE_S = 1.0
 """JOB_TERMINATE_INTERVAL; LSF's own default is 10 s."""
 _MINUTE_S = float(os.environ.get("LSF_DOUBLE_MINUTE", "60"))
@@ -37,6 +40,7 @@ class Mbatchd:
     def __init__(self) -> None:
         self.jobs: Jobs = {}
         self.last = 100
+        self.asker = os.geteuid()
 
     def answer(
         self, command: str, arguments: list[str], environment: Mapping[str, str]
@@ -63,6 +67,8 @@ class Mbatchd:
         )
         self.last += 1
         self.jobs[self.last] = elements
+        for each in elements:
+            each.uid = self.asker
         default = "" if "-q" in arguments else "default "
         return 0, f"Job <{self.last}> is submitted to {default}queue <{elements[0].queue}>.\n", ""
 
@@ -168,7 +174,7 @@ class Mbatchd:
         with Path(job.output).open("ab") as output:
             process = subprocess.Popen(
                 ["/bin/sh", "-c", job.command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                cwd=job.directory, env=environment, start_new_session=True,
+                cwd=job.directory, env=environment, start_new_session=True, **_user(job),
             )  # fmt: skip
         process.returncode = 0  # It is waited for by its number.
         job.pid, job.host, job.stat, job.started = process.pid, host, "RUN", time.time()
@@ -191,12 +197,18 @@ class Mbatchd:
             self._finish(job, "DONE" if code == 0 and not job.term else "EXIT", code)
 
 
+def _user(job: Element) -> dict[str, Any]:
+    """Whose process a job is."""
+    return {} if job.uid == os.geteuid() else {"user": job.uid, "group": job.uid, "extra_groups": []}
+
+
 def serve(directory: Path) -> None:
     """Answer commands until the end of this process."""
     mbatchd = Mbatchd()
     (directory / "mbatchd.sock").unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:
         listener.bind(str(directory / "mbatchd.sock"))
+        (directory / "mbatchd.sock").chmod(0o777)
         listener.listen(64)
         selector.register(listener, selectors.EVENT_READ)
         while True:
@@ -215,6 +227,8 @@ def _answer(mbatchd: Mbatchd, connection: socket.socket) -> None:
             return
         asked += part
     question = json.loads(asked)
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, mbatchd.asker, _ = _CREDENTIALS.unpack(credentials)
     answer = mbatchd.answer(question["command"], question["arguments"], question["environment"])
     with contextlib.suppress(BrokenPipeError):
         connection.sendall(json.dumps(answer).encode())
