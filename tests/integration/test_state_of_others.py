@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import pytest
 import yaml
 
 from gridwright.grid.node_python import script
+from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.node_programs.batch_job_program import STARTER
 from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
+from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.slurm.job_directories import make_job_directories
 from gridwright.schedulers.slurm.job_script import SCRIPT
 from gridwright.spec.load import parse_spec
@@ -157,6 +159,37 @@ def test_a_part_or_a_state_directory_of_mallorys_is_not_used(state: Path, tmp_pa
         as_user(ALICE, lambda: void(make_job_directories(linked)))
 
 
+USES: dict[str, Callable[[Path], object]] = {
+    "certificates": lambda state: HandedOver(Authority(), state, []),
+    "exchange": ExchangeDirectory.create,
+    "queue of the local scheduler": Store,
+    "slurm": make_job_directories,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o755, 0o700])
+def test_nothing_is_put_into_a_state_directory_of_mallorys(tmp_path: Path, use: str, mode: int) -> None:
+    open_to_all(tmp_path)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, MALLORY, MALLORY)
+    theirs.chmod(mode)
+    with pytest.raises(AssertionError, match=f"theirs: it cannot be trusted: it belongs to {MALLORY}"):
+        as_user(ALICE, lambda: void(USES[use](theirs)))
+    assert list(theirs.iterdir()) == []
+
+
+def test_the_local_scheduler_takes_no_queue_that_others_made_or_may_write(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(AssertionError, match=r"other users can write it \(mode 1777\)"):
+        as_user(ALICE, lambda: void(Store(shared)))
+    assert list(shared.iterdir()) == []
+
+
 def void(_made: object) -> None:
     """Nothing of it matters."""
 
@@ -202,15 +235,14 @@ def test_a_user_with_a_state_directory_of_its_own_needs_no_set_up(tmp_path: Path
 
 
 def test_a_second_user_of_the_workload_is_served_whatever_the_umask(tmp_path: Path) -> None:
-    from gridwright.state_parts import make_state
-
     open_to_all(tmp_path)
     state = tmp_path / "state"
-    os.umask(0o077)
+    before = os.umask(0o077)
     try:
-        make_state(state)
+        # The first user is root, as where set-up makes it.
+        ExchangeDirectory.create(state).remove()
     finally:
-        os.umask(0o022)
+        os.umask(before)
 
     def use() -> None:
         os.umask(0o022)
