@@ -108,6 +108,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
             "scratch",
             "repository",
             "history",
+            "state",
             "exporter",
             "nfs_client",
             "lustre_client",

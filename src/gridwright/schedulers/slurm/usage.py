@@ -17,7 +17,7 @@ from gridwright.schedulers.slurm.submission import job_label
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.schedulers.slurm.translations import job_state
 from gridwright.schedulers.usage import JobUsage
-from gridwright.schedulers.user_directories import this_user
+from gridwright.state_parts import this_user
 
 _FIELDS = (
     "JobID,JobName,User,Account,Partition,State,NodeList,AllocCPUS,Submit,Eligible,Start,End,TotalCPU,ReqMem,"
