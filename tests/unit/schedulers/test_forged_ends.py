@@ -1,4 +1,4 @@
-"""Ends of alice's jobs that mallory writes, in names of jobs of its own: accounting shows those as they are."""
+"""Ends of alice's jobs that mallory writes, in names of jobs of its own: accounting shows names as they are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def line(
     return (
         f"JobId={job} UserId={user} GroupId={user} Name={name} JobState={state} Partition=batch TimeLimit=1"
         " StartTime=2026-11-28T18:28:17 EndTime=2026-11-28T18:28:18 NodeList=n1 NodeCnt=1 ProcCnt=1"
-        " WorkDir=/x ReservationName= Tres=cpu=1,mem=512M Account= QOS= WcKey= Cluster=c SubmitTime=2026-11-28T18:28:16"
+        " WorkDir=/x ReservationName= Tres=cpu=1 Account= QOS= WcKey= Cluster=c SubmitTime=2026-11-28T18:28:16"
         f" EligibleTime=2026-11-28T18:28:16 DerivedExitCode=0:0 ExitCode={code} "
     )
 
@@ -36,7 +36,7 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Grid:
 
 
 def forge(job: PretendJob, state: str, code: str) -> list[str]:
-    """What mallory can put into the file: names with alice's tag, with fields, with whole lines of alice's."""
+    """What mallory can put into the file: names with its tag, with fields, with whole lines of hers."""
     user = f"root({os.geteuid()})"
     whole = line(job=job.number, user=user, name=job.name, state=state, code=code)
     names = [
