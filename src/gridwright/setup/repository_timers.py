@@ -23,8 +23,8 @@ After=network-online.target remote-fs.target
 
 [Service]
 Type=oneshot
-# Export and import of one repository wait for each other, and exports of two nodes by a lease in the store. Who may
-# read a lock may take it: so the locks are in a directory of root's alone, which stays while another one runs.
+# Export and import of one repository wait for each other, and exports of two nodes by a lease in the store.
+# Who may read a lock may take it: so locks are in a directory of root's alone, which stays while others run.
 RuntimeDirectory=gridwright-repository
 RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=yes
