@@ -116,7 +116,7 @@ class SharedPython:
         return Problem(
             what,
             where,
-            remedy=f"once, run on {self._head.name}: python3 -m venv {environment} && "
+            remedy=f"once, as root on {self._head.name}: python3 -m venv {environment} && "
             f"{environment}/bin/pip install '{packages.install}'; {packages.otherwise}",
         )
 

@@ -130,7 +130,9 @@ def ensure_image(caller: Caller, more: Sequence[str] = ()) -> Path:
 @contextmanager
 def _only_builder(directory: Path, caller: Caller) -> Iterator[None]:
     """Wait for another command that makes the same image."""
-    with (directory / "lock").open("w") as lock:
+    # Who may read a file may lock it.
+    with (directory / "lock").open("w", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
+        os.fchmod(lock.fileno(), 0o600)
         deadline, told = time.monotonic() + LIMIT_S, False
         while True:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -54,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = Difference(())
     try:
         wanted = read_cluster(given.cluster)
-        with given.lock.open("w") as lock:
+        # Who may read a file may lock it.
+        with given.lock.open("w", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
+            os.fchmod(lock.fileno(), 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             administration = Administration(given.bin)
             if not given.check:
