@@ -184,8 +184,8 @@ def test_a_directory_that_mallory_took_beforehand_runs_nothing_of_hers(place: Pl
         plant = (
             f"mkdir -m 755 {part}/alice && cd {part} && for each in mallory/*.sh mallory/*.pyz; do "
             f'[ -e "$each" ] && printf "#!/bin/sh\\nid -un > {PLANTED}\\n" > alice/"${{each##*/}}" && '
-            'chmod 755 alice/"${each##*/}"; done; mkdir -m 777 alice/logs alice/runs alice/jobs alice/fences; '
-            "ls alice"
+            'chmod 755 alice/"${each##*/}"; done; '
+            "mkdir -m 777 alice/logs alice/runs alice/jobs alice/fences; ls alice"
         )
         planted = place.sh("mallory", plant)
         assert ".sh" in planted.out, planted
