@@ -13,10 +13,12 @@ import secrets
 import stat
 from contextlib import suppress
 
-from gridwright.repository.below import PART, at, c_library
+from gridwright.beneath import change_owner, change_times, descriptor_path, pinned
+from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
+from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
@@ -73,13 +75,16 @@ class Maker:
         part = part_name()
         os.symlink(row.target or b"", part, dir_fd=directory)
         try:
-            if self._is_root:
-                os.chown(part, row.uid, row.gid, dir_fd=directory, follow_symlinks=False)
-            if row.xattrs and self._is_root:
-                write_xattrs(at(directory, part), row.xattrs)
-            os.utime(part, ns=(row.atime_ns, row.mtime_ns), dir_fd=directory, follow_symlinks=False)
-            place(directory, part, name)
-            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            with pinned(directory, part) as pin:
+                if not stat.S_ISLNK(os.fstat(pin).st_mode):
+                    raise OSError(errno.ESTALE, "something else has come in its place", os.fsdecode(row.path))
+                if self._is_root:
+                    change_owner(pin, row.uid, row.gid)
+                if row.xattrs and self._is_root:
+                    write_xattrs(descriptor_path(pin), row.xattrs)
+                change_times(pin, row.atime_ns, row.mtime_ns)
+                place(directory, part, name)
+                note_here(row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -236,4 +241,4 @@ def note_here(row: KnownFile, status: os.stat_result) -> None:
     row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
     row.uid, row.gid = status.st_uid, status.st_gid
     if not is_hidden(row, status):
-        row.mode = status.st_mode
+        row.mode = kept_mode(status.st_mode)

@@ -90,8 +90,7 @@ class ChangeJournal:
     @property
     def scanned_s(self) -> float | None:
         """When the last whole scan was done, in seconds since 1970; None where none was."""
-        found = self._known.fact(_SCANNED)
-        return float(found) if found else None
+        return self._known.moment(_SCANNED)
 
     def count(self) -> int:
         """How many paths wait."""
