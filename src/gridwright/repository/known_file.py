@@ -109,7 +109,7 @@ def why_malformed(row: KnownFile) -> str | None:
         return f"{next(wrong)} has a value of another type"
     if not all(map(is_path_below, filter(None, (row.path, row.link_of)))):
         return "it leads out of the directory, or has an empty name"
-    if stat.S_IFMT(row.mode) not in _FILE_TYPES or not 0 <= row.mode < 1 << 16:
+    if not 0 <= row.mode < 1 << 16 or stat.S_IFMT(row.mode) not in _FILE_TYPES:
         return f"its mode is {row.mode:#o}, which no file, directory or symbolic link has"
     for name, low, high in _BOUNDS:
         if not low <= getattr(row, name) <= high:
