@@ -122,7 +122,10 @@ class Known:
         self.flush()
         query = f"SELECT count(*), coalesce(sum(size), 0) FROM files WHERE {where}"  # noqa: S608
         count, size = self.database.execute(query).fetchone()
-        return int(count), int(size)
+        try:
+            return int(count), int(size)
+        except (OverflowError, ValueError) as error:
+            raise damaged(self.file, f"a size makes no sense: {error}") from error
 
     def get(self, path: bytes) -> KnownFile | None:
         """The row of a path."""
@@ -137,7 +140,10 @@ class Known:
         self.flush()
         query = f"SELECT path, mode, ctime_ns, inode FROM files WHERE path IN ({', '.join('?' * len(paths))})"  # noqa: S608
         found = self.database.execute(query, paths)
-        return {path: (stat.S_IFMT(mode), ctime_ns, inode) for path, mode, ctime_ns, inode in found}
+        try:
+            return {path: (stat.S_IFMT(mode), ctime_ns, inode) for path, mode, ctime_ns, inode in found}
+        except (TypeError, OverflowError) as error:
+            raise damaged(self.file, f"a row makes no sense: {error}") from error
 
     def by_key(self, key: str) -> KnownFile | None:
         """The row of an object."""

@@ -86,7 +86,12 @@ def open_state(directory: Path, *, identify: bool = False) -> StateDirectory:
 
 def is_same_identity(one: str, other: str) -> bool:
     """Whether two identities are of one directory: the attribute tells, else inode and file system."""
-    first, second = json.loads(one), json.loads(other)
+    try:
+        first, second = json.loads(one), json.loads(other)
+    except (ValueError, RecursionError):
+        return False
+    if not all(isinstance(each, list) and len(each) == 3 for each in (first, second)):
+        return False
     if first[0] and second[0]:
         return bool(first[0] == second[0])
     return bool(first[1:] == second[1:])
