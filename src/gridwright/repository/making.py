@@ -18,6 +18,7 @@ from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
+from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
@@ -244,4 +245,4 @@ def note_here(row: KnownFile, status: os.stat_result) -> None:
     row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
     row.uid, row.gid = status.st_uid, status.st_gid
     if not is_hidden(row, status):
-        row.mode = status.st_mode
+        row.mode = kept_mode(status.st_mode)

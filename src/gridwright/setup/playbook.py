@@ -280,7 +280,7 @@ def _of_schedulers(spec: GridSpec, setup: SchedulerSetup | None) -> dict[str, ob
 
 def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
     entries = [
-        entry
+        entry.for_nodes(suid=each.suid)
         for name, each in spec.filesystems.items()
         if (entry := kind_of(each).mount_entry(each, sources.get(name))) is not None
     ]

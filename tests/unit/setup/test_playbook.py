@@ -255,7 +255,7 @@ def test_what_the_provider_knows_the_source_of_is_mounted() -> None:
         ("lustre", "10.20.64.10@tcp:/built", "/built"),
         ("lustre", "10.0.0.1@tcp:/fs1", "/theirs"),
     ]
-    assert {each["options"] for each in mounts} == {"flock,noatime,_netdev"}
+    assert {each["options"] for each in mounts} == {"flock,noatime,nosuid,nodev,_netdev"}
 
 
 def test_what_the_provider_brings_is_handed_on() -> None:

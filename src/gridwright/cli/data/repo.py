@@ -104,7 +104,7 @@ def _together(names: RepositoryReport, contents: RepositoryReport) -> Repository
     contents.verb = names.verb
     contents.done = {**names.done, **contents.done}
     contents.problems = names.problems + contents.problems
-    contents.notes = names.notes + contents.notes
+    contents.notes = names.all_notes + contents.notes
     contents.seconds += names.seconds
     times = (names.at_least_s, contents.at_least_s)
     contents.at_least_s = None if None in times else sum(each for each in times if each is not None)
