@@ -1,4 +1,4 @@
-"""Who reaches the metadata service of a machine, and with it the machine's identity: the rules of role metadata.
+"""Who reaches the metadata service of a machine, and with it the machine's identity: rules of role metadata.
 
 They are loaded by nft into a network name space, in which a double of the service answers at the cloud's own
 addresses: root gets the key of the instance, a job (uid 2002) and a container get nothing.
@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
-from ipaddress import ip_network
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
@@ -48,7 +48,8 @@ _SERVE = """
 import http.server, socket, socketserver, sys, threading
 class Opc(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        known = self.headers.get("Authorization") == "Bearer Oracle" and self.path == "/opc/v2/identity/key.pem"
+        known = self.headers.get("Authorization") == "Bearer Oracle"
+        known = known and self.path == "/opc/v2/identity/key.pem"
         self.send_response(200 if known else 404)
         self.end_headers()
         self.wfile.write(b"the key of the instance" if known else b"")
@@ -107,12 +108,12 @@ def rules(service: MetadataService, allowed: list[int]) -> str:
 
 def addresses(service: MetadataService) -> list[str]:
     """Where the double answers: at each address, and in networks where Oracle's services and volumes are."""
-    of_networks = ["169.254.169.254", "169.254.0.2", "169.254.2.7"]
     single = [each for each in service.addresses if "/" not in each]
+    networks = [IPv4Network(each) for each in service.addresses if "/" in each]
     inside = [
         each
-        for each in of_networks
-        if any(ip_network(each).subnet_of(ip_network(one)) for one in service.addresses if "/" in one)
+        for each in ("169.254.169.254", "169.254.0.2", "169.254.2.7")
+        if any(IPv4Network(each).subnet_of(network) for network in networks)
     ]
     return single + inside
 

@@ -67,8 +67,8 @@ class ProviderKind:
     name: ClassVar[str]
     """What `provider:` of a spec calls it."""
     metadata_service: ClassVar[MetadataService | None]
-    """Where its machines get credentials of an identity; None where they have none. Each provider says: whoever
-    runs jobs on a machine would else have what the machine may do."""
+    """Where its machines get credentials of an identity; None where they have none. Each provider says so:
+    whoever runs jobs on a machine would else have what the machine may do."""
     section: ClassVar[ProviderSection | None] = None
     is_cloud: ClassVar[bool] = False
     """Whether its nodes are bought by type, out of the catalogue."""

@@ -27,7 +27,7 @@ class AzureProvider(PredictedCloud):
 
     name = "azure"
     metadata_service = MetadataService(
-        # 168.63.129.16 is the host's own service, which hands out settings with secrets of extensions, and DNS.
+        # 168.63.129.16 is the host's service, which hands out secrets of extensions, and the name service.
         addresses=("169.254.169.254", "168.63.129.16"),
         open_tcp=(53,),
         open_udp=(53,),

@@ -43,16 +43,16 @@ class OciProvider(Provider):
         Update(Change.REBUILD, "network and machines are made anew"),
     )
     metadata_service = MetadataService(
-        # Boot volumes answer by iSCSI at 169.254.0.2, other volumes in 169.254.2.0/24 and beyond, without a password:
-        # who reaches them reads the disk of root.
+        # Boot volumes answer by iSCSI at 169.254.0.2, other volumes in 169.254.2.0/24 and beyond, without a
+        # password: who reaches them reads the disk of root.
         addresses=("169.254.0.0/16", "fd00:c1::a9fe:a9fe"),
         accounts=("oracle-cloud-agent", "oracle-cloud-agent-updater"),
         # 169.254.169.254 is the name service and the clock of a VCN, too.
         open_tcp=(53,),
         open_udp=(53, 123),
     )
-    """OCI, getting instance metadata; Compute, essential firewall rules; DNS in your VCN; configuring NTP. The IPv6
-    address is that of the oci SDK for Python 2.189.0 (auth/signers/instance_principals_security_token_signer.py)."""
+    """OCI, getting instance metadata; essential firewall rules; DNS in your VCN; configuring NTP. The
+    IPv6 address is that of the oci SDK for Python 2.189.0 (instance_principals_security_token_signer.py)."""
     is_cloud = True
     one_price_everywhere = True
     shares_volumes = True
