@@ -224,7 +224,9 @@ def variables(
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }
+    metadata = spec.provider_kind.metadata_service
     given = {
+        "gridwright_metadata": metadata.variables() if metadata is not None else {},
         "gridwright_addresses": dict(provided.addresses),
         "gridwright_layouts": layout_rows(spec, provided.layouts) if own_kernel else [],
         **provided.variables,
