@@ -21,6 +21,7 @@ from gridwright.cli.flags import Reads, one_of
 from gridwright.cli.grid_file import GridFile
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
+from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, environment_error, input_error
 
 if TYPE_CHECKING:
@@ -297,6 +298,8 @@ def open_repository(
     flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened. Raises GridwrightError."""
+    from gridwright.repository.aside import put_back_left
+    from gridwright.repository.keys import shown
     from gridwright.repository.settings import OpenRepository
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
@@ -310,6 +313,8 @@ def open_repository(
             f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
         ) from error
     try:
+        for path, why in put_back_left(opened) if alone else ():
+            say(f"{shown(path)}: {why}")
         yield opened
         opened.known.flush()
     except (OSError, sqlite3.Error) as error:
