@@ -321,6 +321,8 @@ def open_repository(
     flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened. Raises GridwrightError."""
+    from gridwright.repository.aside import put_back_left
+    from gridwright.repository.keys import shown
     from gridwright.repository.settings import OpenRepository
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
@@ -336,6 +338,8 @@ def open_repository(
     if opened.known.state.note:
         say(opened.known.state.note)
     try:
+        for path, why in put_back_left(opened) if alone else ():
+            say(f"{shown(path)}: {why}")
         yield opened
         opened.known.flush()
     except (OSError, sqlite3.Error) as error:
