@@ -40,7 +40,7 @@ class Mbatchd:
         self.last = 100
 
     def answer(
-        self, command: str, arguments: list[str], environment: Mapping[str, str], uid: int
+        self, command: str, arguments: list[str], environment: Mapping[str, str], uid: int = 0
     ) -> tuple[int, str, str]:
         commands: Mapping[str, Callable[[], tuple[int, str, str]]] = {
             "bsub": lambda: self._bsub(arguments, environment, uid),

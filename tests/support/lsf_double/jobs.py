@@ -48,6 +48,8 @@ class Element:
     pending: str = "New job is waiting for scheduling;"
     kill_at: list[tuple[float, int]] = field(default_factory=list)
     term: str = ""
+    uid: int = 0
+    """Who handed it in, and runs it."""
 
     @property
     def id(self) -> str:

@@ -351,11 +351,6 @@ def open_repository(
             opened.close()
 
 
-def chosen_paths(opened: OpenRepository, paths: Sequence[str] | None) -> list[bytes]:
-    """Paths of a repository, which are absolute or below its directory. Raises GridwrightError."""
-    return below(opened.settings.directory, paths)
-
-
 def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:
     """Paths, which are absolute or below a directory, as they are below it. Raises GridwrightError."""
     root = os.path.normpath(os.fsencode(directory))
