@@ -53,7 +53,7 @@ CLOUD = ("cloud.py", "object_store.py", "instance_principal.py")
 
 @pytest.fixture
 def cloud() -> Iterator[OciInstance]:
-    made = OciInstance({"gridwright": json.dumps(TOLD | REQUESTS)})
+    made = OciInstance({"gridwright": json.dumps(TOLD), "security-credentials": json.dumps(REQUESTS)})
     made.objects["keys/munge"] = TEXT_OF_KEY.encode()
     made.secrets[OF_THE_VAULT] = "of the vault"
     yield made
@@ -108,12 +108,12 @@ def test_a_machine_writes_its_own_report_and_logs_and_no_others(cloud: OciInstan
 def test_a_request_that_terraform_has_not_told_yet_is_looked_for_again(
     cloud: OciInstance, programs: Any
 ) -> None:
-    cloud.told["gridwright"] = json.dumps(TOLD)
+    del cloud.told["security-credentials"]
     me = programs["cloud"].Cloud({"bucket": "site", "namespace": "ns", "name": "nsd1"})
     me.find()
     with pytest.raises(Exception, match="no request for its report: apply the grid anew"):
         me.tell({"name": "nsd1", "state": "running"}, 1)
-    cloud.told["gridwright"] = json.dumps(TOLD | REQUESTS)
+    cloud.told["security-credentials"] = json.dumps(REQUESTS)
     me.tell({"name": "nsd1", "state": "done"}, 1)
     assert json.loads(cloud.objects["boot/nsd1.json"])["state"] == "done"
 

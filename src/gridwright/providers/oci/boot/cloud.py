@@ -36,6 +36,8 @@ REPORTS = "boot/"
 """Of keys in the bucket: the last report of each machine, by its name."""
 LOGS = "boot-logs/"
 """Of keys in the bucket: logs of tries, by the name of the machine and its OCID."""
+SECRETS = "security-credentials"
+"""Of the instance's metadata: addresses of its requests. cloud-init shows keys of this name to root alone."""
 _PUTS = 4
 
 
@@ -102,7 +104,7 @@ class Cloud(ObjectStore):  # type: ignore[misc]
         address is a secret, and in no message.
         """
         told = json.loads(metadata("instance/")).get("metadata") or {}
-        where = str(json.loads(told.get("gridwright", "{}")).get(what) or "")
+        where = str(json.loads(told.get(SECRETS, "{}")).get(what) or "")
         if not where:
             raise Refused(
                 0, f"the metadata of this instance have no request for its {what}: apply the grid anew"

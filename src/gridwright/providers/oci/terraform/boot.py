@@ -31,6 +31,9 @@ policy syntax, conditions)."""
 _EXPIRES = "2099-01-01T00:00:00Z"
 """A request has to end some day; the last one of a machine ends when the machine goes."""
 _REQUEST = "oci_objectstorage_preauthrequest"
+SECRETS = "security-credentials"
+"""Of an instance's metadata. cloud-init writes all metadata to a file that everybody reads, but for values of
+such names (cloudinit/sources, sensitive_metadata_keys)."""
 MOST_NAMED = 30
 """Machines that a dynamic group names one by one: its rule has to stay short."""
 _OBJECT = "oci_objectstorage_object"
@@ -123,18 +126,16 @@ def request_name(machine: OciMachine, what: str) -> str:
     return f"{what}-{machine.name}"
 
 
-def instance_metadata(spec: GridSpec, machine: OciMachine) -> str:
-    """What Terraform tells an instance of what is made beside it, for programs of its boot.
+def instance_metadata(spec: GridSpec) -> str:
+    """What Terraform tells each instance of what is made beside it, for boot/begin.py."""
+    sources = "var.sources" if services(spec) else "{}"
+    return f"${{jsonencode({{bucket = var.bucket, namespace = var.namespace, sources = {sources}}})}}"
 
-    Who has the addresses of its requests can write its report. Root alone reads them there (role metadata).
-    """
-    told = {
-        "bucket": "var.bucket",
-        "namespace": "var.namespace",
-        "sources": "var.sources" if services(spec) else "{}",
-        **{what: f"{_REQUEST}.{request_name(machine, what)}.access_uri" for what in REQUESTS},
-    }
-    return f"${{jsonencode({{{', '.join(f'{name} = {each}' for name, each in told.items())}}})}}"
+
+def instance_secrets(machine: OciMachine) -> str:
+    """The addresses of a machine's requests: who has them can write its report, and nothing else."""
+    told = (f"{what} = {_REQUEST}.{request_name(machine, what)}.access_uri" for what in REQUESTS)
+    return f"${{jsonencode({{{', '.join(told)}}})}}"
 
 
 def add_rights(root: Root, layout: OciLayout) -> None:
