@@ -174,8 +174,7 @@ class Mbatchd:
         # The user opens the log, as sbatchd has it.
         words = ["/bin/sh", "-c", f'exec >>"$0" 2>&1; {job.command}', job.output]
         if job.uid:
-            group = pwd.getpwuid(job.uid).pw_gid
-            words = ["setpriv", f"--reuid={job.uid}", f"--regid={group}", "--init-groups", "--", *words]
+            words = [*_setpriv(job.uid), *words]
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, cwd=job.directory, env=environment, start_new_session=True
         )
@@ -198,6 +197,15 @@ class Mbatchd:
                 os.killpg(pid, signal.SIGKILL)
             code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
             self._finish(job, "DONE" if code == 0 and not job.term else "EXIT", code)
+
+
+def _setpriv(uid: int) -> list[str]:
+    """How a command becomes that of a user, also of one that has no name."""
+    try:
+        group, groups = pwd.getpwuid(uid).pw_gid, "--init-groups"
+    except KeyError:
+        group, groups = uid, "--clear-groups"
+    return ["setpriv", f"--reuid={uid}", f"--regid={group}", groups, "--"]
 
 
 def serve(directory: Path) -> None:

@@ -56,7 +56,10 @@ class Element:
 
     @property
     def user(self) -> str:
-        return pwd.getpwuid(self.uid).pw_name
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
 
     @property
     def ended(self) -> bool:
