@@ -132,6 +132,18 @@ def open_file(
     return descriptor
 
 
+def read_file(directory: int, name: str, most: int = 1 << 20) -> bytes:
+    """The content of a file that is believed, in an open directory; at most so many bytes.
+
+    Raises as `open_file`, and GridwrightError where it has more.
+    """
+    with os.fdopen(open_file(directory, name), "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise untrusted(name, f"it has more than {most} bytes")
+    return content
+
+
 def untrusted(path: str | Path, reason: str, remedy: str | None = None) -> GridwrightError:
     """The error of a directory or a file that is not believed."""
     return environment_error(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import ssl
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from gridwright.beneath import remove_tree
 from gridwright.errors import environment_error
 from gridwright.iotest.wire import COORDINATOR, coordinator_context
 from gridwright.state_parts import fresh_directory
@@ -131,7 +131,7 @@ class HandedOver:
 
     def remove(self) -> None:
         """Remove all of them; those that cannot be removed open nothing once the test is over."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove_tree(self._directory)
 
     def _write(self, node: str, text: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -7,12 +7,22 @@ import json
 import os
 from collections.abc import Mapping
 
+from gridwright.beneath import descriptor_path
+
 _OURS = ("trusted.gridwright.", "user.gridwright.")
 """What a file says of its object, and what is loaded of it, holds for this very file."""
 _KEPT = ("user.", "system.posix_acl_", "trusted.")
 """Security labels and capabilities are the system's own, and not carried to another one, as setuid is not."""
 _LEFT = ("trusted.lov", "trusted.hsm", "trusted.lma", "trusted.link", "trusted.overlay.", "trusted.SGI_ACL")
 """Attributes of file systems themselves belong to the one where they are."""
+_LONGEST_NAME = 255
+"""XATTR_NAME_MAX of Linux."""
+_USERS = ("user.", "system.posix_acl_")
+
+
+def is_of_users(name: str) -> bool:
+    """Whether the owner of a file may give it an attribute: none of these gives rights."""
+    return name.startswith(_USERS) and _travels(name)
 
 
 def _travels(name: str) -> bool:
@@ -20,16 +30,20 @@ def _travels(name: str) -> bool:
 
 
 def read_xattrs(file: int | bytes) -> bytes | None:
-    """The extended attributes of a file that travel, encoded; None for none. Raises OSError."""
-    follow = {} if isinstance(file, int) else {"follow_symlinks": False}
+    """The extended attributes that travel of an open or pinned file, or of a path, not followed, encoded.
+
+    None for none. Raises OSError.
+    """
+    is_open = isinstance(file, int)
+    path = descriptor_path(file) if isinstance(file, int) else file
     try:
-        names = os.listxattr(file, **follow)
+        names = os.listxattr(path, follow_symlinks=is_open)
     except OSError as error:
         if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
             return None
         raise
     kept = [name for name in names if _travels(name)]
-    return encode({name: os.getxattr(file, name, **follow) for name in kept}) if kept else None
+    return encode({name: os.getxattr(path, name, follow_symlinks=is_open) for name in kept}) if kept else None
 
 
 def encode(attributes: Mapping[str, bytes]) -> bytes:
@@ -39,14 +53,32 @@ def encode(attributes: Mapping[str, bytes]) -> bytes:
 
 def decode(value: bytes) -> dict[str, bytes]:
     """Attributes of a value. Raises ValueError."""
-    found = json.loads(value)
-    if not isinstance(found, dict):
+    return {name: bytes.fromhex(text) for name, text in _decoded(value).items() if _travels(name)}
+
+
+def _decoded(value: bytes) -> dict[str, str]:
+    try:
+        found = json.loads(value)
+    except RecursionError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         raise ValueError("no attributes")
-    return {str(name): bytes.fromhex(text) for name, text in found.items() if _travels(str(name))}
+    if any("\0" in name or not 0 < len(name.encode()) <= _LONGEST_NAME for name in found):
+        raise ValueError("an attribute has no name that Linux has")
+    return found
 
 
-def write_xattrs(file: int | bytes, value: bytes) -> None:
-    """Give a file the attributes of a value. Raises OSError, and ValueError."""
-    follow = {} if isinstance(file, int) else {"follow_symlinks": False}
+def of_users(value: bytes) -> tuple[dict[str, bytes], bool]:
+    """Attributes that owners of files may give, and whether the value has others. Raises ValueError."""
+    found = _decoded(value)
+    given = {name: bytes.fromhex(text) for name, text in found.items() if is_of_users(name)}
+    return given, len(given) < len(found)
+
+
+def write_xattrs(file: int | str, value: bytes) -> None:
+    """Give an open file, or one by `beneath.descriptor_path`, the attributes of a value.
+
+    Raises OSError, and ValueError.
+    """
     for name, data in decode(value).items():
-        os.setxattr(file, name, data, **follow)
+        os.setxattr(file, name, data)

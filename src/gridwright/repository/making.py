@@ -13,10 +13,12 @@ import secrets
 import stat
 from contextlib import suppress
 
-from gridwright.repository.below import PART, at, c_library
+from gridwright.beneath import change_owner, change_times, descriptor_path, pinned
+from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
+from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
@@ -36,6 +38,19 @@ class Maker:
         """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
         directory, name = self._opened.below.parent(row.path, make=True)
         part = part_name()
+        descriptor = self.unplaced_name(row, directory, part)
+        try:
+            place(directory, part, name)
+            note_here(row, os.fstat(descriptor))
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def unplaced_name(self, row: KnownFile, directory: int, part: bytes) -> int:
+        """Make such a file under a free name in an open directory; its descriptor. Raises OSError."""
         descriptor = self._new_name(directory, part, row)
         try:
             row.is_name_only = row.size > 0
@@ -45,14 +60,12 @@ class Maker:
                 if self._is_root and self._opened.cover.why_not:
                     os.fchmod(descriptor, HIDDEN)
                 self._say_how_it_is_read()
-            place(directory, part, name)
-            note_here(row, os.fstat(descriptor))
         except BaseException:
+            os.close(descriptor)
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
             raise
-        finally:
-            os.close(descriptor)
+        return descriptor
 
     def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
         """Make a file of its object's size, empty or released; its descriptor."""
@@ -73,13 +86,16 @@ class Maker:
         part = part_name()
         os.symlink(row.target or b"", part, dir_fd=directory)
         try:
-            if self._is_root:
-                os.chown(part, row.uid, row.gid, dir_fd=directory, follow_symlinks=False)
-            if row.xattrs and self._is_root:
-                write_xattrs(at(directory, part), row.xattrs)
-            os.utime(part, ns=(row.atime_ns, row.mtime_ns), dir_fd=directory, follow_symlinks=False)
-            place(directory, part, name)
-            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            with pinned(directory, part) as pin:
+                if not stat.S_ISLNK(os.fstat(pin).st_mode):
+                    raise OSError(errno.ESTALE, "something else has come in its place", os.fsdecode(row.path))
+                if self._is_root:
+                    change_owner(pin, row.uid, row.gid)
+                if row.xattrs and self._is_root:
+                    write_xattrs(descriptor_path(pin), row.xattrs)
+                change_times(pin, row.atime_ns, row.mtime_ns)
+                place(directory, part, name)
+                note_here(row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -210,17 +226,21 @@ def place(directory: int, part: bytes, name: bytes) -> None:
     os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def place_new(directory: int, part: bytes, name: bytes) -> None:
-    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it."""
+def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = None) -> None:
+    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it.
+
+    `part` lies in the open directory `source`, or in the same one.
+    """
+    source = directory if source is None else source
     library = c_library()
-    if library.renameat2(directory, part, directory, name, _NO_REPLACE) == 0:
+    if library.renameat2(source, part, directory, name, _NO_REPLACE) == 0:
         return
     number = ctypes.get_errno()
     if number not in (errno.EINVAL, errno.ENOSYS):
         raise OSError(number, os.strerror(number))
     # NFS and some others have no such rename; of two names the second is never made over another file.
-    os.link(part, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
-    os.unlink(part, dir_fd=directory)
+    os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
+    os.unlink(part, dir_fd=source)
 
 
 def note_root(opened: OpenRepository) -> None:
@@ -236,4 +256,4 @@ def note_here(row: KnownFile, status: os.stat_result) -> None:
     row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
     row.uid, row.gid = status.st_uid, status.st_gid
     if not is_hidden(row, status):
-        row.mode = status.st_mode
+        row.mode = kept_mode(status.st_mode)

@@ -224,7 +224,9 @@ def variables(
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }
+    metadata = spec.provider_kind.metadata_service
     given = {
+        "gridwright_metadata": metadata.variables() if metadata is not None else {},
         "gridwright_addresses": dict(provided.addresses),
         "gridwright_layouts": layout_rows(spec, provided.layouts) if own_kernel else [],
         **provided.variables,
@@ -280,7 +282,7 @@ def _of_schedulers(spec: GridSpec, setup: SchedulerSetup | None) -> dict[str, ob
 
 def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
     entries = [
-        entry
+        entry.for_nodes(suid=each.suid)
         for name, each in spec.filesystems.items()
         if (entry := kind_of(each).mount_entry(each, sources.get(name))) is not None
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pwd
 import selectors
 import signal
 import socket
@@ -41,7 +40,7 @@ class Mbatchd:
         self.last = 100
 
     def answer(
-        self, command: str, arguments: list[str], environment: Mapping[str, str], uid: int
+        self, command: str, arguments: list[str], environment: Mapping[str, str], uid: int = 0
     ) -> tuple[int, str, str]:
         commands: Mapping[str, Callable[[], tuple[int, str, str]]] = {
             "bsub": lambda: self._bsub(arguments, environment, uid),
@@ -174,7 +173,7 @@ class Mbatchd:
         # The user opens the log, as sbatchd has it.
         words = ["/bin/sh", "-c", f'exec >>"$0" 2>&1; {job.command}', job.output]
         if job.uid:
-            words = [*_setpriv(job.uid), *words]
+            words = ["setpriv", f"--reuid={job.uid}", f"--regid={job.uid}", "--clear-groups", "--", *words]
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, cwd=job.directory, env=environment, start_new_session=True
         )
@@ -197,15 +196,6 @@ class Mbatchd:
                 os.killpg(pid, signal.SIGKILL)
             code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
             self._finish(job, "DONE" if code == 0 and not job.term else "EXIT", code)
-
-
-def _setpriv(uid: int) -> list[str]:
-    """How a command becomes that of a user, also of one that has no name."""
-    try:
-        group, groups = pwd.getpwuid(uid).pw_gid, "--init-groups"
-    except KeyError:
-        group, groups = uid, "--clear-groups"
-    return ["setpriv", f"--reuid={uid}", f"--regid={group}", groups, "--"]
 
 
 def serve(directory: Path) -> None:

@@ -34,7 +34,6 @@ class Element:
     orphan: bool = False
     begin: float = 0.0
     project: str = "default"
-    uid: int = 0
     environment: dict[str, str] = field(default_factory=dict)
     output: str = "/dev/null"
     directory: str = "/"
@@ -49,6 +48,8 @@ class Element:
     pending: str = "New job is waiting for scheduling;"
     kill_at: list[tuple[float, int]] = field(default_factory=list)
     term: str = ""
+    uid: int = 0
+    """Who handed it in, and runs it."""
 
     @property
     def id(self) -> str:

@@ -144,6 +144,7 @@ FAILING: Mapping[str, Callable[[], Observation]] = {
     "library-hangs": lambda: data(hangs=True),
     "library-missing": lambda: data(missing="No such file or directory"),
     "library-read-only": lambda: data(read_only=True),
+    "library-suid": lambda: data(options="rw,nosuid"),
     "library-refuses": lambda: data(refused="Permission denied"),
     "library-full": lambda: data(available_bytes=5 * GIB),
     "library-inodes": lambda: data(inodes_free=1),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gridwright.beneath import remove_tree
 from gridwright.node_programs.batch_job.job_file import JobFile, RunEnd, read_end
 from gridwright.node_programs.batch_job_program import STARTER, build_zipapp
 from gridwright.schedulers.batch.system import job_label, tagged_name
@@ -124,7 +124,7 @@ class BatchDirectories:
         """Remove runs and fences of the day before, but for those of `needed` tokens."""
         for path in self._stale(needed):
             if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
             else:
                 path.unlink(missing_ok=True)
 

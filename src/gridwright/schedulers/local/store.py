@@ -67,6 +67,8 @@ class Store:
             )
             self._prepare()
             self.identity = str(self.setting("identity"))
+            self.secret = str(self.setting("secret") or "")
+            """What nobody else knows; empty for a store that an older release has made."""
 
     def _prepare(self) -> None:
         (version,) = self.one("PRAGMA user_version")
@@ -92,6 +94,7 @@ class Store:
                     for statement in _statements(TABLES):
                         self._connection.execute(statement)
                     self.put_setting("identity", secrets.token_hex(6))
+                    self.put_setting("secret", secrets.token_hex(16))
                     self.put_setting("cancellations", 0)
                     self._connection.execute(f"PRAGMA user_version={VERSION:d}")
                 return VERSION

@@ -70,7 +70,10 @@ export GRIDWRIGHT_JOB_ID GRIDWRIGHT_MEMORY_BYTES
 left=$state/leftovers/$SLURMD_NODENAME
 if [ -e "$left" ] && command -p mv -- "$left" "$left.$tag"; then
     while IFS= read -r each; do
-        command -p rm -rf -- "$each"
+        case $each in /*/gridwright-????????????????.*) ;; *) continue ;; esac
+        for each in "$each"*; do
+            [ -O "$each" ] && [ ! -L "$each" ] && command -p rm -rf -- "$each"
+        done
     done <"$left.$tag"
     command -p rm -f -- "$left.$tag"
 fi
@@ -78,8 +81,19 @@ fi
 private=gridwright-$tag.${SLURM_RESTART_COUNT:-0}
 [ -n "$work" ] && GRIDWRIGHT_WORK=$work/$private && export GRIDWRIGHT_WORK
 [ -n "$util" ] && GRIDWRIGHT_UTIL=$util/$private && export GRIDWRIGHT_UTIL
-if [ -n "$work$util" ]; then
-    command -p mkdir -p -m 700 -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3 || exit 1
+if [ -n "$work$util" ] &&
+    ! command -p mkdir -m 700 -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"}; then
+    # Who can list jobs knows these names. What somebody else has made there is not used, and nobody knows
+    # the next names.
+    command -p rmdir -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"}
+    if [ -n "$work" ]; then
+        GRIDWRIGHT_WORK=$(command -p mktemp -d -- "$GRIDWRIGHT_WORK.XXXXXXXXXXXX" 2>&3) || exit 1
+    fi
+    if [ -n "$util" ] &&
+        ! GRIDWRIGHT_UTIL=$(command -p mktemp -d -- "$GRIDWRIGHT_UTIL.XXXXXXXXXXXX" 2>&3); then
+        [ -n "$work" ] && command -p rmdir -- "$GRIDWRIGHT_WORK"
+        exit 1
+    fi
 fi
 
 if ! cd -- "$directory" 2>&3; then
@@ -167,7 +181,10 @@ def script_arguments(
 
 
 def private_prefix(tag: JobTag, index: int | None) -> str:
-    """How the names of a job's private directories begin; the number of the restart follows."""
+    """How the names of a job's private directories begin.
+
+    The number of the restart follows, and random letters where somebody else had taken that name.
+    """
     return f"gridwright-{tag}." if index is None else f"gridwright-{tag}_{index}."
 
 
