@@ -1,4 +1,4 @@
-"""Ends of alice's jobs that mallory writes, in names of own jobs: accounting shows names as they are."""
+"""Ends of alice's jobs that mallory writes, in names of its own jobs: accounting shows names as they are."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def line(
         f"JobId={job} UserId={user} GroupId={user} Name={name} JobState={state} Partition=batch TimeLimit=1"
         " StartTime=2026-11-28T18:28:17 EndTime=2026-11-28T18:28:18 NodeList=n1 NodeCnt=1 ProcCnt=1"
         " WorkDir=/x ReservationName= Tres=cpu=1 Account= QOS= WcKey= Cluster=c"
-        " SubmitTime=2026-11-28T18:28:16 EligibleTime=2026-11-28T18:28:16"
-        f" DerivedExitCode=0:0 ExitCode={code} "
+        " SubmitTime=2026-11-28T18:28:16"
+        f" EligibleTime=2026-11-28T18:28:16 DerivedExitCode=0:0 ExitCode={code} "
     )
 
 

@@ -56,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         wanted = read_cluster(given.cluster)
         # Who may read a file may lock it.
-        with given.lock.open("w", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
+        with os.fdopen(
+            os.open(given.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        ) as lock:
             os.fchmod(lock.fileno(), 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             administration = Administration(given.bin)
