@@ -26,10 +26,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.unit.repository.test_many_objects import ListedStore
 
+from gridwright.repository.keys import RESERVED
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
+from gridwright.repository.state_directory import VARIABLE
 from gridwright.repository.walking import walk_below
 from tables import machine, markdown, publish, spread
 
@@ -113,10 +115,13 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="changes-", dir=options.place))
+    state = tempfile.mkdtemp(prefix="changes-state-")
+    os.environ[VARIABLE] = state
     try:
         make_tree(root, options.files)
         learn(root)
-        since = root / ".gridwright" / "since"
+        since = root / RESERVED / "since"
+        since.parent.mkdir(exist_ok=True)
         since.touch()
         every = max(1, options.files // options.changed)
         for place in range(0, options.files, every):
@@ -136,6 +141,7 @@ def main() -> None:
                 way()
                 rates[name].append(options.files / (time.monotonic() - begun) * 60 / 1e6)
     finally:
+        shutil.rmtree(state)
         shutil.rmtree(root)
     rows = [[name, f"{told[name]:,}", spread(some, 1)] for name, some in rates.items()]
     text = (

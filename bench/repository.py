@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.support import versitygw
 from tests.support.object_store import BUCKET, SECRET, store_server
 
+from gridwright.repository.state_directory import VARIABLE
 from gridwright.units import Bytes
 
 GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
@@ -109,7 +110,7 @@ def gridwright(
     flags = ["--bucket", url, "--directory"]
     out = timed([GRIDWRIGHT, "repo", "export", *flags, str(source)], environment)
     back = timed([GRIDWRIGHT, "repo", "import", "--contents", *flags, str(target)], environment)
-    shutil.rmtree(source / ".gridwright")
+    shutil.rmtree(environment[VARIABLE])
     return out, back
 
 
@@ -146,6 +147,7 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
             # rclone's HTTP client takes no authority of a site's own.
             **{name: value for name, value in os.environ.items() if name != "AWS_CA_BUNDLE"},
             **server.environment,
+            VARIABLE: str(place / "state"),
             "RCLONE_CONFIG_STORE_TYPE": "s3", "RCLONE_CONFIG_STORE_PROVIDER": "Other",
             "RCLONE_CONFIG_STORE_ENDPOINT": server.endpoint_url,
             "RCLONE_CONFIG_STORE_ACCESS_KEY_ID": "gridwright",

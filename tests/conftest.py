@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from gridwright.repository.state_directory import VARIABLE
 from tests.support import examples, shared_lab, skips
 from tests.support.command import Command
 
@@ -60,6 +62,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         reporter.write_line(each, red=True)
     if wrong and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def repository_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where tests keep what is known of repositories, which for root is on the machine."""
+    place = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(place))
+        yield place
 
 
 @pytest.fixture

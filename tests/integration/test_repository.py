@@ -20,7 +20,7 @@ from gridwright.repository.lease import Lease
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
-from tests.support.file_trees import Seen, look_at, make_tree
+from tests.support.file_trees import Seen, as_it_travels, look_at, make_tree
 from tests.support.object_store import BUCKET, StoreServer, names_for, prefix_of, store_of_environment
 from tests.support.repositories import opened, run
 
@@ -58,10 +58,6 @@ def wipe(directory: Path) -> None:
     directory.mkdir()
 
 
-def without_setuid(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
-    return {path: dataclasses.replace(each, mode=each.mode & ~stat.S_ISUID) for path, each in seen.items()}
-
-
 def named(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
     """What a name has without the content of its file."""
     return {
@@ -86,12 +82,12 @@ def test_a_tree_comes_back_in_every_byte_and_nanosecond(
 
     wipe(library)
     assert do_import(library, server, url).problems == []
-    assert named(look_at(library)) == named(without_setuid(before))
+    assert named(look_at(library)) == named(as_it_travels(before))
     blocks = sum(each.lstat().st_blocks for each in library.rglob("*") if ".gridwright" not in each.parts)
     assert blocks * 512 < 1 << 20
     assert set(do_export(library, server, url).done) <= {"compared"}, "names are no changes"
     assert do_contents(library, server, url).problems == []
-    assert look_at(library) == without_setuid(before)
+    assert look_at(library) == as_it_travels(before)
 
     assert set(do_export(library, server, url).done) <= {"compared"}
     proof = run(library, server, verify, url)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -35,6 +37,18 @@ def as_user(uid: int, act: Callable[[], None]) -> None:
         text = said.read().decode(errors="replace")
     _, ended = os.waitpid(child, 0)
     assert ended == 0, text
+
+
+def words_of(uid: int) -> list[str]:
+    """What stands before a command that a user is to run, with the Python of the tests where it is in reach.
+
+    Where that lies in a closed home directory, the command may read what others may not, and write no more.
+    """
+    user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    looks = [*user, "--", "sh", "-c", f"exec {shlex.quote(sys.executable)} -c ''"]
+    if subprocess.run(looks, stderr=subprocess.DEVNULL, check=False, timeout=60, cwd="/").returncode:
+        user += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    return [*user, "--"]
 
 
 def start_as(uid: int, command: Sequence[str], **options: object) -> subprocess.Popen[bytes]:

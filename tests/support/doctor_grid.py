@@ -48,7 +48,7 @@ def sound(**changes: Any) -> LibraryFacts:
         "filesystem_type": "fuse.mfs",
         "source": "storage1:9421",
         "mount_point": "/mnt/grid",
-        "options": "rw",
+        "options": "rw,nosuid,nodev",
         "read_only": False,
         "total_bytes": 100 * GIB,
         "available_bytes": 60 * GIB,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from gridwright.repository.object_format import kept_mode
 
 HOSTILE_NAMES = (
     b"plain", b"with space", "é…␛".encode(), "␛ff".encode(), b"\xff\xfe", b"a\nb", b"\x01\x7f", b"trailing.",
@@ -61,6 +64,11 @@ def _seen(path: bytes) -> Seen:
     )  # fmt: skip
 
 
+def as_it_travels(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
+    """A tree as objects bring it back."""
+    return {path: dataclasses.replace(each, mode=kept_mode(each.mode)) for path, each in seen.items()}
+
+
 def make_tree(directory: Path, seed: int, files: int = 40, names: Sequence[bytes] = HOSTILE_NAMES) -> None:
     """A random tree: names of any bytes, empty, sparse and large files, links of both kinds, odd times."""
     chance = random.Random(seed)
@@ -95,6 +103,6 @@ def _make_file(path: bytes, chance: random.Random) -> None:
     if chance.random() < 0.2:
         os.setxattr(path, "user.owner", chance.randbytes(9))
     if os.geteuid() == 0:
-        os.chown(path, chance.randrange(60_000), chance.randrange(60_000))
+        os.chown(path, chance.randrange(1000, 60_000), chance.randrange(1000, 60_000))
     os.chmod(path, chance.choice([0o644, 0o600, 0o755, 0o2755, 0o400]))
     os.utime(path, ns=(chance.randrange(10**18), chance.randrange(-(10**17), 10**18)))

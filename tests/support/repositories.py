@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.settings import OpenRepository, RepositorySettings
+from gridwright.repository.state_directory import open_state
+from gridwright.repository.store import ObjectStore
 from tests.support.object_store import BUCKET, StoreServer
+from tests.unit.repository.test_many_objects import ListedStore
 
 Result = TypeVar("Result")
 URL = f"s3://{BUCKET}/prod"
+
+
+def forget(directory: Path) -> None:
+    """Remove all that is known of a directory, as on a machine that never saw it."""
+    state = open_state(directory)
+    state.close()
+    shutil.rmtree(state.path)
 
 
 @contextlib.contextmanager
@@ -35,3 +46,9 @@ def run(
     """What a function gives of the opened repository."""
     with opened(directory, server, url) as repository:
         return what(repository)
+
+
+def opened_without_store(directory: Path, url: str = URL) -> OpenRepository:
+    """The repository of a directory, for what asks nothing of the bucket."""
+    settings = RepositorySettings("archive", directory, url)
+    return OpenRepository.open(settings, cast("ObjectStore", ListedStore(0)), alone=False)

@@ -12,6 +12,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "beneath": frozenset(),
     "trusted": frozenset({"beneath", "errors"}),
+    "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),
     "bounded": frozenset(),
@@ -53,7 +54,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
-        *("beneath", "trusted"),
+        *("beneath", "trusted", "state_parts"),
     }
 )
 

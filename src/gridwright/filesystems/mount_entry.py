@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+UNTRUSTED = ("nosuid", "nodev")
+"""Neither set-user-ID programs nor device files of the file system count (mount(8)); programs run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,3 +22,9 @@ class MountEntry:
     def option_text(self) -> str:
         """The options as one field, with commas."""
         return ",".join(self.options)
+
+    def for_nodes(self, *, suid: bool) -> MountEntry:
+        """The same with UNTRUSTED, or without for a file system that the spec trusts; `_netdev` is last."""
+        last = tuple(each for each in self.options if each == "_netdev")
+        others = tuple(each for each in self.options if each not in (*UNTRUSTED, *last))
+        return replace(self, options=(*others, *(() if suid else UNTRUSTED), *last))

@@ -21,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gridwright.beneath import remove_tree
 from gridwright.errors import environment_error
 from gridwright.iotest.wire import COORDINATOR, coordinator_context
+from gridwright.state_parts import fresh_directory
 
 VALID = timedelta(days=1)
 """Before and after the moment they are made: connections are made in the first minutes of a test, and clocks
@@ -108,14 +109,12 @@ def _pem(certificate: x509.Certificate) -> str:
 
 
 class HandedOver:
-    """The files of a test's nodes, in a fresh directory below one that all nodes see."""
+    """The files of a test's nodes, in a fresh directory of the state directory, which all nodes see."""
 
-    def __init__(self, authority: Authority, below: Path, nodes: Iterable[str]) -> None:
+    def __init__(self, authority: Authority, state: Path, nodes: Iterable[str]) -> None:
         """Write them. Raises GridwrightError."""
-        self._directory = below / f"iotest-{secrets.token_hex(6)}"
+        self._directory = fresh_directory(state, "iotest")
         try:
-            below.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._directory.mkdir(mode=0o700)
             for node in nodes:
                 self._write(node, authority.of_node(node))
         except OSError as error:

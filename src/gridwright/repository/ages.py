@@ -107,7 +107,7 @@ def _files(directory: Path, problems: list[tuple[str, str]]) -> Iterator[os.stat
                         problems.append((shown(entry.path), f"it cannot be looked at: {error.strerror}"))
                         continue
                     if stat.S_ISDIR(status.st_mode):
-                        if here != root or entry.name != RESERVED.encode():
+                        if (here != root or entry.name != RESERVED.encode()) and not is_part(entry.name):
                             waiting.append(entry.path)
                     elif stat.S_ISREG(status.st_mode) and not is_part(entry.name):
                         yield status

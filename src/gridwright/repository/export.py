@@ -80,7 +80,7 @@ def export(
     if opened.settings.changelog is not None and not (options.dry_run or options.paths):
         changes = RepositoryChanges(opened, source_of)
         changes.take()
-    learn(opened)
+    learn(opened, report)
     if options.dry_run:
         _plan(opened, options, report)
         return report

@@ -15,6 +15,14 @@ _KEPT = ("user.", "system.posix_acl_", "trusted.")
 """Security labels and capabilities are the system's own, and not carried to another one, as setuid is not."""
 _LEFT = ("trusted.lov", "trusted.hsm", "trusted.lma", "trusted.link", "trusted.overlay.", "trusted.SGI_ACL")
 """Attributes of file systems themselves belong to the one where they are."""
+_LONGEST_NAME = 255
+"""XATTR_NAME_MAX of Linux."""
+_USERS = ("user.", "system.posix_acl_")
+
+
+def is_of_users(name: str) -> bool:
+    """Whether the owner of a file may give it an attribute: none of these gives rights."""
+    return name.startswith(_USERS) and _travels(name)
 
 
 def _travels(name: str) -> bool:
@@ -45,10 +53,26 @@ def encode(attributes: Mapping[str, bytes]) -> bytes:
 
 def decode(value: bytes) -> dict[str, bytes]:
     """Attributes of a value. Raises ValueError."""
-    found = json.loads(value)
-    if not isinstance(found, dict):
+    return {name: bytes.fromhex(text) for name, text in _decoded(value).items() if _travels(name)}
+
+
+def _decoded(value: bytes) -> dict[str, str]:
+    try:
+        found = json.loads(value)
+    except RecursionError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         raise ValueError("no attributes")
-    return {str(name): bytes.fromhex(text) for name, text in found.items() if _travels(str(name))}
+    if any("\0" in name or not 0 < len(name.encode()) <= _LONGEST_NAME for name in found):
+        raise ValueError("an attribute has no name that Linux has")
+    return found
+
+
+def of_users(value: bytes) -> tuple[dict[str, bytes], bool]:
+    """Attributes that owners of files may give, and whether the value has others. Raises ValueError."""
+    found = _decoded(value)
+    given = {name: bytes.fromhex(text) for name, text in found.items() if is_of_users(name)}
+    return given, len(given) < len(found)
 
 
 def write_xattrs(file: int | str, value: bytes) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from gridwright.errors import environment_error
+from gridwright.repository.admission import Admission
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
 from gridwright.repository.head_row import row_of_head
@@ -64,12 +65,13 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     begun = time.time()
     # The store looks for its objects while the manifest is read.
     entries = opened.store.list(opened.keys.start)
-    _read_manifest(opened)
+    admission = Admission(opened, report)
+    _read_manifest(opened, admission)
     _keep_listing(opened, entries)
     opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
         with nullcontext(False) if options.dry_run else finishing(opened) as was_killed:
-            _Import(opened, options, report).run()
+            _Import(opened, options, report, admission).run()
             opened.known.flush()
             if was_killed:
                 set_times_back(opened)
@@ -80,15 +82,15 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     return report
 
 
-def _read_manifest(opened: OpenRepository) -> None:
-    with fetched_manifest(opened) as file:
-        if file is None:
+def _read_manifest(opened: OpenRepository, admission: Admission) -> None:
+    with fetched_manifest(opened) as found:
+        if found is None:
             return
-        rows = read_manifest(file)
+        rows = read_manifest(found.file, admission)
         while some := list(islice(rows, _BATCH)):
             opened.known.tell(some)
         if opened.known.fact("exported") is None:
-            opened.known.set_fact("exported", read_facts(file).get("exported", ""))
+            opened.known.set_fact("exported", read_facts(found.file).get("exported", ""))
 
 
 def _keep_listing(opened: OpenRepository, entries: Iterator[ObjectEntry]) -> None:
@@ -100,10 +102,17 @@ def _keep_listing(opened: OpenRepository, entries: Iterator[ObjectEntry]) -> Non
 
 
 class _Import:
-    def __init__(self, opened: OpenRepository, options: ImportOptions, report: RepositoryReport) -> None:
+    def __init__(
+        self,
+        opened: OpenRepository,
+        options: ImportOptions,
+        report: RepositoryReport,
+        admission: Admission,
+    ) -> None:
         self._opened = opened
         self._options = options
         self._report = report
+        self._admission = admission
         self._make = Maker(opened, report)
         self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
@@ -206,7 +215,7 @@ class _Import:
     def _answered(self, asked: AskedObject, *, is_here: bool = False) -> None:
         try:
             head = asked.future.result()
-            row = row_of_head(self._opened, self._report, asked.listed.path, head)
+            row = row_of_head(self._opened, self._report, self._admission, asked.listed.path, head)
         except StoreError as error:
             if error.fault is StoreFault.UNREACHABLE:
                 raise

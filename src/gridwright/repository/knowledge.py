@@ -1,25 +1,36 @@
-"""What a directory that knows nothing of its bucket learns from the bucket's manifest."""
+"""What a directory that knows nothing of its bucket, or less than another one, learns from its manifest."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import environment_error
-from gridwright.repository.keys import RESERVED
+from gridwright.repository.admission import Admission
 from gridwright.repository.manifest import NAME, ManifestError, read_facts, read_manifest
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.settings import OpenRepository
+from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
+from gridwright.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedManifest:
+    """The bucket's manifest as a file."""
+
+    file: Path
+    etag: str
 
 
 @contextmanager
-def fetched_manifest(opened: OpenRepository) -> Iterator[Path | None]:
-    """The bucket's manifest as a file, or None where there is none. Raises GridwrightError."""
+def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Iterator[FetchedManifest | None]:
+    """The bucket's manifest; None for none, or for one of the ETag `unless`. Raises GridwrightError."""
     key = opened.keys.own(NAME)
-    file = opened.settings.directory / RESERVED / f"{NAME}.{os.getpid()}.part"
+    file = opened.known.state.path / f"{NAME}.{os.getpid()}.part"
+    where = f"s3://{opened.store.bucket}/{key}"
     try:
         try:
             head = opened.store.head(key).result()
@@ -28,29 +39,49 @@ def fetched_manifest(opened: OpenRepository) -> Iterator[Path | None]:
                 raise
             yield None
             return
-        reference = ObjectReference(
-            opened.settings.bucket_url, key, head.entry.etag, head.version_id, head.entry.size
-        )
+        entry = head.entry
+        if entry.etag == unless:
+            yield None
+            return
+        room = os.fstatvfs(opened.known.state.descriptor)
+        if entry.size > room.f_bavail * room.f_frsize // 2:
+            raise environment_error(
+                f"the manifest is {format_bytes(entry.size)}, more than half of the free space of "
+                f"{opened.known.state.path}",
+                where=where,
+                remedy="make room there; if no export wrote it, delete that object",
+            )
+        reference = ObjectReference(opened.settings.bucket_url, key, entry.etag, head.version_id, entry.size)
         with file.open("w+b") as out:
             opened.store.fetch(reference, out.fileno()).result()
-        yield file
+        yield FetchedManifest(file, entry.etag)
     except ManifestError as error:
         raise environment_error(
             f"the manifest cannot be read: {error}",
-            where=f"s3://{opened.store.bucket}/{key}",
+            where=where,
             remedy="delete that object: imports then ask for each object, and the next export writes it",
         ) from error
     finally:
         file.unlink(missing_ok=True)
 
 
-def learn(opened: OpenRepository) -> None:
-    """Fill what is known from the bucket's manifest, where nothing is known yet. Raises GridwrightError."""
-    if not opened.known.is_empty():
-        return
-    with fetched_manifest(opened) as file:
-        if file is None:
+def learn(opened: OpenRepository, report: RepositoryReport) -> None:
+    """Take what the bucket's manifest says and is not known, as where another machine has exported.
+
+    Rows that are as new as the manifest's stay, since they tell of the files here, too. Raises
+    GridwrightError.
+    """
+    known = opened.known
+    with fetched_manifest(opened, unless=known.fact("manifest")) as found:
+        if found is None:
             return
-        for row in read_manifest(file):
-            opened.known.put(row)
-        opened.known.set_fact("exported", read_facts(file).get("exported", ""))
+        # Rows without an inode are of files that are not known to be here: nothing is made of them.
+        for row in read_manifest(found.file, Admission(opened, report, is_made=False)):
+            here = known.get(row.path)
+            if here is None or (here.etag != row.etag and here.stored_ns < row.stored_ns):
+                known.put(row)
+        if exported := read_facts(found.file).get("exported", ""):
+            known.set_fact(
+                "exported", max(exported, known.fact("exported") or "", key=lambda each: float(each or 0))
+            )
+        known.set_fact("manifest", found.etag)

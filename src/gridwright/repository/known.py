@@ -1,12 +1,13 @@
 """What a repository knows: each file and its object as both were when they were equal, in one SQLite file.
 
-It lies in the repository's directory, below `.gridwright`, and is the journal of exports and imports, too: a
-row is written when file and object are equal, never before. Who finds no row, or an old one, compares both
-sides; so a command that was killed at any step goes on without losing or doubling anything.
+It lies in the state directory of the repository, and is the journal of exports and imports, too: a row is
+written when file and object are equal, never before. Who finds no row, or an old one, compares both sides; so
+a command that was killed at any step goes on without losing or doubling anything.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import time
@@ -16,25 +17,21 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import environment_error
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
-from gridwright.repository.keys import RESERVED
-from gridwright.repository.known_file import COLUMNS, KnownFile
+from gridwright.repository.known_file import COLUMNS, KnownFile, why_malformed
+from gridwright.repository.known_tables import prepare
+from gridwright.repository.state_directory import FILE, is_same_identity, open_state
+from gridwright.trusted import open_file
 
-FORMAT = 2
-"""1 had no `stored_ns`."""
-FILE = "known.sqlite"
 _BATCH, _PENDING = 500, 2000
 _PENDING_S = 2.0
 """After a kill, what was done in so many seconds is compared again."""
 _BUSY_S = 30.0
-
+_DIRECTORY = "directory"
+_REMEDY = "remove that file: the next command makes it anew from manifest and files"
 
 _values = attrgetter(*COLUMNS)
-_TYPES = {
-    "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
-    "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
-}  # fmt: skip
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our own
@@ -45,20 +42,26 @@ class Known:
     """The rows of one repository. One thread uses it."""
 
     def __init__(self, directory: Path) -> None:
-        """Open it, and make it where it is not. Raises GridwrightError."""
-        place = directory / RESERVED
+        """Open it, and make it where it is not. `directory` is the repository's. Raises GridwrightError."""
         self.directory = directory
-        self.file = place / FILE
         try:
-            place.mkdir(mode=0o700, exist_ok=True)
-            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
-            self._prepare()
-        except (OSError, sqlite3.Error) as error:
+            self.state = open_state(directory, identify=True)
+        except OSError as error:
             raise environment_error(
-                f"what is known of the repository cannot be read: {error}",
-                where=str(self.file),
-                remedy="remove that file: the next command makes it anew from manifest and files",
+                f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
+        self.file = self.state.path / FILE
+        try:
+            os.close(open_file(self.state.descriptor, FILE, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
+            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            prepare(self.database)
+            self._belong()
+        except (OSError, sqlite3.Error, ValueError) as error:
+            self.state.close()
+            raise damaged(self.file, str(error)) from error
+        except GridwrightError:
+            self.state.close()
+            raise
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
@@ -70,45 +73,40 @@ class Known:
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
 
-    def _prepare(self) -> None:
-        columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
-        (version,) = self.database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, 1, FORMAT):
-            raise sqlite3.DatabaseError(f"it has format {version}, and this release reads {FORMAT}")
-        if version == 1:
-            self.database.execute("ALTER TABLE files ADD COLUMN stored_ns INTEGER DEFAULT 0")
-        self.database.execute(f"PRAGMA user_version = {FORMAT}")
-        self.database.execute("PRAGMA synchronous = FULL")
-        self.database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")
-        self.database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
-        self.database.execute("CREATE INDEX IF NOT EXISTS keys ON files (key)")
-        self.database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
-        for each in CHANGE_TABLES:
-            self.database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
-        self.database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
-        self.database.execute("CREATE INDEX told_keys ON told (key)")
-        self.database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
-        # What is to be done, and what the bucket's listing says; this run's alone.
-        self.database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
-        self.database.execute(
-            "CREATE TEMP TABLE times (path BLOB PRIMARY KEY, atime_ns INTEGER, mtime_ns INTEGER) "
-            "WITHOUT ROWID"
-        )
-        self.database.execute("CREATE TEMP TABLE first_names (inode INTEGER PRIMARY KEY, path BLOB)")
-        self.database.execute(
-            "CREATE TEMP TABLE listed (key TEXT PRIMARY KEY, size INTEGER, etag TEXT, "
-            "modified_ns INTEGER, storage_class TEXT) WITHOUT ROWID"
-        )
+    def _belong(self) -> None:
+        """Forget all where it is of another directory that had this path."""
+        identity, known = self.state.identity, self.fact(_DIRECTORY)
+        if identity is None or identity == known:
+            return
+        with self.transaction():
+            if known is not None and not is_same_identity(known, identity):
+                for table in ("files", "facts", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
+                    self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+                self.state.note = (
+                    f"{self.directory} is another directory than the one that was known: what is known is "
+                    "made anew from the manifest and the files"
+                )
+            self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
     def close(self) -> None:
         """Write what is pending, and close."""
-        self.flush()
-        self.database.close()
+        try:
+            self.flush()
+        finally:
+            self.database.close()
+            self.state.close()
 
     def fact(self, name: str) -> str | None:
         """A fact of the repository, such as when the last export began."""
         row = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return row[0] if row else None
+        return str(row[0]) if row and row[0] is not None else None
+
+    def moment(self, name: str) -> float | None:
+        """A fact that is a time in seconds since 1970; None for none. Raises GridwrightError."""
+        try:
+            return float(text) if (text := self.fact(name)) else None
+        except ValueError as error:
+            raise damaged(self.file, f"{name}: {error}") from error
 
     def set_fact(self, name: str, value: str) -> None:
         """Note a fact."""
@@ -124,7 +122,10 @@ class Known:
         self.flush()
         query = f"SELECT count(*), coalesce(sum(size), 0) FROM files WHERE {where}"  # noqa: S608
         count, size = self.database.execute(query).fetchone()
-        return int(count), int(size)
+        try:
+            return int(count), int(size)
+        except (OverflowError, ValueError) as error:
+            raise damaged(self.file, f"a size makes no sense: {error}") from error
 
     def get(self, path: bytes) -> KnownFile | None:
         """The row of a path."""
@@ -132,24 +133,27 @@ class Known:
             return pending
         if self._was_empty and not self._writes:
             return None
-        return _row(self.database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
+        return self._row(self.database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
 
     def stamps(self, paths: Sequence[bytes]) -> dict[bytes, tuple[int, int, int]]:
         """Type, ctime and inode of the rows of some thousand paths, in one question."""
         self.flush()
         query = f"SELECT path, mode, ctime_ns, inode FROM files WHERE path IN ({', '.join('?' * len(paths))})"  # noqa: S608
         found = self.database.execute(query, paths)
-        return {path: (stat.S_IFMT(mode), ctime_ns, inode) for path, mode, ctime_ns, inode in found}
+        try:
+            return {path: (stat.S_IFMT(mode), ctime_ns, inode) for path, mode, ctime_ns, inode in found}
+        except (TypeError, OverflowError) as error:
+            raise damaged(self.file, f"a row makes no sense: {error}") from error
 
     def by_key(self, key: str) -> KnownFile | None:
         """The row of an object."""
         self.flush()
-        return _row(self.database.execute(f"{_SELECT} WHERE key = ?", (key,)).fetchone())
+        return self._row(self.database.execute(f"{_SELECT} WHERE key = ?", (key,)).fetchone())
 
     def by_inode(self, inode: int) -> list[KnownFile]:
         """Rows of files that had an inode; those that are not written yet are left out."""
         found = self.database.execute(f"{_SELECT} WHERE inode = ?", (inode,)).fetchall()
-        return [row for each in found if (row := _row(each)) is not None]
+        return [row for each in found if (row := self._row(each)) is not None]
 
     def rows(self, where: str = "1", *values: object, order: str = "path") -> Iterator[KnownFile]:
         """All rows that fit a condition of our own, a few in memory at a time; rows may change meanwhile."""
@@ -165,7 +169,7 @@ class Known:
         """The row of a path that was read after so many writes: as it is now."""
         if writes != self._writes or path in self._pending:
             return self.get(path)
-        return _row(found)
+        return self._row(found)
 
     def has_files(self) -> bool:
         """Whether any row is of a file that was here."""
@@ -208,12 +212,12 @@ class Known:
     def told(self, key: str) -> KnownFile | None:
         """What the manifest says of an object."""
         query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE key = ?"
-        return _row(self.database.execute(query, (key,)).fetchone())
+        return self._row(self.database.execute(query, (key,)).fetchone())
 
     def told_path(self, path: bytes) -> KnownFile | None:
         """What was told of a path."""
         query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE path = ?"
-        return _row(self.database.execute(query, (path,)).fetchone())
+        return self._row(self.database.execute(query, (path,)).fetchone())
 
     def told_work(self, action: str) -> Iterator[KnownFile]:
         """What was told of the paths of work of one kind, some in memory at a time."""
@@ -225,7 +229,7 @@ class Known:
         last = 0
         while some := self.database.execute(query, (last, action, _BATCH)).fetchall():
             for _, *values in some:
-                if (row := _row(tuple(values))) is not None:
+                if (row := self._row(tuple(values))) is not None:
                     yield row
             last = some[-1][0]
 
@@ -341,7 +345,7 @@ class Known:
                 # Of rows of a manifest that name the same key the first one counts.
                 if key != last:
                     last = key
-                    row = _row(None if told[0] is None else tuple(told))
+                    row = self._row(None if told[0] is None else tuple(told))
                     yield (key, size, etag, modified_ns, storage_class), row
 
     def count_listed(self) -> tuple[int, int]:
@@ -360,10 +364,18 @@ class Known:
             raise
         self.database.execute("COMMIT")
 
+    def _row(self, found: tuple[Any, ...] | None) -> KnownFile | None:
+        if found is None:
+            return None
+        row = KnownFile(*found)
+        if reason := why_malformed(row):
+            raise damaged(self.file, f"the row of {row.path!a:.80} makes no sense, {reason}")
+        row.is_name_only = bool(row.is_name_only)
+        return row
 
-def _row(found: tuple[Any, ...] | None) -> KnownFile | None:
-    if found is None:
-        return None
-    row = KnownFile(*found)
-    row.is_name_only = bool(row.is_name_only)
-    return row
+
+def damaged(file: Path, why: str) -> GridwrightError:
+    """The error of what is known and cannot be used."""
+    return environment_error(
+        f"what is known of the repository cannot be read: {why}", where=str(file), remedy=_REMEDY
+    )

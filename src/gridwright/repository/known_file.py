@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from dataclasses import dataclass, fields
+from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from gridwright.repository.object_format import FileAttributes
+from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
 
 if TYPE_CHECKING:
@@ -78,3 +81,42 @@ def is_hidden(row: KnownFile, status: FileStatus) -> bool:
 
 
 COLUMNS = tuple(field.name for field in fields(KnownFile))
+_BOUNDS = (
+    ("uid", 0, MOST_ID), ("gid", 0, MOST_ID), ("size", 0, 2**63 - 1),
+    ("atime_ns", -LATEST_NS, LATEST_NS), ("mtime_ns", -LATEST_NS, LATEST_NS),
+)  # fmt: skip
+_FILE_TYPES = frozenset((stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK))
+_values = attrgetter(*COLUMNS)
+_LEADS_ELSEWHERE = re.compile(rb"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
+"""An empty name, `.` or `..`, or a NUL."""
+
+
+def _types_of(name: str) -> tuple[type, ...]:
+    if name in ("target", "xattrs", "link_of"):
+        return bytes, type(None)
+    if name in ("key", "version_id", "crc64"):
+        return str, type(None)
+    return {"path": (bytes,), "etag": (str,), "is_name_only": (int, bool)}.get(name, (int,))
+
+
+_SHAPES = frozenset(product(*map(_types_of, COLUMNS)))
+
+
+def why_malformed(row: KnownFile) -> str | None:
+    """Why no file can have the values of a row, or its path leads elsewhere; None for a good row."""
+    if tuple(map(type, _values(row))) not in _SHAPES:
+        wrong = (name for name in COLUMNS if type(getattr(row, name)) not in _types_of(name))
+        return f"{next(wrong)} has a value of another type"
+    if not all(map(is_path_below, filter(None, (row.path, row.link_of)))):
+        return "it leads out of the directory, or has an empty name"
+    if not 0 <= row.mode < 1 << 16 or stat.S_IFMT(row.mode) not in _FILE_TYPES:
+        return f"its mode is {row.mode:#o}, which no file, directory or symbolic link has"
+    for name, low, high in _BOUNDS:
+        if not low <= getattr(row, name) <= high:
+            return f"its {name} is {getattr(row, name)}"
+    return None if row.target is None or is_target(row.target) else "its target is none"
+
+
+def is_path_below(path: bytes) -> bool:
+    """Whether a path has names alone, none of which leads elsewhere."""
+    return _LEADS_ELSEWHERE.search(path) is None

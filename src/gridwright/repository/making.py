@@ -18,6 +18,7 @@ from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
+from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
@@ -37,6 +38,19 @@ class Maker:
         """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
         directory, name = self._opened.below.parent(row.path, make=True)
         part = part_name()
+        descriptor = self.unplaced_name(row, directory, part)
+        try:
+            place(directory, part, name)
+            note_here(row, os.fstat(descriptor))
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def unplaced_name(self, row: KnownFile, directory: int, part: bytes) -> int:
+        """Make such a file under a free name in an open directory; its descriptor. Raises OSError."""
         descriptor = self._new_name(directory, part, row)
         try:
             row.is_name_only = row.size > 0
@@ -46,14 +60,12 @@ class Maker:
                 if self._is_root and self._opened.cover.why_not:
                     os.fchmod(descriptor, HIDDEN)
                 self._say_how_it_is_read()
-            place(directory, part, name)
-            note_here(row, os.fstat(descriptor))
         except BaseException:
+            os.close(descriptor)
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
             raise
-        finally:
-            os.close(descriptor)
+        return descriptor
 
     def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
         """Make a file of its object's size, empty or released; its descriptor."""
@@ -244,4 +256,4 @@ def note_here(row: KnownFile, status: os.stat_result) -> None:
     row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
     row.uid, row.gid = status.st_uid, status.st_gid
     if not is_hidden(row, status):
-        row.mode = status.st_mode
+        row.mode = kept_mode(status.st_mode)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import environment_error
+from gridwright.repository.admission import LONGEST_XATTRS, Admission
 from gridwright.repository.content import FileContent
-from gridwright.repository.keys import RESERVED
 from gridwright.repository.known_file import COLUMNS, KnownFile
 
 if TYPE_CHECKING:
@@ -27,6 +27,13 @@ NAME = "manifest.parquet"
 _ROWS = 20_000
 _READ_ROWS = 2_000
 """Rows that are Python's at once."""
+MOST_REFUSED = 1_000
+"""Rows that are refused before the whole manifest is."""
+MOST_GROUP_ROWS, MOST_GROUP_BYTES = 1 << 20, 1 << 30
+"""Of a row group, as the file says it; those that are written have 20,000 rows."""
+_LONGEST = 4_096
+"""Bytes of a path, a key or a target: PATH_MAX of Linux."""
+_LATEST_S = 2**33
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
@@ -85,22 +92,79 @@ def read_facts(file: Path) -> dict[str, str]:
         head = pq.read_schema(file).metadata or {}
         if head.get(b"gridwright.format") not in (b"1", str(FORMAT).encode()):
             raise ManifestError(
-                f"it has format {head.get(b'gridwright.format')!r}, and this release reads {FORMAT}"
+                f"it has format {head.get(b'gridwright.format')!r:.40}, and this release reads {FORMAT}"
             )
-        return {str(name): str(value) for name, value in json.loads(head[b"gridwright.facts"]).items()}
+        facts = {str(name): str(value) for name, value in json.loads(head[b"gridwright.facts"]).items()}
+        if exported := facts.get("exported"):
+            moment = float(exported)
+            if not 0 <= moment < _LATEST_S:
+                raise ManifestError(f"its export began at {exported:.40}, which is no time")
+        return facts
 
 
-def read_manifest(file: Path) -> Iterator[KnownFile]:
-    """Its rows, some in memory at a time. Raises ManifestError, OSError."""
+def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
+    """Its rows that may become files, some in memory at a time. Raises ManifestError, OSError.
+
+    Whoever writes to the bucket writes the manifest: sizes of all that is read are bounded, and rows are in
+    the order of paths, so that a few bytes are no endless file.
+    """
     import pyarrow.parquet as pq
 
     read_facts(file)
     here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
-    with _Reading(), pq.ParquetFile(file, pre_buffer=False) as opened:
-        columns = [name for name in _WRITTEN if name != "stored_ns" or name in opened.schema_arrow.names]
+    last: bytes | None = None
+    with (
+        _Reading(),
+        pq.ParquetFile(file, pre_buffer=False, read_dictionary=sorted(_BINARY | _TEXT)) as opened,
+    ):
+        columns = _columns_of(opened)
         for batch in opened.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
-            for values in batch.to_pylist():
-                yield KnownFile(**values, **here_only)
+            for values in _bounded(batch).to_pylist():
+                row = KnownFile(**values, **here_only)
+                if isinstance(row.path, bytes) and last is not None and row.path <= last:
+                    raise ManifestError("its rows are not in the order of paths")
+                if (found := admission.admitted(row)) is not None:
+                    last = found.path
+                    yield found
+                elif admission.refused > MOST_REFUSED:
+                    raise ManifestError(f"more than {MOST_REFUSED} of its rows make no sense")
+
+
+def _columns_of(opened: Any) -> list[str]:  # noqa: ANN401 - Arrow has no types
+    """The columns to be read. Raises ManifestError where one is of another type, or too large to be read."""
+    schema, wanted = opened.schema_arrow, _schema({})
+    columns = [name for name in _WRITTEN if name != "stored_ns" or name in schema.names]
+    for name in columns:
+        if schema.names.count(name) != 1:
+            raise ManifestError(f"it has {schema.names.count(name)} columns {name}")
+        found = schema.field(name).type
+        found = getattr(found, "value_type", found)
+        if found != wanted.field(name).type:
+            raise ManifestError(f"its column {name} is {found}, and {wanted.field(name).type} is written")
+    for number in range(opened.metadata.num_row_groups):
+        group = opened.metadata.row_group(number)
+        if group.num_rows > MOST_GROUP_ROWS or group.total_byte_size > MOST_GROUP_BYTES:
+            raise ManifestError(f"{group.num_rows} of its rows, {group.total_byte_size} bytes, are one piece")
+    return columns
+
+
+def _bounded(batch: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+    """A batch whose texts are plain ones. Raises ManifestError where one is longer than any that is written.
+
+    Texts come as numbers in a dictionary, so that a long one that many rows have is not copied before.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    arrays = []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_dictionary(array.type):
+            longest = pc.max(pc.binary_length(array.dictionary)).as_py() or 0
+            if longest > (LONGEST_XATTRS if name == "xattrs" else _LONGEST):
+                raise ManifestError(f"its column {name} has a value of {longest} bytes")
+            array = array.dictionary_decode()  # noqa: PLW2901 - the same, without its dictionary
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 class _Reading:
@@ -110,10 +174,12 @@ class _Reading:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
         import pyarrow as pa
 
-        if isinstance(error, (pa.ArrowException, KeyError, TypeError)) and not isinstance(
-            error, ManifestError
-        ):
-            raise ManifestError(f"it is damaged ({str(error).partition(chr(10))[0]})") from error
+        # Arrow has an OSError without a number for what it cannot decode.
+        is_damage = isinstance(
+            error, (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError)
+        ) or (isinstance(error, (OSError, RecursionError)) and getattr(error, "errno", None) is None)
+        if is_damage and not isinstance(error, ManifestError):
+            raise ManifestError(f"it is damaged ({str(error).partition(chr(10))[0]:.200})") from error
 
 
 def publish_manifest(
@@ -129,7 +195,7 @@ def publish_manifest(
     if not report.done and not is_whole:
         return
     facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
-    file = Path(opened.settings.directory) / RESERVED / f"{NAME}.part"
+    file = known.state.path / f"{NAME}.{os.getpid()}.part"
     try:
         write_manifest(file, known.rows(), facts)
         with file.open("rb") as content:

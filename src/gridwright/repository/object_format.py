@@ -21,13 +21,13 @@ DEFAULT_PERMISSIONS = 0o755
 LONGEST_TARGET = 4095
 """Bytes of a symbolic link's target: PATH_MAX of Linux without the NUL."""
 
-_KEPT = 0o7777 & ~stat.S_ISUID
 _MODE = re.compile(r"0*([0-7]{1,7})", re.ASCII)
 _ID = re.compile(r"[0-9]{1,10}", re.ASCII)
 _TIME = re.compile(r"(-?[0-9]{1,20})(ns)?", re.ASCII)
-_MOST_ID = 2**32 - 2
+MOST_ID = 2**32 - 2
 """The id after it means "leave it as it is" to chown."""
-_LATEST_NS = 2**63 - 1
+LATEST_NS = 2**63 - 1
+"""Of times, since 1970."""
 _NS_IN_MS = 1_000_000
 
 
@@ -63,8 +63,12 @@ class FileAttributes:
 
 
 def kept_mode(mode: int) -> int:
-    """A mode as the format keeps it: FSx neither exports nor imports setuid."""
-    return stat.S_IFMT(mode) | (mode & _KEPT)
+    """A mode as it travels: without setuid, as with FSx, and on files without setgid, which is as much.
+
+    On a directory setgid says whose group new files have, and gives nobody the rights of another one.
+    """
+    dropped = stat.S_ISUID if stat.S_ISDIR(mode) else stat.S_ISUID | stat.S_ISGID
+    return stat.S_IFMT(mode) | (stat.S_IMODE(mode) & ~dropped)
 
 
 def metadata_of(attributes: FileAttributes) -> dict[str, str]:
@@ -92,12 +96,17 @@ class ReadAttributes:
 
 
 def attributes_of(
-    metadata: Mapping[str, str], *, is_directory: bool, last_modified_ns: int
+    metadata: Mapping[str, str],
+    *,
+    is_directory: bool,
+    last_modified_ns: int,
+    owner: tuple[int, int] = (0, 0),
 ) -> ReadAttributes:
     """The attributes of the file of an object.
 
-    What is missing is as FSx has it: 0755, root, root; times are those of the object. A key that ends in `/`
-    is a directory whatever its mode says. What makes no sense is named, and counts as missing.
+    What is missing is as FSx has it: 0755, root, root, or another `owner`; times are those of the object. A
+    key that ends in `/` is a directory whatever its mode says. What makes no sense is named, and counts as
+    missing.
     """
     lower = {name.lower(): value.strip() for name, value in metadata.items()}
     problems: list[str] = []
@@ -105,8 +114,8 @@ def attributes_of(
     modified = _time(MODIFIED, lower, last_modified_ns, problems)
     attributes = FileAttributes(
         mode=mode,
-        uid=_id(OWNER, lower, problems),
-        gid=_id(GROUP, lower, problems),
+        uid=_id(OWNER, lower, owner[0], problems),
+        gid=_id(GROUP, lower, owner[1], problems),
         atime_ns=_time(ACCESSED, lower, modified, problems),
         mtime_ns=modified,
     )
@@ -131,13 +140,13 @@ def _mode(text: str | None, is_directory: bool, problems: list[str]) -> int:
     return kept_mode(kind | stat.S_IMODE(mode))
 
 
-def _id(name: str, metadata: Mapping[str, str], problems: list[str]) -> int:
+def _id(name: str, metadata: Mapping[str, str], missing: int, problems: list[str]) -> int:
     text = metadata.get(name)
     if text is None:
-        return 0
-    if _ID.fullmatch(text) is None or int(text) > _MOST_ID:
+        return missing
+    if _ID.fullmatch(text) is None or int(text) > MOST_ID:
         problems.append(f"{name} is {text[:40]!r}, no number of a user or a group")
-        return 0
+        return missing
     return int(text)
 
 
@@ -147,7 +156,7 @@ def _time(name: str, metadata: Mapping[str, str], missing: int, problems: list[s
         return missing
     found = _TIME.fullmatch(text)
     nanoseconds = int(found[1]) * (1 if found[2] else _NS_IN_MS) if found else None
-    if nanoseconds is None or abs(nanoseconds) > _LATEST_NS:
+    if nanoseconds is None or abs(nanoseconds) > LATEST_NS:
         problems.append(f"{name} is {text[:40]!r}, no time in ns or ms")
         return missing
     return nanoseconds

@@ -5,20 +5,28 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
-from gridwright.repository.keys import RESERVED, Keys, prefix_of, shown
+from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.lazy.cover import NamesCover
 from gridwright.repository.request_prices import cost
+from gridwright.repository.state_directory import LOCK, open_state
 from gridwright.repository.store import ObjectStore
+from gridwright.trusted import open_file
 from gridwright.units import format_bytes
 
 Prefer = Literal["files", "objects"]
+DEFAULT_IDS = (1000, 2**31 - 1)
+"""Users and groups of people, as grid specs have them; those below are the system's (UID_MIN of
+login.defs(5))."""
+_NAMES = 5
+"""Of several files that a note is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,8 @@ class RepositorySettings:
     """Which users are registered with Lustre's changelogs, a file of `gridwright setup`; None for scans."""
     rpo_s: float | None = None
     """How old a change may become that no object has, in seconds; None asks for nothing."""
+    ids: tuple[int, int] = DEFAULT_IDS
+    """The lowest and the highest user and group that root gives files to because the bucket says so."""
 
     @property
     def prefix(self) -> str:
@@ -62,10 +72,12 @@ class OpenRepository:
 
         Raises GridwrightError, and OSError where the directory cannot be opened.
         """
-        below = Beneath(settings.directory)
-        known = Known(settings.directory)
-        lock = hold_directory(settings.directory) if alone else None
-        cover = NamesCover(str(settings.directory), below.root, settings.archive_id)
+        with ExitStack() as opened:
+            below = opened.enter_context(Beneath(settings.directory))
+            known = opened.enter_context(closing(Known(settings.directory)))
+            lock = hold_directory(settings.directory) if alone else None
+            cover = NamesCover(str(settings.directory), below.root, settings.archive_id)
+            opened.pop_all()
         return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
 
     def close(self) -> None:
@@ -80,7 +92,11 @@ class OpenRepository:
 
 def hold_directory(directory: Path) -> int:
     """Hold a lock on what is known, until the descriptor is closed. Raises GridwrightError, OSError."""
-    descriptor = os.open(directory / RESERVED / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    state = open_state(directory)
+    try:
+        descriptor = open_file(state.descriptor, LOCK, os.O_RDWR | os.O_CREAT)
+    finally:
+        state.close()
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -115,6 +131,8 @@ class RepositoryReport:
     problems: list[tuple[str, str]] = field(default_factory=list)
     """Path or key, and why."""
     notes: list[str] = field(default_factory=list)
+    several: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    """What was otherwise with several files: how many, and the first of them."""
     requests: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     at_least_s: float | None = None
@@ -134,6 +152,22 @@ class RepositoryReport:
         """Note what could not be done."""
         self.problems.append((shown(name), why))
 
+    def note_of(self, what: str, name: bytes) -> None:
+        """Note what is so of several files, with the names of the first."""
+        count, names = self.several.setdefault(what, (0, []))
+        if len(names) < _NAMES:
+            names.append(shown(name) or ".")
+        self.several[what] = count + 1, names
+
+    @property
+    def all_notes(self) -> list[str]:
+        """All notes, those of several files in the end."""
+        found = list(self.notes)
+        for what, (count, names) in self.several.items():
+            more = ", …" if count > len(names) else ""
+            found.append(f"{count} files {what}: {', '.join(names)}{more}")
+        return found
+
     @property
     def is_complete(self) -> bool:
         """Whether all was done."""
@@ -147,7 +181,7 @@ class RepositoryReport:
             "dry_run": self.is_dry_run,
             "done": {name: {"count": each.count, "bytes": each.bytes} for name, each in self.done.items()},
             "problems": [{"name": name, "why": why} for name, why in self.problems],
-            "notes": self.notes,
+            "notes": self.all_notes,
             "requests": self.requests,
             "requests_usd": round(cost(self.requests), 6),
             "seconds": round(self.seconds, 3),
@@ -167,7 +201,7 @@ class RepositoryReport:
         ]
         if not self.done:
             lines.append("  nothing to do")
-        lines += [f"  {note}" for note in self.notes]
+        lines += [f"  {note}" for note in self.all_notes]
         if self.is_dry_run and self.requests:
             count = sum(self.requests.values())
             lines.append(

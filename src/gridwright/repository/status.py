@@ -14,6 +14,7 @@ from gridwright.repository.below import at
 from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
 from gridwright.repository.contents import CONTENTS
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
+from gridwright.repository.knowledge import learn
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, find_changes
@@ -163,6 +164,7 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     if settings.changelog is not None:
         status.changelogs, status.changelog_trouble = standing_of(opened, settings.changelog)
     report = RepositoryReport(settings.name, "status")
+    learn(opened, report)
     work = find_changes(opened, (), report, deletions=True)
     status.problems = report.problems
     status.gone_files, _ = work.pop(Action.DELETE, (0, 0))
@@ -175,10 +177,9 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     _count_objects(opened, status)
     limits = [*back, *best_limits(known, CONTENTS)]
     foresee_restore(status, restore_forecast(status.object_bytes, status.objects, limits), limits)
-    exported = known.fact("exported")
-    if exported:
-        status.last_export = float(exported)
-        status.unprotected_s = time.time() - float(exported) if status.changed_files else 0.0
+    status.last_export = known.moment("exported")
+    if status.last_export is not None:
+        status.unprotected_s = time.time() - status.last_export if status.changed_files else 0.0
     return status
 
 
@@ -201,6 +202,9 @@ def _is_loaded(opened: OpenRepository, path: bytes) -> bool:
         status = opened.below.status(path)
         if row is None or status is None:
             return False
+        if not row.inode:
+            # Another machine has exported it: size and time are the same, and no more is known here.
+            return True
         directory, name = opened.below.parent(path)
         state = read_state(at(directory, name))
     except (OSError, StateError):

@@ -71,6 +71,14 @@ class FileSystem(KindSection):
         "A relative path starts at the directory of the grid spec."
     )
 
+    suid: Annotated[
+        bool, Update(Change.REMOUNT, "nodes have it from the next mount on: remount it, or start them again")
+    ] = Field(
+        default=False,
+        description="Whether set-user-ID programs and device files on it count. Without, nodes mount it with "
+        "nosuid and nodev; programs run in either case.",
+    )
+
     is_node_local: ClassVar[bool] = False
     """Whether each node has data of its own there, which no other node sees."""
     is_for_libraries: ClassVar[bool] = True

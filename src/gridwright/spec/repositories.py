@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
+from gridwright.spec.account_fields import FIRST_ID, LAST_ID
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.spec.repository import AnyBucket, DirectoryLink, Event
 from gridwright.spec.schedule import NEVER, HowOften, Schedule
-from gridwright.yamltext.fields import Duration, FieldError
+from gridwright.yamltext.fields import Duration, FieldError, Written
 from gridwright.yamltext.source import show
 
 _CREDENTIALS = re.compile(r"secret|password|token|credential|access.?key|key.?id|profile", re.IGNORECASE)
@@ -26,6 +27,17 @@ def _directory(value: object) -> str:
     if ".." in value.split("/"):
         raise FieldError(f"{show(value)} leads out of the library", "write / for all of it, or /results")
     return "/" + posixpath.normpath(value).strip("/")
+
+
+def read_ids(value: object) -> tuple[int, int]:
+    """The lowest and the highest number of users and groups, as 1000-60000. Raises FieldError."""
+    found = re.fullmatch(r"([0-9]{1,10})-([0-9]{1,10})", value, re.ASCII) if isinstance(value, str) else None
+    if found is None or not int(found[1]) <= int(found[2]) <= LAST_ID:
+        raise FieldError(
+            f"{show(value)} is no range of users and groups",
+            f"write the lowest and the highest number, such as 1000-60000; {LAST_ID} is the highest",
+        )
+    return int(found[1]), int(found[2])
 
 
 def _endpoint(value: object) -> str:
@@ -148,6 +160,18 @@ class _WithoutImport(SpecModel):
         le=32,
         description="On a Lustre of one's own: the number of the archive of Lustre's HSM that the repository "
         "is, 1 to 32. Each repository of one Lustre has another one.",
+    )
+    ids: Annotated[
+        Annotated[
+            tuple[int, int],
+            Written(read_ids, "^[0-9]{1,10}-[0-9]{1,10}$", "1000-60000", lambda ids: f"{ids[0]}-{ids[1]}"),
+        ],
+        Update(Change.LIVE, "the next import has it"),
+    ] = Field(
+        default=(FIRST_ID, LAST_ID),
+        description="Which users and groups an import by root gives files to because the bucket says so, "
+        "from the lowest to the highest number. Files of others, such as those of the system, get the owner "
+        "and the group of the repository's directory, and the import says which.",
     )
     rpo: Annotated[Duration | None, Update(Change.LIVE, "only `gridwright repo status` reads it")] = Field(
         default=None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pwd
 import selectors
 import signal
 import socket
@@ -41,7 +40,7 @@ class Mbatchd:
         self.last = 100
 
     def answer(
-        self, command: str, arguments: list[str], environment: Mapping[str, str], uid: int
+        self, command: str, arguments: list[str], environment: Mapping[str, str], uid: int = 0
     ) -> tuple[int, str, str]:
         commands: Mapping[str, Callable[[], tuple[int, str, str]]] = {
             "bsub": lambda: self._bsub(arguments, environment, uid),
@@ -174,8 +173,7 @@ class Mbatchd:
         # The user opens the log, as sbatchd has it.
         words = ["/bin/sh", "-c", f'exec >>"$0" 2>&1; {job.command}', job.output]
         if job.uid:
-            group = pwd.getpwuid(job.uid).pw_gid
-            words = ["setpriv", f"--reuid={job.uid}", f"--regid={group}", "--init-groups", "--", *words]
+            words = ["setpriv", f"--reuid={job.uid}", f"--regid={job.uid}", "--clear-groups", "--", *words]
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, cwd=job.directory, env=environment, start_new_session=True
         )

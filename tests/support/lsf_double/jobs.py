@@ -34,7 +34,6 @@ class Element:
     orphan: bool = False
     begin: float = 0.0
     project: str = "default"
-    uid: int = 0
     environment: dict[str, str] = field(default_factory=dict)
     output: str = "/dev/null"
     directory: str = "/"
@@ -49,6 +48,8 @@ class Element:
     pending: str = "New job is waiting for scheduling;"
     kill_at: list[tuple[float, int]] = field(default_factory=list)
     term: str = ""
+    uid: int = 0
+    """Who handed it in, and runs it."""
 
     @property
     def id(self) -> str:
@@ -56,7 +57,10 @@ class Element:
 
     @property
     def user(self) -> str:
-        return pwd.getpwuid(self.uid).pw_name
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
 
     @property
     def ended(self) -> bool:

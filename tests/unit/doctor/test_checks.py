@@ -36,6 +36,11 @@ def test_sound_nodes_have_no_fault() -> None:
             "library data (/mnt/grid/data): /mnt/grid is mounted read-only",
         ),
         (
+            {"options": "rw,nodev,flock"},
+            "library-suid",
+            "library data (/mnt/grid/data): /mnt/grid is mounted without nosuid",
+        ),
+        (
             {"refused": "Disk quota exceeded", "locks": None},
             "library-refuses",
             "library data (/mnt/grid/data): Disk quota exceeded",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.mount_table import mount_of, parse_mounts
 from gridwright.spec.load import parse_spec
@@ -89,3 +90,18 @@ def test_a_lustre_that_is_yet_to_be_built_is_mounted_once_its_source_is_known(te
     assert found is not None
     assert (found.source, found.mount_point, found.type) == ("10.20.64.10@tcp:/made", "/l", "lustre")
     assert found.option_text == "flock,noatime,_netdev"
+
+
+def test_programs_on_a_mount_make_nobody_somebody_else_unless_the_spec_says_so() -> None:
+    spec = parse_spec('filesystems:\n  fs: {type: lustre, path: /l, source: "10.0.0.1@tcp:/scratch"}\n')
+    found = kind_of(spec.filesystems["fs"]).mount_entry(spec.filesystems["fs"])
+    assert found is not None
+    assert spec.filesystems["fs"].suid is False
+    assert found.for_nodes(suid=False).option_text == "flock,noatime,nosuid,nodev,_netdev"
+    assert found.for_nodes(suid=True).option_text == "flock,noatime,_netdev"
+    assert found.for_nodes(suid=False).for_nodes(suid=True).options == found.options
+
+
+def test_disks_of_nodes_never_have_programs_that_make_somebody_else() -> None:
+    with pytest.raises(GridwrightError, match="always mounted with nosuid"):
+        parse_spec("filesystems:\n  fs: {type: local, path: /scratch, suid: true}\n")

@@ -19,7 +19,7 @@ KINDS = st.sampled_from([stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK])
 def attributes(draw: st.DrawFn) -> FileAttributes:
     ids = st.integers(0, 2**32 - 2)
     return FileAttributes(
-        mode=draw(KINDS) | draw(st.integers(0, 0o7777)) & ~stat.S_ISUID,
+        mode=fmt.kept_mode(draw(KINDS) | draw(st.integers(0, 0o7777))),
         uid=draw(ids), gid=draw(ids), atime_ns=draw(TIMES), mtime_ns=draw(TIMES),
     )  # fmt: skip
 
@@ -40,10 +40,11 @@ def test_directories_and_links_say_what_they_are(mode: int, written: str) -> Non
     assert metadata_of(FileAttributes(mode, 0, 0, 1, 2))["file-permissions"] == written
 
 
-def test_setuid_goes_and_setgid_stays_as_fsx_has_it() -> None:
-    assert metadata_of(FileAttributes(0o106755, 0, 0, 1, 2))["file-permissions"] == "0102755"
+def test_setuid_goes_and_setgid_stays_on_directories_alone() -> None:
+    assert metadata_of(FileAttributes(0o106755, 0, 0, 1, 2))["file-permissions"] == "0100755"
+    assert metadata_of(FileAttributes(0o046755, 0, 0, 1, 2))["file-permissions"] == "0042755"
     read = attributes_of({"file-permissions": "0106755"}, is_directory=False, last_modified_ns=0)
-    assert read.attributes.mode == 0o102755
+    assert read.attributes.mode == 0o100755
 
 
 @given(attributes())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from gridwright.repository.known import FILE, Known
+from gridwright.repository.admission import Admission
+from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import read_facts, read_manifest, write_manifest
+from gridwright.repository.settings import RepositoryReport
+from tests.support.repositories import opened_without_store
 
 ROW = KnownFile(
     path=b"file", mode=0o100644, uid=0, gid=0, size=7, blocks=8, atime_ns=1, mtime_ns=2, ctime_ns=3, inode=4,
@@ -22,7 +26,7 @@ def test_what_was_known_without_moments_is_known_on(tmp_path: Path) -> None:
     known = Known(tmp_path)
     known.put(ROW)
     known.close()
-    with sqlite3.connect(tmp_path / ".gridwright" / FILE) as former:
+    with sqlite3.connect(known.file) as former:
         former.execute("ALTER TABLE files DROP COLUMN stored_ns")
         former.execute("PRAGMA user_version = 1")
     known = Known(tmp_path)
@@ -40,5 +44,6 @@ def test_a_manifest_without_moments_is_read(tmp_path: Path) -> None:
     former = dict(table.schema.metadata) | {b"gridwright.format": b"1"}
     pq.write_table(table.replace_schema_metadata(former), file)
     assert read_facts(file) == {"exported": "5.0"}
-    (row,) = read_manifest(file)
+    with contextlib.closing(opened_without_store(tmp_path)) as opened:
+        (row,) = read_manifest(file, Admission(opened, RepositoryReport("archive", "import")))
     assert (row.path, row.key, row.stored_ns, row.inode) == (b"file", "prod/file", 0, 0)

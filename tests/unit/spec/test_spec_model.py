@@ -76,6 +76,7 @@ def test_a_spec_can_be_dumped_and_read_again(smallest: GridSpec) -> None:
     assert dumped["filesystems"]["disk"] == {
         "type": "local",
         "path": "/data",
+        "suid": False,
         "format": "xfs",
         "chunk": "512 KiB",
     }

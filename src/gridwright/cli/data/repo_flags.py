@@ -21,7 +21,9 @@ from gridwright.cli.flags import Reads, one_of
 from gridwright.cli.grid_file import GridFile
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
+from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, environment_error, input_error
+from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +73,15 @@ class StoreFlags:
         str | None, typer.Option(metavar="URL", help="Its bucket, with --directory: s3://bucket/prefix.")
     ] = None
     hsm_archive: HsmArchive = None
+    ids: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW-HIGH",
+            help="With --directory: which users and groups root gives files to because the bucket says so. "
+            "[default: 1000-2147483647]",
+            show_default=False,
+        ),
+    ] = None
     endpoint: Annotated[
         str | None,
         typer.Option(metavar="URL", help="The store, if it is not AWS's own or that of AWS_ENDPOINT_URL."),
@@ -257,7 +268,7 @@ def status_settings(flags: StatusFlags, spec: GridSpec | None) -> list[Repositor
 
 def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
     from gridwright.repository.s3.connection import BucketLocation
-    from gridwright.repository.settings import RepositorySettings
+    from gridwright.repository.settings import DEFAULT_IDS, RepositorySettings
 
     if flags.directory is None or flags.bucket is None:
         raise input_error(
@@ -267,8 +278,21 @@ def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
         )
     location = BucketLocation.parse(flags.bucket)
     return RepositorySettings(
-        name or location.bucket, flags.directory.absolute(), location.url, archive_id=flags.hsm_archive
+        name or location.bucket,
+        flags.directory.absolute(),
+        location.url,
+        archive_id=flags.hsm_archive,
+        ids=DEFAULT_IDS if flags.ids is None else _ids(flags.ids),
     )
+
+
+def _ids(text: str) -> tuple[int, int]:
+    from gridwright.spec.repositories import read_ids
+
+    try:
+        return read_ids(text)
+    except FieldError as error:
+        raise input_error(error.text, where="--ids", remedy=error.remedy) from error
 
 
 def opened_store(flags: StoreFlags, bucket_url: str, endpoint: str | None) -> S3Store:
@@ -297,6 +321,8 @@ def open_repository(
     flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened. Raises GridwrightError."""
+    from gridwright.repository.aside import put_back_left
+    from gridwright.repository.keys import shown
     from gridwright.repository.settings import OpenRepository
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
@@ -309,7 +335,11 @@ def open_repository(
         raise environment_error(
             f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
         ) from error
+    if opened.known.state.note:
+        say(opened.known.state.note)
     try:
+        for path, why in put_back_left(opened) if alone else ():
+            say(f"{shown(path)}: {why}")
         yield opened
         opened.known.flush()
     except (OSError, sqlite3.Error) as error:
@@ -319,11 +349,6 @@ def open_repository(
     finally:
         with contextlib.suppress(sqlite3.Error, OSError):
             opened.close()
-
-
-def chosen_paths(opened: OpenRepository, paths: Sequence[str] | None) -> list[bytes]:
-    """Paths of a repository, which are absolute or below its directory. Raises GridwrightError."""
-    return below(opened.settings.directory, paths)
 
 
 def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:

@@ -84,6 +84,7 @@ def _settings(spec: GridSpec, name: str) -> RepositorySettings:
         archive_id=spec.hsm_archive(name),
         changelog=Path(users_file(name)) if changelog_user(spec, name) else None,
         rpo_s=rpo_s,
+        ids=found.ids,
     )
 
 

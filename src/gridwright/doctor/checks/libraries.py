@@ -9,7 +9,8 @@ from pathlib import Path
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
-from gridwright.filesystems.mounts import MEMORY_BACKED
+from gridwright.filesystems.mount_entry import UNTRUSTED
+from gridwright.filesystems.mounts import MEMORY_BACKED, is_served
 from gridwright.units import format_bytes
 
 LIBRARIES = Topic("Libraries")
@@ -113,6 +114,36 @@ def _read_only(library: LibraryFacts) -> Judgement:
         found = f"{library.mount_point} is mounted read-only"
     remedy = f"see why with dmesg; where the disk is sound: mount -o remount,rw {library.mount_point}"
     return judged(not library.read_only, found, "it can be written to", remedy)
+
+
+@LIBRARIES.check(
+    "library-suid",
+    "warning",
+    "set-user-ID programs on a library's file system count",
+    reason="Whoever writes there by another way than a node's kernel, such as a bucket, a restored copy or "
+    "another machine that mounts it, may leave a program that makes root of who runs it, or a device file.",
+    source="mount(8), nosuid and nodev",
+    remedy="gridwright setup writes nosuid and nodev to fstab; then: mount -o remount,nosuid,nodev "
+    "MOUNTPOINT, or start the node again. Where programs there need it: suid: true for the file system",
+    reads=("libraries",),
+)
+def _suid(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = " and ".join(UNTRUSTED)
+    for node, facts in observation.facts.items():
+        for name, library in facts.libraries.items():
+            filesystem = _filesystem(observation, name)
+            spec = observation.spec
+            if spec is not None and filesystem in spec.filesystems and spec.filesystems[filesystem].suid:
+                continue
+            text = f"library {name} ({library.path}): "
+            if library.options is None or library.filesystem_type is None:
+                yield NodeJudgement((node,), unanswered(f"{text}not known", expected), name)
+            elif is_served(library.filesystem_type):
+                lacking = [each for each in UNTRUSTED if each not in library.options.split(",")]
+                found = f"{library.mount_point} is mounted without {' and '.join(lacking)}"
+                yield NodeJudgement(
+                    (node,), judged(not lacking, text + (found if lacking else expected), expected), name
+                )
 
 
 @LIBRARIES.library_check(

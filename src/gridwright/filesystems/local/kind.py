@@ -11,6 +11,7 @@ from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.spec.storage import INSTANCE_STORE
+from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
@@ -31,6 +32,14 @@ class LocalKind(FileSystemKind[LocalFileSystem]):
     spec_model = LocalFileSystem
     title = "disks of each node"
     can_be_in_a_lab = True
+
+    def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """What disks of nodes never have."""
+        if fields.get("suid") is True:
+            yield (
+                ("suid",),
+                FieldError("disks of nodes are always mounted with nosuid and nodev", "remove suid"),
+            )
 
     def findings(self, name: str, filesystem: LocalFileSystem, spec: GridSpec) -> Iterator[Finding]:
         """A directory that is in memory, or that the system empties."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.moosefs.health import connected_servers
 from gridwright.filesystems.moosefs.model import MooseFileSystem
+from gridwright.filesystems.mount_entry import UNTRUSTED
 from gridwright.services.daemon import (
     call,
     last_words,
@@ -170,6 +171,7 @@ class MountPoint:
         self._server = server
         self._copies = described.copies
         self._path = str(described.path)
+        self._protection = () if described.suid else UNTRUSTED
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Make the directory that it is mounted on."""
@@ -187,7 +189,7 @@ class MountPoint:
             if self._mounted(node) and self._abandoned(node):
                 call(node, ["umount", "-l", self._path])
             if not self._mounted(node):
-                options = f"mfsioretries={TRIES},mfsnice={NICE}"
+                options = ",".join((f"mfsioretries={TRIES},mfsnice={NICE}", *self._protection))
                 start_daemon(node, ["mfsmount", self._path, "-H", self._server, "-o", options])
 
         on_each(lab, nodes, mount)

@@ -90,8 +90,7 @@ class ChangeJournal:
     @property
     def scanned_s(self) -> float | None:
         """When the last whole scan was done, in seconds since 1970; None where none was."""
-        found = self._known.fact(_SCANNED)
-        return float(found) if found else None
+        return self._known.moment(_SCANNED)
 
     def count(self) -> int:
         """How many paths wait."""
@@ -100,7 +99,8 @@ class ChangeJournal:
 
     def trees(self) -> list[bytes]:
         """Directories that are to be looked at with all below them, none within another."""
-        found = self._database.execute("SELECT path FROM pending WHERE is_tree = 1 ORDER BY path").fetchall()
+        query = "SELECT path FROM pending WHERE is_tree = 1 AND typeof(path) = 'blob' ORDER BY path"
+        found = self._database.execute(query).fetchall()
         within: list[bytes] = []
         for (path,) in sorted(found, key=lambda each: each[0].split(b"/")):
             if not within or not path.startswith(within[-1] + b"/"):
@@ -111,7 +111,7 @@ class ChangeJournal:
         """Paths that are to be looked at by themselves and were not seen yet, some at a time, in order."""
         last = b""
         query = (
-            "SELECT path FROM pending WHERE is_tree = 0 AND path > ? "
+            "SELECT path FROM pending WHERE is_tree = 0 AND path > ? AND typeof(path) = 'blob' "
             "AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = pending.path) ORDER BY path LIMIT ?"
         )
         while some := [path for (path,) in self._database.execute(query, (last, _BATCH))]:
@@ -143,7 +143,8 @@ class ChangeJournal:
         marks = ", ".join("?" * len(inodes))
         query = f"SELECT inode, path, mode FROM files WHERE inode IN ({marks})"  # noqa: S608
         found = self._database.execute(query, inodes)
-        return [(inode, path, stat.S_ISDIR(mode)) for inode, path, mode in found]
+        rows = [(inode, path, mode) for inode, path, mode in found if type(mode) is int and mode >= 0]
+        return [(inode, path, stat.S_ISDIR(mode)) for inode, path, mode in rows if type(path) is bytes]
 
     def note_gone(self, paths: Iterable[bytes]) -> None:
         """Note that nothing is at these paths, so that all that is known below them is gone, too."""

@@ -53,6 +53,11 @@ class NamesCover:
         """Whether users cannot enter, since nobody serves it."""
         return os.geteuid() == 0 and gate.is_closed(self._root)
 
+    @property
+    def owner(self) -> tuple[int, int]:
+        """User and group that the directory belongs to, also while it is closed. Raises OSError."""
+        return gate.owner_of(self._root)
+
     def cover(self, descriptor: int) -> None:
         """See to it that nobody reads a name that is whole, and that nobody can see yet. Raises OSError."""
         self._find_out()

@@ -12,6 +12,7 @@ from gridwright.repository.store import ObjectEntry
 PAGE = 1000
 _SPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 STANDARD = "STANDARD"
+_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def read_page(body: bytes) -> ListingPage:
         found = {each.tag[cut:]: each.text or "" for each in content}
         try:
             entries.append(_entry(found, is_escaped=is_escaped))
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, OverflowError) as error:
             raise ValueError(f"an object of it cannot be read ({error!r})") from error
     is_cut = root.findtext(f"{space}IsTruncated") == "true"
     token = root.findtext(f"{space}NextContinuationToken") if is_cut else None
@@ -59,11 +60,14 @@ def read_page(body: bytes) -> ListingPage:
 
 
 def _entry(found: dict[str, str], *, is_escaped: bool) -> ObjectEntry:
-    moment = datetime.fromisoformat(found["LastModified"])
+    moment_ns = int(datetime.fromisoformat(found["LastModified"]).timestamp()) * 10**9
+    size = int(found["Size"])
+    if not (0 <= size <= _MOST and abs(moment_ns) <= _MOST):
+        raise ValueError("no object has such a size or time")
     return ObjectEntry(
         key=unquote_plus(found["Key"]) if is_escaped else found["Key"],
-        size=int(found["Size"]),
+        size=size,
         etag=found["ETag"].strip('"'),
-        last_modified_ns=int(moment.timestamp()) * 10**9,
+        last_modified_ns=moment_ns,
         storage_class=found.get("StorageClass", STANDARD),
     )

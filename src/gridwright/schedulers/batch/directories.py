@@ -17,7 +17,7 @@ from gridwright.node_programs.batch_job_program import STARTER, build_zipapp
 from gridwright.schedulers.batch.system import job_label, tagged_name
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.user_directories import KEPT_S, make_user_directory, unusable_state
+from gridwright.state_parts import KEPT_S, own_directory, unusable_state, write_program
 
 _RUN_FILE = re.compile(r"(job|[0-9]+)\.([0-9]+)\.(begun|ended)")
 
@@ -89,16 +89,12 @@ class BatchDirectories:
             part.replace(path)
             self._write_program()
         except OSError as error:
-            raise unusable_state(error, path) from error
+            raise unusable_state(error, self.base, path) from error
 
     def _write_program(self) -> None:
         _, archive = _program()
         for path, content in ((self.program.with_suffix(".pyz"), archive), (self.program, STARTER.encode())):
-            if not path.exists():
-                part = path.with_suffix(f".{os.getpid()}")
-                part.write_bytes(content)
-                part.chmod(0o755)
-                part.replace(path)
+            write_program(path.parent, path.name, content)
 
     def last_runs(self, tag: JobTag) -> dict[str, LastRun]:
         """The last run of each job of a submission that has begun, by index, `job` where it is no array."""
@@ -148,4 +144,4 @@ def _program() -> tuple[str, bytes]:
 
 def make_batch_directories(state: Path, kind: str) -> BatchDirectories:
     """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
-    return BatchDirectories(make_user_directory(state, kind, ("jobs", "logs", "runs", "fences")))
+    return BatchDirectories(own_directory(state, kind, ("jobs", "logs", "runs", "fences")))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
+from gridwright.state_parts import write_program
 
 SCRIPT = r"""#!/bin/sh
 # A job of Gridwright. Slurm runs this on the node; its arguments are
@@ -129,15 +130,9 @@ _GIVEN = frozenset(
 
 
 def script_file(directory: Path) -> Path:
-    """The script as a file in `directory`, made when it is not there; its name holds a hash of the text."""
+    """The script as a file in a directory of this user's own, with this text; its name holds a hash of it."""
     digest = hashlib.sha256(SCRIPT.encode()).hexdigest()[:12]
-    path = directory / f"job-{digest}.sh"
-    if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(SCRIPT)
-        part.chmod(0o755)
-        part.replace(path)
-    return path
+    return write_program(directory, f"job-{digest}.sh", SCRIPT.encode())
 
 
 def given_environment(request: JobRequest) -> dict[str, str]:

@@ -1,0 +1,108 @@
+"""What of a row that a bucket gives becomes a file here: one check, whether manifest or metadata has it.
+
+Whoever can write to the bucket chooses what is in a row, and root makes files of it. So a row is refused,
+and named, whose values no file can have, or that is not of its key. Never made are set-user-ID files and
+set-group-ID files, and extended attributes that give rights (security.capability) or are the system's own.
+Who owns a file is within what the spec allows, or the owner of the repository's directory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import replace
+
+from gridwright.repository.extended import encode, of_users
+from gridwright.repository.keys import KeyRefusal, Keys
+from gridwright.repository.known_file import KnownFile, why_malformed
+from gridwright.repository.object_format import kept_mode
+from gridwright.repository.settings import OpenRepository, RepositoryReport
+
+LONGEST_XATTRS = 1 << 17
+"""Bytes of a file's extended attributes in a row: two of the longest that Linux has, XATTR_SIZE_MAX."""
+_LONGEST_TEXT = 1024
+"""Of an ETag or the identifier of a version; those of S3 have at most 1024 bytes."""
+_CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+class Admission:
+    """The check of rows of one repository's bucket."""
+
+    def __init__(self, opened: OpenRepository, report: RepositoryReport, *, is_made: bool = True) -> None:
+        """What is refused or changed is in `report`. Owners stay as they are where no files are made."""
+        self._keys = opened.keys
+        self._ids = opened.settings.ids
+        self._owner = opened.cover.owner
+        self._report = report
+        self._gives_away = is_made and os.geteuid() == 0
+        self.refused = 0
+
+    def admitted(self, row: KnownFile) -> KnownFile | None:
+        """The row as it may be made; None for one that is refused, which is named."""
+        if reason := why_malformed(row) or why_not_of_its_key(self._keys, row) or _why_unfit(row):
+            self.refused += 1
+            name = row.path if isinstance(row.path, bytes) else ascii(row.path)[:80]
+            self._report.problem(name, f"what the bucket says of it is refused: {reason}")
+            return None
+        mode = kept_mode(row.mode)
+        if mode != row.mode:
+            self._report.note_of("lost their set-user-ID or set-group-ID bits", row.path)
+        uid, gid = self._owners(row)
+        return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row))
+
+    def _owners(self, row: KnownFile) -> tuple[int, int]:
+        """Owner and group, each as the row has it where that is allowed, else that of the directory."""
+        if not self._gives_away:
+            return row.uid, row.gid
+        low, high = self._ids
+        found = (
+            given if low <= given <= high or given == own else own
+            for given, own in zip((row.uid, row.gid), self._owner, strict=True)
+        )
+        uid, gid = found
+        if (uid, gid) != (row.uid, row.gid):
+            self._report.note_of(
+                "belong to the owner or the group of the repository's directory, since theirs are not "
+                f"within {low}-{high} (ids of the repository in the grid spec, or --ids)",
+                row.path,
+            )
+        return uid, gid
+
+    def _xattrs(self, row: KnownFile) -> bytes | None:
+        if row.xattrs is None:
+            return None
+        given, has_others = of_users(row.xattrs)
+        if has_others:
+            self._report.note_of("lost extended attributes that no bucket may give", row.path)
+        return encode(given) if given else None
+
+
+def why_not_of_its_key(keys: Keys, row: KnownFile) -> str | None:
+    """Why a row's path is not that of its key; None where it is."""
+    is_directory = stat.S_ISDIR(row.mode)
+    try:
+        key = keys.key_of(row.path, is_directory=is_directory) if row.path else keys.start or None
+    except KeyRefusal as refusal:
+        return f"its path {refusal.reason}"
+    if row.key != key or not (row.path or is_directory):
+        return "its key is not that of its path"
+    return None
+
+
+def _why_unfit(row: KnownFile) -> str | None:
+    """Why values do not fit each other, or are longer than any that is written."""
+    if row.attributes.is_link != (row.target is not None) or (row.target and len(row.target) != row.size):
+        return "its target is not that of a symbolic link of its size"
+    if row.link_of is not None and (row.link_of == row.path or not row.attributes.is_file):
+        return "its other name is not that of a file"
+    if len(row.etag) > _LONGEST_TEXT or len(row.version_id or "") > _LONGEST_TEXT:
+        return "its ETag or version is too long"
+    if row.crc64 is not None and not _CRC64.fullmatch(row.crc64):
+        return "its checksum is none"
+    if row.xattrs is not None:
+        try:
+            of_users(row.xattrs)
+        except ValueError:
+            return "its extended attributes make no sense"
+    return None

@@ -1,0 +1,219 @@
+"""Where what is known of a repository's directory is kept: where nobody but its user can write.
+
+It says what is to be sent, overwritten and removed, so that it is believed. For root it is below
+`/var/lib/gridwright`, never in a library. For other users it is beside the data where they alone write there,
+else below their own state directory (XDG Base Directory Specification).
+
+State that is not beside the data could outlive them: a mount that is missing, or a file system made anew, has
+the same path. So the directory carries an identifier as an extended attribute, and state that has another one
+is dropped. Nothing believes the attribute for more: whoever owns the directory may change it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.beneath import DIRECTORY, descriptor_path
+from gridwright.errors import GridwrightError
+from gridwright.repository.keys import RESERVED, shown
+from gridwright.trusted import open_directory, open_file, untrusted, why_untrusted
+
+VARIABLE = "GRIDWRIGHT_REPOSITORY_STATE"
+"""Another directory for the state of all repositories, for whoever sets it."""
+ROOT_STATE = Path("/var/lib/gridwright/repositories")
+FILE, LOCK = "known.sqlite", "lock"
+_ATTRIBUTE = "gridwright.directory"
+_OTHERS = 0o077
+_COPY_S = 30.0
+
+
+@dataclass(slots=True)
+class StateDirectory:
+    """An open state directory. Nobody else can write it, or rename what leads to it: paths in it hold."""
+
+    path: Path
+    descriptor: int
+    identity: str | None
+    """Of the repository's directory; None where the state is beside the data, or nobody asked for it."""
+    note: str | None = None
+    """What an older release has left and is not believed."""
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self.descriptor)
+
+
+def open_state(directory: Path, *, identify: bool = False) -> StateDirectory:
+    """The state directory of a repository's or a library's directory, made where it is not.
+
+    Close it in the end. With `identify`, the directory gets an identifier where it has none. What an older
+    release kept beside the data is moved where it can be believed. Raises GridwrightError where the place for
+    it cannot be trusted, and OSError.
+    """
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        resolved = Path(os.readlink(descriptor_path(opened)))  # noqa: PTH115 - of what is open
+        base = _base(opened, resolved)
+        if base is None:
+            beside = open_directory(RESERVED, directory=opened, make=0o700, remedy=_remedy(resolved))
+            return StateDirectory(resolved / RESERVED, beside, None)
+        _make(base)
+        base = base.resolve()
+        if reason := _why_way_untrusted(base):
+            raise untrusted(base, reason, f"name a directory of your own with {VARIABLE}")
+        path = base / _name(resolved)
+        found = StateDirectory(path, open_directory(path, make=0o700), None)
+        if identify:
+            found.identity = _identity(opened)
+        try:
+            _take_over(opened, resolved, found)
+        except BaseException:
+            found.close()
+            raise
+        return found
+    finally:
+        os.close(opened)
+
+
+def is_same_identity(one: str, other: str) -> bool:
+    """Whether two identities are of one directory: the attribute tells, else inode and file system."""
+    try:
+        first, second = json.loads(one), json.loads(other)
+    except (ValueError, RecursionError):
+        return False
+    if not all(isinstance(each, list) and len(each) == 3 for each in (first, second)):
+        return False
+    if first[0] and second[0]:
+        return bool(first[0] == second[0])
+    return bool(first[1:] == second[1:])
+
+
+def _base(opened: int, resolved: Path) -> Path | None:
+    """The directory of the state of all repositories; None where this one's is beside the data."""
+    if given := os.environ.get(VARIABLE):
+        return Path(given).absolute()
+    if os.geteuid() == 0:
+        return ROOT_STATE
+    if os.fstat(opened).st_uid == os.geteuid() and _why_way_untrusted(resolved) is None:
+        return None
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home).absolute() / "gridwright" / "repositories"
+
+
+def _make(base: Path) -> None:
+    """Make a directory of state with what leads to it, whatever the umask is."""
+    for place in (*reversed(base.parents), base):
+        if not place.is_dir():
+            with suppress(FileExistsError):
+                place.mkdir(mode=0o700 if place == base else 0o755)
+
+
+def _why_way_untrusted(path: Path) -> str | None:
+    """Why somebody else could put another directory where a resolved path leads to; None where nobody can."""
+    is_private = False
+    for place in (*reversed(path.parents), path):
+        status = place.lstat()
+        is_private |= status.st_uid == os.geteuid() and not status.st_mode & _OTHERS
+        reason = why_untrusted(status, is_shared=place != path)
+        # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
+        if reason and not (is_private and status.st_uid == os.geteuid()):
+            return f"{place}: {reason}"
+    return None
+
+
+def _name(resolved: Path) -> str:
+    readable = re.sub(r"[^A-Za-z0-9._-]", "_", resolved.name)[:40].lstrip(".") or "root"
+    return f"{readable}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:16]}"
+
+
+def _identity(opened: int) -> str:
+    """What tells a directory from others of its path, as JSON: attribute, inode, file system."""
+    kinds = ("trusted", "user") if os.geteuid() == 0 else ("user",)
+    attribute = ""
+    for kind in kinds:
+        try:
+            attribute = _attribute(opened, f"{kind}.{_ATTRIBUTE}")
+        except OSError:
+            # No attributes there, or none that this user may write.
+            continue
+        break
+    return json.dumps([attribute, os.fstat(opened).st_ino, os.fstatvfs(opened).f_fsid])
+
+
+def _attribute(opened: int, name: str) -> str:
+    with suppress(OSError):
+        found = os.getxattr(opened, name)
+        if re.fullmatch(rb"[0-9a-f]{32}", found):
+            return found.decode()
+        os.removexattr(opened, name)
+    # Another node may be faster.
+    with suppress(FileExistsError):
+        os.setxattr(opened, name, secrets.token_hex(16).encode(), os.XATTR_CREATE)
+    return os.getxattr(opened, name).decode("ascii", "replace")
+
+
+def _take_over(opened: int, resolved: Path, state: StateDirectory) -> None:
+    """Move what an older release kept beside the data, where nobody else could write it; else name it."""
+    try:
+        os.stat(FILE, dir_fd=state.descriptor)
+        return
+    except FileNotFoundError:
+        pass
+    former = resolved / RESERVED / FILE
+    try:
+        reason = _why_way_untrusted(resolved)
+        beside = os.open(RESERVED, DIRECTORY, dir_fd=opened)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            state.note = _left(former, "it is no directory")
+        return
+    try:
+        try:
+            os.stat(FILE, dir_fd=beside, follow_symlinks=False)
+        except OSError:
+            return
+        reason = reason or why_untrusted(os.fstat(beside))
+        if reason is None:
+            os.close(open_file(beside, FILE))
+            _move(former, state)
+        else:
+            state.note = _left(former, reason)
+    except GridwrightError as error:
+        state.note = _left(former, error.problems[0].what)
+    except sqlite3.Error as error:
+        state.note = _left(former, str(error))
+    finally:
+        os.close(beside)
+
+
+def _move(former: Path, state: StateDirectory) -> None:
+    part = state.path / f"{FILE}.{os.getpid()}.part"
+    with closing(sqlite3.connect(former, timeout=_COPY_S)) as source, closing(sqlite3.connect(part)) as copy:
+        source.backup(copy)
+    part.rename(state.path / FILE)
+    for name in (FILE, f"{FILE}-journal", LOCK):
+        (former.parent / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        former.parent.rmdir()
+
+
+def _left(former: Path, reason: str) -> str:
+    return (
+        f"{shown(os.fsencode(former))} is of an older release and was left, since it is not to be believed "
+        f"({reason}): what is known is made anew from the manifest and the files"
+    )
+
+
+def _remedy(resolved: Path) -> str:
+    return f"remove {shown(os.fsencode(resolved / RESERVED))}: manifest and files make it anew"
