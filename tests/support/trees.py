@@ -46,7 +46,7 @@ def _content(path: bytes, mode: int) -> bytes:
 
 def _xattrs(path: bytes) -> list[str]:
     # XFS shows ACLs to root a second time, in its own form.
-    not_kept = ("security.", "trusted.SGI_ACL")
+    not_kept = ("security.", "trusted.SGI_ACL", "trusted.gridwright.", "user.gridwright.")
     return [each for each in os.listxattr(path, follow_symlinks=False) if not each.startswith(not_kept)]
 
 

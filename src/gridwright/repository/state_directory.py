@@ -52,12 +52,12 @@ class StateDirectory:
         os.close(self.descriptor)
 
 
-def open_state(directory: Path, *, identify: bool = False) -> StateDirectory:
+def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> StateDirectory:
     """The state directory of a repository's or a library's directory, made where it is not.
 
-    Close it in the end. With `identify`, the directory gets an identifier where it has none. What an older
-    release kept beside the data is moved where it can be believed. Raises GridwrightError where the place for
-    it cannot be trusted, and OSError.
+    Close it in the end. With `identify`, the directory gets an identifier where it has none. The data base
+    `file` that an older release kept beside the data is moved where it can be believed. Raises
+    GridwrightError where the place for it cannot be trusted, and OSError.
     """
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -75,7 +75,7 @@ def open_state(directory: Path, *, identify: bool = False) -> StateDirectory:
         if identify:
             found.identity = _identity(opened)
         try:
-            _take_over(opened, resolved, found)
+            _take_over(opened, resolved, found, file)
         except BaseException:
             found.close()
             raise
@@ -161,14 +161,14 @@ def _attribute(opened: int, name: str) -> str:
     return os.getxattr(opened, name).decode("ascii", "replace")
 
 
-def _take_over(opened: int, resolved: Path, state: StateDirectory) -> None:
+def _take_over(opened: int, resolved: Path, state: StateDirectory, file: str) -> None:
     """Move what an older release kept beside the data, where nobody else could write it; else name it."""
     try:
-        os.stat(FILE, dir_fd=state.descriptor)
+        os.stat(file, dir_fd=state.descriptor)
         return
     except FileNotFoundError:
         pass
-    former = resolved / RESERVED / FILE
+    former = resolved / RESERVED / file
     try:
         reason = _why_way_untrusted(resolved)
         beside = os.open(RESERVED, DIRECTORY, dir_fd=opened)
@@ -180,12 +180,12 @@ def _take_over(opened: int, resolved: Path, state: StateDirectory) -> None:
         return
     try:
         try:
-            os.stat(FILE, dir_fd=beside, follow_symlinks=False)
+            os.stat(file, dir_fd=beside, follow_symlinks=False)
         except OSError:
             return
         reason = reason or why_untrusted(os.fstat(beside))
         if reason is None:
-            os.close(open_file(beside, FILE))
+            os.close(open_file(beside, file))
             _move(former, state)
         else:
             state.note = _left(former, reason)
@@ -198,11 +198,11 @@ def _take_over(opened: int, resolved: Path, state: StateDirectory) -> None:
 
 
 def _move(former: Path, state: StateDirectory) -> None:
-    part = state.path / f"{FILE}.{os.getpid()}.part"
+    part = state.path / f"{former.name}.{os.getpid()}.part"
     with closing(sqlite3.connect(former, timeout=_COPY_S)) as source, closing(sqlite3.connect(part)) as copy:
         source.backup(copy)
-    part.rename(state.path / FILE)
-    for name in (FILE, f"{FILE}-journal", LOCK):
+    part.rename(state.path / former.name)
+    for name in (former.name, f"{former.name}-journal", LOCK):
         (former.parent / name).unlink(missing_ok=True)
     with suppress(OSError):
         former.parent.rmdir()
@@ -211,7 +211,7 @@ def _move(former: Path, state: StateDirectory) -> None:
 def _left(former: Path, reason: str) -> str:
     return (
         f"{shown(os.fsencode(former))} is of an older release and was left, since it is not to be believed "
-        f"({reason}): what is known is made anew from the manifest and the files"
+        f"({reason}): what it knew is found out anew"
     )
 
 

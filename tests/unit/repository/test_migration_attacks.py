@@ -13,9 +13,12 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.repository.below import PART
+from gridwright.repository.migration.journal import MigrationJournal, begun
 from gridwright.repository.migration.migrate import MigrationOptions
 from gridwright.repository.migration.session import MigrationPlaces, migrate
 from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.state_directory import VARIABLE
+from gridwright.trusted import why_untrusted
 from tests.support.as_user import ALICE, MALLORY, as_user, exchange, open_to_all, racing
 
 PASSES = 12
@@ -200,7 +203,11 @@ def test_files_do_not_come_into_a_directory_that_somebody_made_beforehand(place:
     assert (place / "new" / "shared" / "alice").stat().st_uid == MALLORY
 
 
-def test_a_program_of_another_user_does_not_run_as_whoever_copies_it(place: Path) -> None:
+def test_a_program_of_another_user_does_not_run_as_whoever_copies_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(place / "state", ALICE, 0o700)
+    monkeypatch.setenv(VARIABLE, str(place / "state"))
     (place / "old" / "tool").write_text("#!/bin/sh\n")
     given(place / "old" / "tool", MALLORY, 0o6755)
     os.chown(place / "new", ALICE, ALICE)
@@ -233,12 +240,47 @@ def test_a_link_at_the_source_leads_to_no_secret(place: Path) -> None:
 
 @pytest.mark.parametrize("what", ["directory", "journal"])
 def test_a_journal_that_somebody_else_wrote_is_not_believed(place: Path, what: str) -> None:
+    """Rows say what is to be removed, and a link there is no file of root's to be made."""
+    (place / "new" / "stays").write_text("of others")
+    here = (place / "new" / "stays").stat()
     state = place / "new" / ".gridwright"
-    state.mkdir(mode=0o700)
+    forged = MigrationJournal(place / "new", lambda: None)
+    row = begun(b"stays", here, None)
+    row.inode, row.size, row.mtime_ns = here.st_ino, here.st_size, here.st_mtime_ns
+    forged.end(row)
+    forged.flush()
+    forged.close()
+    state.mkdir(mode=0o700, exist_ok=True)
     if what == "directory":
+        forged.file.rename(state / "migration.sqlite")
         os.chown(state, MALLORY, MALLORY)
     else:
+        forged.file.unlink()
         (state / "migration.sqlite").symlink_to(place / "nologin")
+    report = moved(place, cut_over=True)
+    assert not (place / "nologin").exists()
+    assert (place / "new" / "stays").exists()
+    assert any("not to be believed" in note for note in report.notes)
+
+
+def test_a_journal_in_the_place_of_state_is_no_link(place: Path) -> None:
+    journal = MigrationJournal(place / "new", lambda: None)
+    journal.close()
+    journal.file.unlink()
+    journal.file.symlink_to(place / "nologin")
     with pytest.raises(GridwrightError, match="cannot be trusted"):
         moved(place)
     assert not (place / "nologin").exists()
+
+
+def test_what_an_older_release_wrote_in_a_library_of_roots_alone_goes_on(place: Path) -> None:
+    (place / "old" / "file").write_text("")
+    moved(place)
+    journal = MigrationJournal(place / "new", lambda: None)
+    journal.close()
+    (place / "new" / ".gridwright").mkdir(mode=0o700)
+    journal.file.rename(place / "new" / ".gridwright" / "migration.sqlite")
+    (place / "old" / "file").unlink()
+    trusted = why_untrusted(place.parent.stat(), is_shared=True) is None
+    moved(place, cut_over=True)
+    assert (place / "new" / "file").exists() != trusted

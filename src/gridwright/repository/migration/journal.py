@@ -1,4 +1,4 @@
-"""What a migration has made, in one SQLite file below the library: what lies there else is nobody's to touch.
+"""What a migration has made, in one SQLite file of its state: what else lies in the library is nobody's to touch.
 
 A row is begun before its file is made, and ended after the file is on disk. So after a kill at any step it is
 known what is of the migration, and what somebody else has made or changed since.
@@ -11,15 +11,14 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.errors import environment_error
-from gridwright.repository.keys import RESERVED
-from gridwright.trusted import open_directory, open_file
+from gridwright.repository.state_directory import is_same_identity, open_state
+from gridwright.trusted import open_file
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
@@ -78,11 +77,18 @@ class MigrationJournal:
     """The rows of one library. One thread uses it."""
 
     def __init__(self, directory: Path, sync: Callable[[], None], *, dry_run: bool = False) -> None:
-        """`sync` has all files on disk when it returns. A dry run makes no file. Raises GridwrightError."""
-        self.file = directory / RESERVED / FILE
-        in_memory = dry_run and not os.path.lexists(self.file)
-        if not in_memory:
-            _check(self.file)
+        """`sync` has all files on disk when it returns. A dry run makes no file.
+
+        Raises GridwrightError, and OSError where the library cannot be opened.
+        """
+        state = open_state(directory, identify=not dry_run, file=FILE)
+        self.file, self.note = state.path / FILE, state.note
+        try:
+            in_memory = dry_run and not os.path.lexists(self.file)
+            if not in_memory:
+                os.close(open_file(state.descriptor, FILE, os.O_RDWR | os.O_CREAT))
+        finally:
+            state.close()
         self._sync = sync
         self._pending: dict[bytes, MigratedFile] = {}
         self._written = time.monotonic()
@@ -91,6 +97,7 @@ class MigrationJournal:
                 ":memory:" if in_memory else self.file, timeout=30, isolation_level=None
             )
             self._prepare()
+            self._belong(state.identity)
         except sqlite3.Error as error:
             raise environment_error(
                 f"the journal of the migration cannot be read: {error}",
@@ -111,6 +118,16 @@ class MigrationJournal:
             "CREATE TEMP TABLE later (path BLOB, why TEXT, first BLOB)",
         ):
             self._database.execute(statement)
+
+    def _belong(self, identity: str | None) -> None:
+        """Forget all where it is of another directory that had this path."""
+        known = self.fact("directory")
+        if identity is None or identity == known:
+            return
+        if known and not is_same_identity(known, identity):
+            self._database.execute("DELETE FROM files")
+            self._database.execute("DELETE FROM facts")
+        self.set_fact("directory", identity)
 
     def close(self) -> None:
         """Close; what is pending is not written."""
@@ -216,17 +233,6 @@ class MigrationJournal:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             raise
-
-
-def _check(file: Path) -> None:
-    """Raise GridwrightError where somebody else could have written what the journal says."""
-    directory = open_directory(file.parent, make=0o700)
-    try:
-        for name in (FILE, f"{FILE}-journal"):
-            with suppress(FileNotFoundError):
-                os.close(open_file(directory, name))
-    finally:
-        os.close(directory)
 
 
 def begun(path: bytes, source: FileStatus, before: MigratedFile | None) -> MigratedFile:

@@ -16,14 +16,12 @@ from pathlib import Path
 from gridwright.beneath import Beneath
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.repository.below import sync_file_system
-from gridwright.repository.keys import RESERVED
 from gridwright.repository.migration.copying import Copier
 from gridwright.repository.migration.journal import MigrationJournal
 from gridwright.repository.migration.migrate import COPIED, Migration, MigrationOptions
 from gridwright.repository.migration.workers import PATIENCE_S, CopyTask, CopyWorkers, silent_source
 from gridwright.repository.settings import ReportedCount, RepositoryReport, hold_directory
 from gridwright.repository.unfinished import sweep
-from gridwright.trusted import open_directory
 from gridwright.units import format_bytes
 
 _SAMPLE_BYTES = 8 << 20
@@ -57,6 +55,7 @@ def migrate(
             _workers(places, progress) as workers,
         ):
             _check_source(places, journal, source, dry_run=options.dry_run)
+            report.notes += [journal.note] if journal.note else []
             migration = Migration(source, below, journal, workers, options, report)
             migration.run()
             if options.dry_run:
@@ -111,7 +110,6 @@ def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[Beneat
     lock: int | None = None
     try:
         if not dry_run:
-            os.close(open_directory(RESERVED, directory=below.root, make=0o700))
             lock = hold_directory(places.library)
         journal = MigrationJournal(places.library, partial(sync_file_system, below.root), dry_run=dry_run)
         try:
