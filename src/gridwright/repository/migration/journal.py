@@ -1,4 +1,4 @@
-"""What a migration has made, in one SQLite file of its state: what else lies in the library is nobody's to touch.
+"""What a migration has made, in one SQLite file of its state: nothing else in the library is touched.
 
 A row is begun before its file is made, and ended after the file is on disk. So after a kill at any step it is
 known what is of the migration, and what somebody else has made or changed since.
