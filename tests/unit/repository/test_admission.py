@@ -8,6 +8,7 @@ import stat
 import tempfile
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -73,7 +74,8 @@ CHANGED = st.sampled_from([each.name for each in fields(KnownFile) if each.name 
 @st.composite
 def rows(draw: st.DrawFn) -> KnownFile:
     """A row with some values that an attacker has chosen; its key may be that of its path."""
-    row = replace(ROW, **dict(draw(st.lists(CHANGED, max_size=4))))
+    given: dict[str, Any] = dict(draw(st.lists(CHANGED, max_size=4)))
+    row = replace(ROW, **given)
     if draw(st.booleans()):
         with contextlib.suppress(UnicodeDecodeError, AttributeError):
             row.key = f"prod/{row.path.decode()}{'/' if row.mode & 0o170000 == 0o040000 else ''}"
