@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "bounded": frozenset(),
     "messages": frozenset(),
     "kernel_files": frozenset(),
+    "foreign_text": frozenset(),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -47,10 +48,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         }
     ),
 }
-"""Every room also imports units, errors, machine, bounded, kernel_files, commands and messages; cli all."""
 FOR_ALL = frozenset(
-    {"units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"}
+    {
+        *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "foreign_text"),
+        "__init__",
+    }
 )
+"""What every room also imports; cli all."""
 
 LONGEST_FUNCTION = 60
 LONGEST_FILE = 400
