@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
 
+from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
-from gridwright.repository.below import PathsBelow
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.keys import KeyRefusal, Keys, prefix_of
 from gridwright.repository.references import ObjectReference
@@ -44,7 +44,7 @@ def verify_linked(
     report = RepositoryReport(name, "verify")
     keys = Keys(prefix_of(bucket_url))
     try:
-        below = PathsBelow(directory)
+        below = Beneath(directory)
     except OSError as error:
         raise environment_error(
             f"files are compared where the file system is mounted, and here it is not: {error.strerror}",
@@ -84,7 +84,7 @@ def object_path(
 
 
 def _compare(
-    below: PathsBelow,
+    below: Beneath,
     store: ReadableStore,
     bucket_url: str,
     entry: ObjectEntry,
@@ -127,7 +127,7 @@ def _note(report: RepositoryReport, path: bytes, is_alike: bool, else_what: str,
 
 
 def _is_same(
-    below: PathsBelow,
+    below: Beneath,
     store: ReadableStore,
     bucket_url: str,
     path: bytes,

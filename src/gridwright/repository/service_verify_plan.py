@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gridwright.repository.below import PathsBelow
+from gridwright.beneath import Beneath
 from gridwright.repository.forecast import PER_LISTING, TransferLimit, transfer_forecast
 from gridwright.repository.keys import Keys, prefix_of
 from gridwright.repository.service_verify import object_path
@@ -34,9 +34,9 @@ def plan_verify_linked(
     report = RepositoryReport(name, "verify", is_dry_run=True)
     keys = Keys(prefix_of(bucket_url))
     listed = 0
-    below: PathsBelow | None = None
+    below: Beneath | None = None
     try:
-        below = PathsBelow(directory)
+        below = Beneath(directory)
     except OSError:
         report.notes.append(f"{directory} is not mounted here: sizes of files and links are not known")
     try:
@@ -60,7 +60,7 @@ def plan_verify_linked(
 
 
 def _note(
-    report: RepositoryReport, below: PathsBelow | None, entry: ObjectEntry, path: bytes, is_directory: bool
+    report: RepositoryReport, below: Beneath | None, entry: ObjectEntry, path: bytes, is_directory: bool
 ) -> None:
     if is_directory:
         report.add("looked at, directories")

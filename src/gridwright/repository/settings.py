@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
-from gridwright.repository.below import PathsBelow
 from gridwright.repository.keys import RESERVED, Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.lazy.cover import NamesCover
@@ -51,7 +51,7 @@ class OpenRepository:
     settings: RepositorySettings
     store: ObjectStore
     known: Known
-    below: PathsBelow
+    below: Beneath
     keys: Keys
     cover: NamesCover
     lock: int | None
@@ -62,7 +62,7 @@ class OpenRepository:
 
         Raises GridwrightError, and OSError where the directory cannot be opened.
         """
-        below = PathsBelow(settings.directory)
+        below = Beneath(settings.directory)
         known = Known(settings.directory)
         lock = hold_directory(settings.directory) if alone else None
         cover = NamesCover(str(settings.directory), below.root, settings.archive_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 import time
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class Element:
     orphan: bool = False
     begin: float = 0.0
     project: str = "default"
+    uid: int = 0
     environment: dict[str, str] = field(default_factory=dict)
     output: str = "/dev/null"
     directory: str = "/"
@@ -51,6 +53,10 @@ class Element:
     @property
     def id(self) -> str:
         return f"{self.number}[{self.index}]" if self.index else str(self.number)
+
+    @property
+    def user(self) -> str:
+        return pwd.getpwuid(self.uid).pw_name
 
     @property
     def ended(self) -> bool:

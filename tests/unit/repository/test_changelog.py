@@ -278,18 +278,18 @@ def test_files_of_gridwrights_own_are_left_out() -> None:
 
 
 def test_what_could_not_be_looked_at_waits(site: ChangelogSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gridwright.repository.below import PathsBelow
+    from gridwright.beneath import Beneath
 
     site.lustre.chmod(b"results/year/jan", 0o600)
-    status = PathsBelow.status
+    status = Beneath.status
 
-    def unread(below: PathsBelow, path: bytes) -> os.stat_result | None:
+    def unread(below: Beneath, path: bytes) -> os.stat_result | None:
         if path.startswith(b"year/"):
             raise oserror(errno.EIO)
         return status(below, path)
 
     with monkeypatch.context() as broken:
-        broken.setattr(PathsBelow, "status", unread)
+        broken.setattr(Beneath, "status", unread)
         site.export(compares=False)
     with site.opened() as opened:
         assert ChangeJournal(opened.known).trees() == [b"year"]

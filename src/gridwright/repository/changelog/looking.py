@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.repository.below import PathsBelow
+from gridwright.beneath import Beneath
 from gridwright.repository.changelog.background import answers
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.changelog.tables import GONE_BY_CHANGES
@@ -71,7 +71,7 @@ def look_at(directory: Path, paths: Sequence[bytes]) -> _Looked:
     there: list[tuple[bytes, FileStatus]] = []
     missing: list[bytes] = []
     troubles: dict[bytes, UnreadDirectory] = {}
-    with PathsBelow(directory) as below:
+    with Beneath(directory) as below:
         device = os.fstat(below.root).st_dev
         for path in paths:
             try:
@@ -92,7 +92,7 @@ def look_at(directory: Path, paths: Sequence[bytes]) -> _Looked:
     return there, missing, list(troubles.values())
 
 
-def _mounted_at(below: PathsBelow, path: bytes, device: int) -> bytes:
+def _mounted_at(below: Beneath, path: bytes, device: int) -> bytes:
     """The directory on the way to a path where another file system is mounted."""
     for place in _above(path):
         status = below.status(place)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gridwright.repository.below import PathsBelow, at
+from gridwright.beneath import Beneath
+from gridwright.repository.below import at
 from gridwright.repository.content import CHUNK, Torn, is_same_moment, open_for_reading, settled
 from gridwright.repository.extended import read_xattrs
 from gridwright.repository.making import part_name
@@ -40,8 +41,8 @@ class Copier:
         `pass_by` is told of bytes before they are written; it waits, or raises MigrationStopped. `ask` is
         told of each path before the source is asked for anything, and of an empty one after that.
         """
-        self.source = PathsBelow(source)
-        self.target = PathsBelow(target)
+        self.source = Beneath(source)
+        self.target = Beneath(target)
         self._pass_by = pass_by
         self._ask = ask
         self.left_owners = False

@@ -14,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
-from gridwright.repository.below import PathsBelow, kind_of
+from gridwright.repository.below import kind_of
 from gridwright.repository.content import Torn
 from gridwright.repository.keys import shown
 from gridwright.repository.making import part_name
@@ -52,7 +53,7 @@ class Migration:
     def __init__(
         self,
         source: int,
-        below: PathsBelow,
+        below: Beneath,
         journal: MigrationJournal,
         workers: CopyWorkers,
         options: MigrationOptions,

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Sequence
 from functools import partial
 
-from gridwright.repository.below import PathsBelow
+from gridwright.beneath import Beneath
 from gridwright.repository.content import Torn
 from gridwright.repository.keys import shown
 from gridwright.repository.migration.attributes import why_not
@@ -26,7 +26,7 @@ class MigrationProof:
     """What is looked at once more in the end."""
 
     def __init__(
-        self, journal: MigrationJournal, below: PathsBelow, workers: CopyWorkers, report: RepositoryReport
+        self, journal: MigrationJournal, below: Beneath, workers: CopyWorkers, report: RepositoryReport
     ) -> None:
         self._journal = journal
         self._below = below

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from gridwright.beneath import Beneath
 from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.repository.below import PathsBelow, sync_file_system
+from gridwright.repository.below import sync_file_system
 from gridwright.repository.keys import RESERVED
 from gridwright.repository.migration.copying import Copier
 from gridwright.repository.migration.journal import MigrationJournal
@@ -103,9 +104,9 @@ def _check_apart(places: MigrationPlaces) -> None:
 
 
 @contextmanager
-def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[PathsBelow, MigrationJournal]]:
+def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[Beneath, MigrationJournal]]:
     """The library and its journal; what a killed migration has left is removed."""
-    below = PathsBelow(places.library)
+    below = Beneath(places.library)
     lock: int | None = None
     try:
         if not dry_run:

@@ -1,0 +1,228 @@
+"""Files beneath a directory that other users may write: reached, changed and removed by descriptor.
+
+Whoever may write a directory may put a symbolic link where a file was, at any moment. So nothing here is done
+by a path: each name on the way is opened without following links, and owner, mode, times and extended
+attributes are set on what is open. The walk admits what openat2(2) admits with RESOLVE_BENEATH and
+RESOLVE_NO_SYMLINKS; it also works on kernels before 5.6 (Red Hat 8), and keeps directories open for the next
+name.
+
+Nodes run this file without the rest of Gridwright, with Python 3.9 and newer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a directory is opened that must not be a symbolic link."""
+_PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_IMPLIED_MODE = 0o755
+_DEEPEST = 100
+"""Open directories while a tree is removed: deeper ones are moved up first, so that no tree is too deep."""
+_ROUNDS = 50
+
+
+class Beneath:
+    """Opens what lies beneath a directory. One thread uses it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises OSError where it is no directory. The path to it is the caller's, and is followed."""
+        self.directory = directory
+        self.root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._names: list[bytes] = []
+        self._opened: list[int] = []
+
+    def __enter__(self) -> Beneath:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all that is open."""
+        self._leave(0)
+        os.close(self.root)
+
+    def parent(self, path: bytes, *, make: bool = False) -> tuple[int, bytes]:
+        """The open directory that a path lies in, and its name there; valid until the next call.
+
+        With `make`, directories that are missing are made. Raises OSError: EXDEV where the path leads out of
+        the directory; ENOTDIR or ELOOP where something else than a directory is on the way.
+        """
+        *names, name = path.split(b"/")
+        if b".." in (*names, name) or b"" in names or b"\0" in path:
+            raise OSError(errno.EXDEV, "the path leads out of the directory", os.fsdecode(path))
+        same = 0
+        while same < min(len(names), len(self._names)) and names[same] == self._names[same]:
+            same += 1
+        self._leave(same)
+        for step in names[same:]:
+            here = self._opened[-1] if self._opened else self.root
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(step, _IMPLIED_MODE, dir_fd=here)
+            self._opened.append(os.open(step, DIRECTORY, dir_fd=here))
+            self._names.append(step)
+        return (self._opened[-1] if self._opened else self.root), name
+
+    def status(self, path: bytes) -> os.stat_result | None:
+        """The status of what a path names, not followed; None where nothing is there. Raises OSError."""
+        if not path:
+            return os.fstat(self.root)
+        try:
+            directory, name = self.parent(path)
+            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def refresh(self) -> None:
+        """Forget which directories are open: something was renamed or removed."""
+        self._leave(0)
+
+    def _leave(self, depth: int) -> None:
+        for descriptor in self._opened[depth:]:
+            os.close(descriptor)
+        del self._opened[depth:], self._names[depth:]
+
+
+@contextmanager
+def pinned(directory: int, name: bytes | str, expected: os.stat_result | None = None) -> Iterator[int]:
+    """A descriptor (O_PATH) of what has a name in an open directory: also of a link, a device or a pipe.
+
+    Raises OSError: ESTALE where `expected` is another file, or one of another type.
+    """
+    descriptor = os.open(name, _PIN, dir_fd=directory)
+    try:
+        if expected is not None and not is_same_file(os.fstat(descriptor), expected):
+            raise OSError(errno.ESTALE, "another file has come in its place", os.fsdecode(name))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
+    """Whether two are one inode of one type."""
+    return (one.st_dev, one.st_ino, stat.S_IFMT(one.st_mode)) == (
+        other.st_dev,
+        other.st_ino,
+        stat.S_IFMT(other.st_mode),
+    )
+
+
+def descriptor_path(descriptor: int) -> str:
+    """A path of the open file itself, for calls that take none with O_PATH; a link is not followed.
+
+    proc(5): names in /proc/self/fd lead to the open file, whatever its name means by now.
+    """
+    return f"/proc/self/fd/{descriptor}"
+
+
+def change_owner(descriptor: int, uid: int, gid: int) -> None:
+    """Give an open or pinned file to a user and a group (-1 leaves one). Raises OSError."""
+    os.chown(descriptor_path(descriptor), uid, gid)
+
+
+def change_mode(descriptor: int, mode: int) -> None:
+    """Set the permissions of an open or pinned file. Raises OSError, also for a link, which has none."""
+    os.chmod(descriptor_path(descriptor), mode)  # noqa: PTH101 - what is pinned has no fchmod
+
+
+def change_times(descriptor: int, atime_ns: int, mtime_ns: int) -> None:
+    """Set the times of an open or pinned file, in ns since 1970. Raises OSError."""
+    os.utime(descriptor_path(descriptor), ns=(atime_ns, mtime_ns))
+
+
+def remove_tree(place: str | bytes | os.PathLike[str], *, directory: int | None = None) -> bool:
+    """Remove a directory with all in it, also what was made unwritable; returns whether it is gone.
+
+    `place` is one name in the open `directory`, or a path whose directory is followed and whose last name is
+    not: a link of that name, or a file, stays. No link beneath it is followed. What comes into it meanwhile
+    may keep it.
+    """
+    head, name = os.path.split(os.fsencode(place).rstrip(b"/"))
+    try:
+        parent = os.open(head or b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        with suppress(OSError):
+            _remove(parent, name)
+        return not _is_there(parent, name)
+    finally:
+        os.close(parent)
+
+
+def empty_directory(directory: int) -> bool:
+    """Remove all in an open directory, as `remove_tree` does; returns whether nothing is left."""
+    for _ in range(_ROUNDS):
+        # What lies deep comes up, and is removed in the next round.
+        _empty(directory, directory, 0)
+        if not os.listdir(directory):
+            return True
+    return False
+
+
+def _remove(parent: int, name: bytes) -> None:
+    opened = _opened_directory(parent, name)
+    try:
+        empty_directory(opened)
+    finally:
+        os.close(opened)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _opened_directory(parent: int, name: bytes) -> int:
+    """Open a directory so that it can be emptied, by whoever owns it. Raises OSError."""
+    with pinned(parent, name) as pin:
+        status = os.fstat(pin)
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "it is no directory", os.fsdecode(name))
+        if status.st_mode & 0o700 != 0o700:
+            with suppress(OSError):
+                change_mode(pin, 0o700)
+        return os.open(descriptor_path(pin), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _empty(directory: int, top: int, depth: int) -> None:
+    """Remove what can be removed; where a tree is deep, its lower part is moved into `top`."""
+    for name in map(os.fsencode, os.listdir(directory)):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                os.unlink(name, dir_fd=directory)
+                continue
+            opened = _opened_directory(directory, name)
+            try:
+                if depth == _DEEPEST:
+                    os.rename(
+                        name, b"." + secrets.token_hex(16).encode(), src_dir_fd=directory, dst_dir_fd=top
+                    )
+                    continue
+                _empty(opened, top, depth + 1)
+            finally:
+                os.close(opened)
+            os.rmdir(name, dir_fd=directory)
+
+
+def _is_there(directory: int, name: bytes) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,142 @@
+"""Beneath a directory that others write, files are reached, changed and removed without following links."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from gridwright.beneath import (
+    Beneath,
+    change_mode,
+    change_owner,
+    change_times,
+    empty_directory,
+    pinned,
+    remove_tree,
+)
+from gridwright.errors import GridwrightError
+from gridwright.trusted import open_directory, open_file
+from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
+
+
+@pytest.mark.parametrize("path", [b"../x", b"a/../../x", b"..", b"a//b", b"/etc/passwd", b"a/.."])
+def test_a_path_that_leads_out_is_refused(tmp_path: Path, path: bytes) -> None:
+    (tmp_path / "a").mkdir()
+    with Beneath(tmp_path) as beneath, pytest.raises(OSError, match="leads out"):
+        beneath.parent(path)
+
+
+def test_a_link_on_the_way_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "a").symlink_to("/etc")
+    with Beneath(tmp_path / "root") as beneath:
+        with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+            beneath.parent(b"a/passwd")
+        assert beneath.status(b"a/passwd") is None
+
+
+def test_what_is_changed_is_what_was_opened(tmp_path: Path) -> None:
+    outside, place = tmp_path / "outside", tmp_path / "place"
+    outside.write_text("")
+    place.mkdir()
+    before = outside.stat()
+    directory = os.open(place, os.O_RDONLY)
+    (place / "file").write_text("")
+    (place / "link").symlink_to(outside)
+    os.mkfifo(place / "pipe")
+    for name in ("file", "link", "pipe"):
+        with pinned(directory, name) as pin:
+            # Whoever may write the directory exchanges the name now.
+            (place / name).rename(place / f"old-{name}")
+            (place / name).symlink_to(outside)
+            change_owner(pin, ALICE, ALICE)
+            if name != "link":
+                change_mode(pin, 0o4711)
+            change_times(pin, 5, 7)
+        status = (place / f"old-{name}").lstat()
+        assert (status.st_uid, status.st_mtime_ns) == (ALICE, 7)
+    with pytest.raises(OSError, match="another file"), pinned(directory, "file", before):
+        pass
+    os.close(directory)
+    assert outside.stat() == before
+
+
+def test_a_tree_is_removed_whatever_its_owner_made_of_it(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    place = tmp_path / "home"
+    place.mkdir()
+    os.chown(place, ALICE, ALICE)
+    outside = tmp_path / "outside"
+    (outside / "deep").mkdir(parents=True)
+
+    def alice() -> None:
+        tree = place / "tree"
+        deep = tree
+        deep.mkdir()
+        os.chdir(deep)
+        for _ in range(1200):
+            Path("d").mkdir()
+            os.chdir("d")
+        (tree / "closed" / "in").mkdir(parents=True)
+        (tree / "closed" / "file").write_text("")
+        (tree / "closed").chmod(0o000)
+        (tree / "link").symlink_to(outside)
+        os.chdir("/")
+        assert remove_tree(tree)
+
+    as_user(ALICE, alice)
+    assert list(place.iterdir()) == []
+    assert (outside / "deep").is_dir()
+
+
+def test_a_link_in_the_place_of_a_tree_stays(tmp_path: Path) -> None:
+    (tmp_path / "outside" / "deep").mkdir(parents=True)
+    (tmp_path / "tree").symlink_to("outside")
+    assert not remove_tree(tmp_path / "tree")
+    assert (tmp_path / "outside" / "deep").is_dir()
+    directory = os.open(tmp_path / "outside", os.O_RDONLY)
+    assert empty_directory(directory)
+    os.close(directory)
+    assert remove_tree(tmp_path / "outside")
+    assert remove_tree(tmp_path / "never" / "there")
+
+
+def test_a_directory_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
+    for mode, owner, text in (
+        (0o755, MALLORY, "belongs to"),
+        (0o777, 0, "can write"),
+        (0o775, 0, "can write"),
+    ):
+        place = tmp_path / f"{owner}-{mode:o}"
+        place.mkdir()
+        place.chmod(mode)
+        os.chown(place, owner, owner)
+        with pytest.raises(GridwrightError, match=text):
+            open_directory(place)
+    (tmp_path / "link").symlink_to("/etc")
+    with pytest.raises(GridwrightError, match="symbolic link"):
+        open_directory(tmp_path / "link")
+    os.close(open_directory(tmp_path / "shared", make=0o1777, is_shared=True))
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o1777
+    with pytest.raises(GridwrightError, match="can write"):
+        open_directory(tmp_path / "shared")
+
+
+def test_a_file_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path / "own", make=0o700)
+    place = tmp_path / "own"
+    (place / "link").symlink_to("/etc/passwd")
+    os.mkfifo(place / "pipe")
+    (place / "theirs").write_text("")
+    os.chown(place / "theirs", MALLORY, MALLORY)
+    (place / "one").write_text("")
+    os.link(place / "one", place / "two")
+    for name in ("link", "pipe", "theirs", "one"):
+        with pytest.raises(GridwrightError, match="cannot be trusted"):
+            open_file(directory, name)
+    os.close(open_file(directory, "new", os.O_RDWR | os.O_CREAT))
+    assert stat.S_IMODE((place / "new").stat().st_mode) == 0o600
+    os.close(directory)
