@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "messages": frozenset(),
     "kernel_files": frozenset(),
     "foreign_text": frozenset(),
+    "handed_files": frozenset({"errors"}),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -54,7 +55,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
-        *("beneath", "trusted", "foreign_text"),
+        *("beneath", "trusted", "foreign_text", "handed_files"),
     }
 )
 
