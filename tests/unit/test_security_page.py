@@ -1,4 +1,4 @@
-"""docs/security.md is true: each sentence names a test that is there, and the table of directories is the data.
+"""docs/security.md is true: each sentence names a test that is there, and its table is the data.
 
 `python -m tests.unit.test_security_page` writes that table anew.
 """
