@@ -137,8 +137,8 @@ def test_a_row_makes_no_setuid_file_of_root(attacked: Attacked, contents: tuple[
     assert os.getxattr(attacked.library / "capable", "user.note") == b"hi"
     assert stat.S_IMODE((attacked.library / "shared").stat().st_mode) == 0o2770
     notes = " ".join(ended.json["notes"])
-    for each in ("setuid", "lost their set-user-ID", "lost extended attributes", "theirs are not within"):
-        assert each in notes
+    for words in ("setuid", "lost their set-user-ID", "lost extended attributes", "theirs are not within"):
+        assert words in notes
 
 
 def test_ids_are_those_that_are_allowed(attacked: Attacked) -> None:
@@ -203,7 +203,7 @@ def test_rows_that_make_no_sense_are_named_and_the_rest_goes_on(attacked: Attack
 
 
 def test_a_row_of_another_size_than_its_object_is_not_made(attacked: Attacked) -> None:
-    attacked.publish(attacked.row("bomb", **{"size": 2**62}))
+    attacked.publish(replace(attacked.row("bomb"), size=2**62))
     assert attacked.refused() == {}
     assert (attacked.library / "bomb").stat().st_size == 4
 

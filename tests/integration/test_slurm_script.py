@@ -55,8 +55,10 @@ class Node:
     slurms: dict[str, str] = field(default_factory=lambda: dict(SLURMS))
     user: int | None = None
     """Whose job it is; None for whoever runs this."""
+    script: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self.script = str(script_file(self.base))
         for name in ("fences", "runs", "leftovers"):
             (self.base / name).mkdir()
         for name in self.libraries:
@@ -80,7 +82,7 @@ class Node:
         variables = exported(environment) + exported(self.slurms)
         user = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
         return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
-            [self.shell, str(script_file(self.base)), *arguments],
+            [self.shell, self.script, *arguments],
             env=dict(part.split(b"=", 1) for part in variables.split(b"\0") if part),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -297,7 +299,7 @@ def test_private_directories_that_somebody_made_beforehand_are_not_used(
     assert sorted(each for name in libraries for each in libraries[name].iterdir()) == sorted(names)
     assert list((node.base / "mallorys").iterdir()) == []
     # A job that is killed leaves what the sweep finds; what is not its user's, the sweep leaves.
-    node.run("touch", "x", keep=True)
+    node.run("sh", "-c", "cd $GRIDWRIGHT_WORK && mkdir -p a/b && chmod 000 a", keep=True)
     command = sweep_command(str(libraries[taken[0]]), [private_prefix(TAG, None)])
     subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
     subprocess.run(command, check=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from gridwright.grid.node_python import script
 from gridwright.iotest.credentials import Authority, HandedOver
@@ -105,13 +105,18 @@ def test_a_program_that_mallory_put_where_alices_would_be_does_not_run(
         ended = submit(lsf, "sh", "-c", f"id -u > {marker}-{uid}", uid=uid)
         assert ended.returncode == 0, ended.stderr
         logs, who = state / "lsf" / str(uid) / "logs", Path(f"{marker}-{uid}")
-        wait_until(
-            lambda who=who: who.exists() or None,
-            seconds=30,
-            what="a job",
-            last=lambda logs=logs: [each.read_text() for each in logs.iterdir()],
-        )
+        wait_for(who, logs)
         assert who.read_text() == f"{uid}\n"
+
+
+def wait_for(file: Path, logs: Path) -> None:
+    """Wait until a job has written a file."""
+    wait_until(
+        lambda: (file.exists() and file.read_text()) or None,
+        seconds=30,
+        what="a job",
+        last=lambda: [each.read_text() for each in logs.iterdir()],
+    )
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])
@@ -323,7 +328,7 @@ def test_set_up_makes_all_parts_and_takes_over_what_users_made_before(tmp_path: 
 
     given = {
         name: each
-        for name, each in yaml.safe_load(variables(spec, None)).items()
+        for name, each in YAML(typ="safe").load(variables(spec, None)).items()
         if name == "gridwright_state"
     }
     task = [{"ansible.builtin.include_role": {"name": "state"}}]

@@ -84,11 +84,9 @@ def test_each_directory_has_the_owner_and_the_mode_of_the_table(lab: Lab) -> Non
     for node in NODES:
         found = there(lab, node, state)
         for path, (owner, mode) in found.items():
-            row, match = next(
-                ((row, match) for row, _, pattern in table if (match := pattern.fullmatch(path))),
-                (None, None),
-            )
-            assert row is not None and match is not None, f"{path} on {node} is not in the table"
+            fitting = [(row, match) for row, _, pattern in table if (match := pattern.fullmatch(path))]
+            assert fitting, f"{path} on {node} is not in the table"
+            row, match = fitting[0]
             wanted = (
                 row["owner"].format(**{"user": owner} | match.groupdict())
                 if "{" in row["owner"]

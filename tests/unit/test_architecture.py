@@ -18,6 +18,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "bounded": frozenset(),
     "messages": frozenset(),
     "kernel_files": frozenset(),
+    "foreign_text": frozenset(),
+    "handed_files": frozenset({"errors"}),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -54,7 +56,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
-        *("beneath", "trusted", "state_parts"),
+        *("beneath", "trusted", "state_parts", "foreign_text", "handed_files"),
     }
 )
 

@@ -68,7 +68,7 @@ def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Itera
 def learn(opened: OpenRepository, report: RepositoryReport) -> None:
     """Take what the bucket's manifest says and is not known, as where another machine has exported.
 
-    Rows that are as new as the manifest's stay, since they tell of the files here, too. Raises
+    Rows of the same objects, or of later ones, stay, since they tell of the files here, too. Raises
     GridwrightError.
     """
     known = opened.known
@@ -78,10 +78,14 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
         # Rows without an inode are of files that are not known to be here: nothing is made of them.
         for row in read_manifest(found.file, Admission(opened, report, is_made=False)):
             here = known.get(row.path)
-            if here is None or (here.etag != row.etag and here.stored_ns < row.stored_ns):
+            # Times of objects are whole seconds: of two in one, the manifest's is the later one.
+            if here is not None and here.stored_ns == row.stored_ns:
+                is_older = here.etag != row.etag
+            else:
+                is_older = here is None or here.stored_ns < row.stored_ns
+            if is_older:
                 known.put(row)
-        if exported := read_facts(found.file).get("exported", ""):
-            known.set_fact(
-                "exported", max(exported, known.fact("exported") or "", key=lambda each: float(each or 0))
-            )
+        exported = read_facts(found.file).get("exported", "")
+        if exported and float(exported) > (known.moment("exported") or 0.0):
+            known.set_fact("exported", exported)
         known.set_fact("manifest", found.etag)

@@ -167,7 +167,7 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     learn(opened, report)
     work = find_changes(opened, (), report, deletions=True)
     status.problems = report.problems
-    status.gone_files, _ = work.pop(Action.DELETE, (0, 0))
+    work.pop(Action.DELETE, None)
     if Action.COMPARE in work:
         work[Action.COMPARE] = _touched(opened)
     status.changed_files = sum(count for count, _ in work.values())
@@ -226,4 +226,12 @@ def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
         row = known.by_key(key)
         if row is None or not row.is_of(etag, modified_ns):
             status.changed_objects += 1
-    status.gone_objects = sum(known.listed(row.key or "") is None for row in known.rows("key IS NOT NULL"))
+    # What is gone on both sides, as after an export of another machine, is nothing to be done.
+    status.gone_files = sum(
+        action == Action.DELETE and (row is None or known.listed(row.key or "") is not None)
+        for _, action, row in known.work_with_rows()
+    )
+    status.gone_objects = sum(
+        known.listed(row.key or "") is None and known.was_seen(row.path)
+        for row in known.rows("key IS NOT NULL")
+    )

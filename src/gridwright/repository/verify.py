@@ -14,6 +14,7 @@ from functools import partial
 
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
@@ -36,6 +37,7 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
     all others would move at most.
     """
     report = RepositoryReport(opened.settings.name, "verify", is_dry_run=True)
+    learn(opened, report)
     for row in opened.known.rows("key IS NOT NULL"):
         if not is_chosen(row.path, paths):
             continue
@@ -58,6 +60,7 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
     """
     report = RepositoryReport(opened.settings.name, "verify")
     begun = time.time()
+    learn(opened, report)
     arrived: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
     under_way = 0
     for row in opened.known.rows("key IS NOT NULL"):

@@ -14,7 +14,9 @@ shift
 [ -d "$library" ] || exit {NO_LIBRARY}
 for prefix do
     for each in "$library/$prefix"*; do
-        [ -d "$each" ] && [ -O "$each" ] && [ ! -L "$each" ] && rm -rf -- "$each"
+        [ -d "$each" ] && [ -O "$each" ] && [ ! -L "$each" ] || continue
+        # What a job made unwritable goes, too.
+        rm -rf -- "$each" 2>/dev/null || {{ chmod -R u+rwx -- "$each" && rm -rf -- "$each"; }}
     done
 done
 exit 0

@@ -211,20 +211,20 @@ def damaged_state(statements: list[tuple[str, list[object]]]) -> Iterator[Path]:
 @given(st.one_of(ROWS, NEARLY))
 def test_rows_of_any_kind_are_read_or_named(rows: list[dict[str, object]]) -> None:
     insert = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
-    with damaged_state([(insert, [row[name] for name in COLUMNS]) for row in rows]) as library:
-        with contextlib.closing(Known(library)) as known:
-            for ask in (
-                lambda: list(known.rows()),
-                lambda: known.get(b"a"),
-                lambda: known.by_key("prod/a"),
-                lambda: known.by_inode(7),
-                lambda: known.stamps([b"a"]),
-                lambda: ChangeJournal(known).rows_of([7]),
-                lambda: known.count(),
-                known.has_files,
-            ):
-                with contextlib.suppress(GridwrightError, sqlite3.Error):
-                    ask()
+    statements = [(insert, [row[name] for name in COLUMNS]) for row in rows]
+    with damaged_state(statements) as library, contextlib.closing(Known(library)) as known:
+        for ask in (
+            lambda: list(known.rows()),
+            lambda: known.get(b"a"),
+            lambda: known.by_key("prod/a"),
+            lambda: known.by_inode(7),
+            lambda: known.stamps([b"a"]),
+            lambda: ChangeJournal(known).rows_of([7]),
+            known.count,
+            known.has_files,
+        ):
+            with contextlib.suppress(GridwrightError, sqlite3.Error):
+                ask()
 
 
 @settings(max_examples=examples(100))

@@ -375,12 +375,13 @@ def transfer_progress() -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _bytes: None
         return
-    from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+
+    from gridwright.report.terminal.frame import TerminalConsole
 
     columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     lock = threading.Lock()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=TerminalConsole(stderr=True), transient=True) as bar:
         task = bar.add_task("moved", total=None)
 
         def moved(count: int) -> None:

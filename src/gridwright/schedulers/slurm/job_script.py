@@ -35,6 +35,12 @@ shift 7
 
 # What the shell says of the end of the command does not belong into its log.
 exec 3>&2 2>/dev/null
+
+# Removes directories of the job, also what it made unwritable, such as a cache of modules.
+remove() {
+    command -p rm -rf -- "$@" || { command -p chmod -R u+rwx -- "$@" && command -p rm -rf -- "$@" 2>&3; }
+}
+
 # A controller that was killed may start a run again that it has forgotten: it is there already, and
 # is still going on where it has no status yet.
 run=$state/runs/$tag.${SLURM_RESTART_COUNT:-0}
@@ -72,7 +78,7 @@ if [ -e "$left" ] && command -p mv -- "$left" "$left.$tag"; then
     while IFS= read -r each; do
         case $each in /*/gridwright-????????????????.*) ;; *) continue ;; esac
         for each in "$each"*; do
-            [ -O "$each" ] && [ ! -L "$each" ] && command -p rm -rf -- "$each"
+            [ -O "$each" ] && [ ! -L "$each" ] && remove "$each"
         done
     done <"$left.$tag"
     command -p rm -f -- "$left.$tag"
@@ -108,7 +114,7 @@ fi
 
 if [ -n "$work$util" ] && [ "$keep" != 1 ]; then
     cd /
-    command -p rm -rf -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3
+    remove ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"}
 fi
 command times >"$run.times"
 printf '%s\n' "$status" >"$run"

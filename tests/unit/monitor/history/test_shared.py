@@ -139,7 +139,7 @@ def test_what_is_read_while_the_log_is_moved_is_read_again(
     writer = SteadyWriter(file, print, **SHARED)
     node = SampledNode()
     write(writer, node, 70)
-    blocks, reads = store.HistoryStore.blocks, []
+    blocks, reads = store.HistoryStore.blocks, list[int]()
 
     def meanwhile(self: store.HistoryStore, *values: int) -> list[store.StoredBlock]:
         found = blocks(self, *values)
