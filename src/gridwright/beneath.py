@@ -16,8 +16,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -88,6 +89,19 @@ class Beneath:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def writers(self, path: bytes) -> set[int | None]:
+        """Users who may rename what others have on the way to a path; None stands for more than the owners.
+
+        Raises OSError.
+        """
+        self.parent(path)
+        found: set[int | None] = set()
+        for status in map(os.fstat, (self.root, *self._opened)):
+            found.add(status.st_uid)
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
+                found.add(None)
+        return found
+
     def refresh(self) -> None:
         """Forget which directories are open: something was renamed or removed."""
         self._leave(0)
@@ -96,6 +110,41 @@ class Beneath:
         for descriptor in self._opened[depth:]:
             os.close(descriptor)
         del self._opened[depth:], self._names[depth:]
+
+
+def make_private(directory: int, name: bytes) -> int:
+    """Make a directory, in an open one, that nobody else may enter; its descriptor.
+
+    Raises OSError: FileExistsError where the name is taken, ESTALE where another has come in its place.
+    """
+    os.mkdir(name, 0o700, dir_fd=directory)
+    made = os.open(name, DIRECTORY, dir_fd=directory)
+    status = os.fstat(made)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        os.close(made)
+        raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(name))
+    return made
+
+
+class PrivateDirectory:
+    """A new directory that its maker alone may enter, in one that others write; removed with `close`.
+
+    What is made in it gets content, owner and mode before another user can open or exchange it, and is
+    renamed out of it then. One thread uses it.
+    """
+
+    def __init__(self, directory: int, name: bytes) -> None:
+        """Make it in an open directory. Raises OSError: ESTALE where another has come in its place."""
+        self.descriptor = make_private(directory, name)
+        self._name = name
+        self.parent = os.dup(directory)
+
+    def close(self) -> None:
+        """Remove it, where nothing is in it."""
+        os.close(self.descriptor)
+        with suppress(OSError):
+            os.rmdir(self._name, dir_fd=self.parent)
+        os.close(self.parent)
 
 
 @contextmanager
@@ -145,6 +194,14 @@ def change_times(descriptor: int, atime_ns: int, mtime_ns: int) -> None:
     os.utime(descriptor_path(descriptor), ns=(atime_ns, mtime_ns))
 
 
+def change_xattr(descriptor: int, name: str, value: bytes | None) -> None:
+    """Set an extended attribute of an open or pinned file; None takes it away. Raises OSError."""
+    if value is None:
+        os.removexattr(descriptor_path(descriptor), name)
+    else:
+        os.setxattr(descriptor_path(descriptor), name, value)
+
+
 def remove_tree(place: str | bytes | os.PathLike[str], *, directory: int | None = None) -> bool:
     """Remove a directory with all in it, also what was made unwritable; returns whether it is gone.
 
@@ -167,11 +224,55 @@ def remove_tree(place: str | bytes | os.PathLike[str], *, directory: int | None 
         os.close(parent)
 
 
-def empty_directory(directory: int) -> bool:
-    """Remove all in an open directory, as `remove_tree` does; returns whether nothing is left."""
+@dataclass(frozen=True)
+class OwnDirectory:
+    """An open directory of the user who runs this, by a name in an open one."""
+
+    path: Path
+    descriptor: int
+    parent: int
+
+    def remove(self, beat: Callable[[], object] = lambda: None) -> bool:
+        """Remove it with all in it; returns whether it is gone. `beat` is called after each name in it."""
+        empty_directory(self.descriptor, beat)
+        with suppress(OSError):
+            os.rmdir(self.path.name, dir_fd=self.parent)
+        return not _is_there(self.parent, os.fsencode(self.path.name))
+
+
+def own_directories(place: Path, prefix: str) -> Iterator[OwnDirectory]:
+    """Directories of the user who runs this whose names begin with a prefix, each open until the next.
+
+    Whoever may write the place may give such a name to anything: what is not a directory of one's own is left
+    out. None where the place is not there.
+    """
+    try:
+        parent = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for name in sorted(each for each in os.listdir(parent) if each.startswith(prefix)):  # noqa: PTH208
+            try:
+                opened = os.open(name, DIRECTORY, dir_fd=parent)
+            except OSError:
+                continue
+            try:
+                if os.fstat(opened).st_uid == os.geteuid():
+                    yield OwnDirectory(place / name, opened, parent)
+            finally:
+                os.close(opened)
+    finally:
+        os.close(parent)
+
+
+def empty_directory(directory: int, beat: Callable[[], object] = lambda: None) -> bool:
+    """Remove all in an open directory, as `remove_tree` does; returns whether nothing is left.
+
+    `beat` is called after each name.
+    """
     for _ in range(_ROUNDS):
         # What lies deep comes up, and is removed in the next round.
-        _empty(directory, directory, 0)
+        _empty(directory, directory, 0, beat)
         if not os.listdir(directory):
             return True
     return False
@@ -198,12 +299,13 @@ def _opened_directory(parent: int, name: bytes) -> int:
         return os.open(descriptor_path(pin), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _empty(directory: int, top: int, depth: int) -> None:
+def _empty(directory: int, top: int, depth: int, beat: Callable[[], object]) -> None:
     """Remove what can be removed; where a tree is deep, its lower part is moved into `top`."""
     for name in map(os.fsencode, os.listdir(directory)):
         with contextlib.suppress(OSError):
             if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
                 os.unlink(name, dir_fd=directory)
+                beat()
                 continue
             opened = _opened_directory(directory, name)
             try:
@@ -212,7 +314,7 @@ def _empty(directory: int, top: int, depth: int) -> None:
                         name, b"." + secrets.token_hex(16).encode(), src_dir_fd=directory, dst_dir_fd=top
                     )
                     continue
-                _empty(opened, top, depth + 1)
+                _empty(opened, top, depth + 1, beat)
             finally:
                 os.close(opened)
             os.rmdir(name, dir_fd=directory)

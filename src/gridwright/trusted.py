@@ -14,7 +14,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from gridwright.beneath import DIRECTORY
+from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -62,12 +62,38 @@ def open_directory(
         descriptor = os.open(path, DIRECTORY, dir_fd=directory)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise untrusted(path, "it is no directory, or a symbolic link", remedy) from error
+            raise untrusted(_whole(path, directory), _no_directory(path, directory), remedy) from error
+        if error.errno == errno.EACCES and (reason := _why_closed(path, directory)):
+            raise untrusted(_whole(path, directory), reason, remedy) from error
         raise
     if reason := why_untrusted(os.fstat(descriptor), is_shared=is_shared):
         os.close(descriptor)
-        raise untrusted(path, reason, remedy)
+        raise untrusted(_whole(path, directory), reason, remedy)
     return descriptor
+
+
+def _no_directory(path: str | Path, directory: int | None) -> str:
+    """Why something that is no directory is not believed, with its owner."""
+    with suppress(OSError):
+        status = os.stat(path, dir_fd=directory, follow_symlinks=False)
+        what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "no directory"
+        return f"it is {what}, and belongs to {user_name(status.st_uid)}"
+    return "it is no directory, or a symbolic link"
+
+
+def _why_closed(path: str | Path, directory: int | None) -> str | None:
+    """Why a directory that may not be opened is not believed; None where it is root's or this user's."""
+    with suppress(OSError):
+        return why_untrusted(os.stat(path, dir_fd=directory, follow_symlinks=False), is_shared=True)
+    return None
+
+
+def _whole(path: str | Path, directory: int | None) -> str:
+    """The whole path of a name in an open directory."""
+    if directory is not None:
+        with suppress(OSError):
+            path = Path(descriptor_path(directory)).readlink() / path
+    return os.fspath(path)
 
 
 def _complete(path: str | Path, directory: int | None, mode: int) -> None:
@@ -94,7 +120,7 @@ def open_file(
         )
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise untrusted(name, "it is no regular file", remedy) from error
+            raise untrusted(_whole(name, directory), "it is no regular file", remedy) from error
         raise
     status = os.fstat(descriptor)
     reason = "it is no regular file" if not stat.S_ISREG(status.st_mode) else why_untrusted(status)
@@ -102,8 +128,20 @@ def open_file(
         reason = "it has another name elsewhere (a hard link)"
     if reason:
         os.close(descriptor)
-        raise untrusted(name, reason, remedy)
+        raise untrusted(_whole(name, directory), reason, remedy)
     return descriptor
+
+
+def read_file(directory: int, name: str, most: int = 1 << 20) -> bytes:
+    """The content of a file that is believed, in an open directory; at most so many bytes.
+
+    Raises as `open_file`, and GridwrightError where it has more.
+    """
+    with os.fdopen(open_file(directory, name), "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise untrusted(name, f"it has more than {most} bytes")
+    return content
 
 
 def untrusted(path: str | Path, reason: str, remedy: str | None = None) -> GridwrightError:

@@ -18,6 +18,7 @@ from gridwright.node_programs.batch_job.job_file import DOOMED, JobFile, Predece
 from gridwright.node_programs.batch_job_program import build_zipapp
 from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
 from gridwright.schedulers.job_tag import JobTag
+from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, start_as
 from tests.support.command import wait_until
 from tests.support.oldest_python import beyond_python_3_9
 
@@ -82,7 +83,8 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    (tmp_path / "lib").mkdir()
+    for name in ("work", "util"):
+        (tmp_path / "lib" / name).mkdir(parents=True)
     directories = make_batch_directories(tmp_path / "state", "grid_engine")
     yield Node(directories, tmp_path / "lib")
     left = [each for each in psutil.process_iter() if str(tmp_path) in " ".join(_words(each))]
@@ -242,6 +244,49 @@ def test_an_element_waits_for_the_element_of_its_index(node: Node) -> None:
     after = node.job("true", elements=[4, 5], after=waits)
     assert [node.run(after, SGE_TASK_ID=position) for position in ("1", "2")] == [0, DOOMED]
     assert (node.end("4.0").completed, node.end("5.0").doomed) == (True, "16_5")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users' ids take root")
+def test_private_directories_that_somebody_made_beforehand_are_not_used(node: Node, tmp_path: Path) -> None:
+    """Mallory reads the tag in the list of jobs."""
+    open_to_all(tmp_path)
+    for place, names, files in os.walk(node.directories.base):
+        for name in (".", *names, *files):
+            os.chown(Path(place, name), ALICE, ALICE)
+    libraries = [node.libraries / name for name in ("work", "util")]
+    for each in libraries:
+        each.chmod(0o1777)
+    (tmp_path / "mallorys").mkdir()
+    (tmp_path / "mallorys").chmod(0o777)
+    taken = [library / f"gridwright-{TAG}.{run}" for library, run in zip(libraries, (0, 0), strict=True)]
+
+    def mallory() -> None:
+        taken[0].mkdir()
+        taken[0].chmod(0o777)
+        taken[1].symlink_to(tmp_path / "mallorys")
+
+    as_user(MALLORY, mallory)
+    script = (
+        "touch $GRIDWRIGHT_WORK/a $GRIDWRIGHT_UTIL/a; mkdir -p $GRIDWRIGHT_WORK/d/e;"
+        " ln -s / $GRIDWRIGHT_WORK/d/root; chmod 0 $GRIDWRIGHT_WORK/d;"
+        " stat -L -c %u:%a:%n $GRIDWRIGHT_WORK $GRIDWRIGHT_UTIL"
+    )
+    as_user(ALICE, lambda: node.directories.write_job(TAG, node.job("sh", "-c", script)))
+    command = [str(node.directories.program), str(node.directories.base), str(TAG)]
+    assert start_as(ALICE, command, env=node.variables, start_new_session=True).wait(60) == 0
+    for library, line in zip(libraries, node.log().splitlines(), strict=True):
+        owner, mode, path = line.split(":")
+        assert (owner, mode) == (str(ALICE), "700")
+        assert path.startswith(f"{library}/gridwright-{TAG}.0.")
+    assert node.private() == taken, "what the job left is removed, and what is mallory's stays"
+    assert list((tmp_path / "mallorys").iterdir()) == []
+
+
+def test_a_library_that_is_missing_is_not_made_by_a_job(node: Node) -> None:
+    (node.libraries / "util").rmdir()
+    assert node.run(node.job("echo", "ran")) == 1
+    assert str(node.libraries / "util") in node.log()
+    assert node.private() == []
 
 
 def test_output_goes_where_it_was_asked_to(node: Node) -> None:

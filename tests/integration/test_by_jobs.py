@@ -50,7 +50,7 @@ def test_each_node_answers_with_status_output_and_errors(tmp_path: Path) -> None
     assert answers == dict.fromkeys(["n1", "n2"], CommandOutput(3, b"a question", b"a word\n"))
     assert [request.node for request in jobs.requests] == ["n1", "n2"]
     assert jobs.cancelled == []
-    assert list((tmp_path / "state").iterdir()) == []
+    assert list((tmp_path / "state" / "ask").iterdir()) == []
 
 
 def test_a_job_that_does_not_end_in_time_is_silence_and_is_cancelled(
@@ -62,7 +62,7 @@ def test_a_job_that_does_not_end_in_time_is_silence_and_is_cancelled(
     assert answers["n1"] is not None and answers["n1"].status == 0
     assert answers["n2"] is None
     assert jobs.cancelled == ["job-n2"]
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "ask").iterdir()) == []
 
 
 class Refusing:

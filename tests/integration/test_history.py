@@ -129,7 +129,8 @@ def test_an_agent_is_killed_started_again_and_stopped_and_what_it_kept_is_there(
         later = keeps(histories, len(first) + 3)
         assert set(later) >= set(first)
         stops(process)
-    assert {each.suffix for each in tmp_path.iterdir()} <= {".history", ".history-lock"}
+    files = {".history", ".history-lock", ".history-generation", ".history-recent"}
+    assert {each.suffix for each in tmp_path.iterdir()} <= files
 
 
 def test_an_agent_beside_a_mount_that_hangs_says_so_and_ends(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ the stand-in has made.
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +18,17 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.down import down, look
+from gridwright.providers.oci.files import oci_files
+from gridwright.providers.oci.stack_archive import root_files
 from gridwright.providers.oci.status import status
+from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.up import up
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_cloud.server import OciDouble
 from tests.support.oci_cloud.signed_in import signed_in
-from tests.support.tofu import TofuRoots, tofu
+from tests.support.tofu import TofuError, TofuRoots, tofu, unlocked
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "oci-scale.yaml"
 DISKS = "count: 10, size: 1 TiB"
@@ -35,10 +40,9 @@ def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     name = str(request.param)
     if name == "terraform" and shutil.which(name) is None:
         pytest.skip("terraform is not on this machine")
-    if name == "tofu":
-        (tmp_path / "bin").mkdir()
-        (tmp_path / "bin" / "tofu").symlink_to(tofu())
-        monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    (tmp_path / "bin").mkdir()
+    unlocked(tofu() if name == "tofu" else Path(str(shutil.which(name))), tmp_path / "bin" / name)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     return name
 
 
@@ -130,3 +134,30 @@ def test_a_grid_whose_state_is_lost_is_not_made_twice(cloud: OciDouble, tool: st
         down(look(spec, frozenset()), Caller(), poll_s=0.01)
     (tmp_path / "elsewhere").rename(tmp_path / "oci-scale.terraform")
     assert raise_up(spec).changes == ()
+
+
+def test_a_provider_of_another_digest_is_refused_by_the_rendered_lock_file(
+    cloud: OciDouble, tool: str, tmp_path: Path
+) -> None:
+    """The stand-in has the release's name and number, and not its digest."""
+    spec = spec_of(tool, tmp_path)
+    files = oci_files(spec)[0]
+    program = tofu() if tool == "tofu" else Path(str(shutil.which(tool, path=os.defpath + ":/usr/local/bin")))
+    for part in ("storage", "grid"):
+        directory = tmp_path / "rendered" / part
+        directory.mkdir(parents=True)
+        for name, content in root_files(files, part).items():
+            (directory / name).write_bytes(content)
+    roots = TofuRoots(tmp_path / "rendered", tmp_path, program)
+    for part in ("storage", "grid"):
+        with pytest.raises(TofuError, match=r"doesn't match any\s+of\s+the\s+checksums\s+previously"):
+            roots.run(part, "init", "-no-color")
+    lock = tmp_path / "rendered" / "storage" / LOCK_FILE
+    assert lock.read_text() == lock_text()
+    # What lets it in is that nobody holds it to digests.
+    lock.unlink()
+    roots.validate("storage")
+    # And what that has written down is another package than ours.
+    digests = set(re.findall(r'"((?:h1|zh):[^"]+)"', lock.read_text()))
+    assert digests
+    assert not digests & set(re.findall(r'"((?:h1|zh):[^"]+)"', lock_text()))

@@ -97,6 +97,11 @@ def test_another_node_makes_nothing_anew(roots: TofuRoots) -> None:
     spec = roots.cloud_file.with_name("more.yaml")
     spec.write_text(_with_one_node_more(SCALE.read_text()))
     render(spec, roots.rendered)
+    # The lock file is as rendered again: until `init` has read it, nothing is planned.
+    with pytest.raises(TofuError, match="dependency lock file"):
+        roots.plan("storage")
+    for root in ("storage", "grid"):
+        roots.validate(root)
     roots.hand_over()
     assert roots.plan("storage") == {}
     changes = roots.plan("grid")

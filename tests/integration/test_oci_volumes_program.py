@@ -51,7 +51,7 @@ class Server:
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for directory in ("etc/gridwright", "run/lock", "sys/block", "proc/self"):
+        for directory in ("etc/gridwright", "run", "sys/block", "proc/self"):
             (self.root / directory).mkdir(parents=True)
         (self.root / "volumes.pyz").write_bytes(build_zipapp())
         self.targets({each["iqn"]: f"{each['ipv4']}:{each['port']}" for each in ATTACHED})

@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -25,7 +26,7 @@ from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.verify import verify
-from tests.support.command import GRIDWRIGHT
+from tests.support.command import GRIDWRIGHT, wait_until
 from tests.support.file_trees import as_it_travels, look_at, make_tree
 from tests.support.lying_store import SLOW_DOWN, Answer, LyingStore
 from tests.support.object_store import (
@@ -428,3 +429,62 @@ def test_a_file_that_is_there_again_keeps_its_object(
     assert "deleted from the bucket" not in report.done
     assert any("again is there again" in note for note in report.notes)
     assert objects(server, url)["again"] == 7
+
+
+@root_only
+def test_the_documented_release_needs_no_other_flag(library: Path, server: StoreServer, url: str) -> None:
+    (library / "file").write_bytes(b"x" * 100_000)
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    environment = {**os.environ, **server.environment}
+    for more in (["--until-free", "99%"], ["--until-free", "1%"], []):
+        ended = subprocess.run(
+            command("release", library, url, *more), env=environment, capture_output=True, check=False
+        )
+        assert ended.returncode == (1 if "99%" in more else 0), ended.stderr.decode()
+        assert b"Traceback" not in ended.stderr
+
+
+@root_only
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY])
+def test_who_opens_a_file_ends_no_release(
+    library: Path, server: StoreServer, liar: LyingStore, url: str, flags: int
+) -> None:
+    """Mallory opens a file of alice that she may read, while its object is asked for under the lease."""
+    for above in (library, *library.parents[:3]):
+        above.chmod(0o755)
+    (library / "file").write_bytes(b"x" * 100_000)
+    (library / "file").chmod(0o666)
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    held, came = threading.Event(), threading.Event()
+
+    def hold(answer: Answer) -> None:
+        if answer.method == "HEAD" and answer.path.endswith("/file"):
+            held.set()
+            came.wait(30)
+
+    liar.lie = hold
+    environment = {**os.environ, **server.environment, "AWS_ENDPOINT_URL": liar.endpoint_url}
+    releasing = subprocess.Popen(
+        command("release", library, url), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert held.wait(30)
+    opens = f"import os; os.read(0, 1); os.close(os.open({str(library / 'file')!r}, {flags}))"
+    mallory = subprocess.Popen(
+        ["setpriv", "--reuid=2002", "--regid=2002", "--clear-groups", sys.executable, "-c", opens],
+        stdin=subprocess.PIPE,
+    )
+    assert mallory.stdin
+    mallory.stdin.write(b"!")
+    mallory.stdin.close()
+    locks = Path("/proc/locks")
+    inode = f":{(library / 'file').stat().st_ino} "
+    wait_until(
+        lambda: any("BREAKING" in each and inode in each for each in locks.read_text().splitlines()) or None,
+        seconds=10, what="a reader who waits", last=locks.read_text,
+    )  # fmt: skip
+    came.set()
+    out, said = releasing.communicate(timeout=60)
+    assert (releasing.returncode, said) == (0, b"")
+    assert b"left, as they are open: 1" in out
+    assert mallory.wait(30) == 0
+    assert (library / "file").read_bytes() == b"x" * 100_000

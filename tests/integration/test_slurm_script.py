@@ -16,13 +16,16 @@ from hypothesis import strategies as st
 
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.private_sweep import sweep_command
 from gridwright.schedulers.slurm.job_script import (
     exported,
     given_environment,
+    private_prefix,
     script_arguments,
     script_file,
 )
 from gridwright.schedulers.start_limits import what_is_too_long
+from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.examples import examples
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
@@ -50,10 +53,16 @@ class Node:
     base: Path
     shell: str
     slurms: dict[str, str] = field(default_factory=lambda: dict(SLURMS))
+    user: int | None = None
+    """Whose job it is; None for whoever runs this."""
+    script: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self.script = str(script_file(self.base))
         for name in ("fences", "runs", "leftovers"):
             (self.base / name).mkdir()
+        for name in self.libraries:
+            (self.base / "lib" / name).mkdir(parents=True)
 
     @property
     def libraries(self) -> dict[str, str]:
@@ -71,13 +80,15 @@ class Node:
             request, state=self.base, tag=TAG, identifier=identifier, environment=environment
         )
         variables = exported(environment) + exported(self.slurms)
-        return subprocess.Popen(
-            [self.shell, str(script_file(self.base)), *arguments],
+        user = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
+        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+            [self.shell, self.script, *arguments],
             env=dict(part.split(b"=", 1) for part in variables.split(b"\0") if part),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            **user,
         )
 
     def run(
@@ -247,6 +258,54 @@ def test_private_directories_are_there_and_gone_after(node: Node) -> None:
     assert node.private() == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users' ids take root")
+@pytest.mark.parametrize("taken", [("work",), ("util",), ("work", "util")])
+def test_private_directories_that_somebody_made_beforehand_are_not_used(
+    node: Node, taken: tuple[str, ...]
+) -> None:
+    """Mallory reads the tag in squeue."""
+    open_to_all(node.base)
+    for each in (node.base, *node.base.iterdir()):
+        os.chown(each, ALICE, ALICE)
+    libraries = {name: node.base / "lib" / name for name in ("work", "util")}
+    for each in libraries.values():
+        each.chmod(0o1777)
+    (node.base / "mallorys").mkdir()
+    (node.base / "mallorys").chmod(0o777)
+    names = [libraries[name] / f"gridwright-{TAG}.{number}" for name in taken for number in (0, 1)]
+
+    def mallory() -> None:
+        for each in names:
+            if each.name.endswith("0"):
+                each.mkdir()
+                each.chmod(0o777)
+            else:
+                each.symlink_to(node.base / "mallorys")
+
+    as_user(MALLORY, mallory)
+    node.user = ALICE
+    for run in ("0", "1"):
+        node.slurms["SLURM_RESTART_COUNT"] = run
+        status, out = node.run(
+            "sh", "-c", "touch $GRIDWRIGHT_WORK/a; for i in WORK UTIL; do "
+            "eval stat -L -c %u:%a:%n \\$GRIDWRIGHT_$i; done",
+        )  # fmt: skip
+        assert status == 0, out
+        for name, line in zip(("work", "util"), out.decode().splitlines(), strict=True):
+            owner, mode, path = line.split(":")
+            assert (owner, mode) == (str(ALICE), "700")
+            assert path.startswith(f"{libraries[name]}/gridwright-{TAG}.{run}")
+            assert Path(path) not in names
+    assert sorted(each for name in libraries for each in libraries[name].iterdir()) == sorted(names)
+    assert list((node.base / "mallorys").iterdir()) == []
+    # A job that is killed leaves what the sweep finds; what is not its user's, the sweep leaves.
+    node.run("sh", "-c", "cd $GRIDWRIGHT_WORK && mkdir -p a/b && chmod 000 a", keep=True)
+    command = sweep_command(str(libraries[taken[0]]), [private_prefix(TAG, None)])
+    subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
+    subprocess.run(command, check=True)
+    assert sorted(libraries[taken[0]].iterdir()) == [each for each in names if each.parent.name == taken[0]]
+
+
 def test_private_directories_are_kept_where_asked(node: Node) -> None:
     node.run("true", keep=True)
     assert node.private() == [f"gridwright-{TAG}.0"] * 2
@@ -255,15 +314,17 @@ def test_private_directories_are_kept_where_asked(node: Node) -> None:
 def test_a_grid_without_work_and_util_has_no_private_directories(node: Node) -> None:
     status, out = node.run("sh", "-c", "echo ${GRIDWRIGHT_WORK-none}", libraries={})
     assert (status, out) == (0, b"none\n")
-    assert not (node.base / "lib").exists()
+    assert node.private() == []
 
 
 def test_private_directories_that_cannot_be_made_fail_the_job(node: Node) -> None:
-    (node.base / "lib").write_text("a file")
+    (node.base / "lib" / "util").rmdir()
     status, out = node.run("echo", "ran")
     assert status == 1
     assert b"ran" not in out
-    assert b"mkdir" in out
+    assert f"{node.base}/lib/util".encode() in out
+    assert node.private() == []
+    assert not (node.base / "lib" / "util").exists(), "a library is set-up's to make"
 
 
 def test_a_directory_that_is_not_there_fails_the_job(node: Node) -> None:
@@ -305,13 +366,20 @@ def test_a_full_state_directory_does_not_keep_jobs_from_running(node: Node) -> N
 
 
 def test_directories_left_on_the_node_are_removed_by_the_next_job(node: Node) -> None:
-    left, other = node.base / "disk" / "gridwright-x.0", node.base / "disk" / "other"
-    left.mkdir(parents=True)
-    other.mkdir()
-    (node.base / "leftovers" / "n1").write_text(f"{left}\n")
+    disk = node.base / "disk"
+    prefix = f"gridwright-{TAG}_3."
+    left, other, theirs = (
+        [f"{prefix}0", f"{prefix}1.aB3"],
+        [f"gridwright-{TAG}_31.0", "other"],
+        [f"{prefix}2"],
+    )
+    for each in (*left, *other, *theirs):
+        (disk / each).mkdir(parents=True)
+    os.chown(disk / theirs[0], MALLORY, MALLORY)
+    (disk / f"{prefix}4").symlink_to(disk / "other")
+    (node.base / "leftovers" / "n1").write_text(f"{disk}/{prefix}\n{disk}/\n\n{disk}/other\n")
     assert node.run("true")[0] == 0
-    assert not left.exists()
-    assert other.exists()
+    assert sorted(each.name for each in disk.iterdir()) == sorted([*other, *theirs, f"{prefix}4"])
     assert list((node.base / "leftovers").iterdir()) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,42 @@ from typing import Any
 
 import pytest
 
+from gridwright.providers.oci.provider import OCI
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, nodes_only, up
 
 pytestmark = pytest.mark.root
-METADATA = "169.254.169.254"
-ASK = f"import socket; s = socket.socket(); s.settimeout(5); print(s.connect_ex(('{METADATA}', 80)))"
+METADATA = ("169.254.169.254", "fd00:c1::a9fe:a9fe")
+"""Where machines on Oracle Cloud learn who they are."""
+KEY_OF_INSTANCE = "private key of the instance"
+DOUBLE = f"""
+import http.server, socket, threading
+class Opc(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        known = self.headers.get("Authorization") == "Bearer Oracle"
+        known = known and self.path == "/opc/v2/identity/key.pem"
+        self.send_response(200 if known else 404)
+        self.end_headers()
+        self.wfile.write(b"{KEY_OF_INSTANCE}" if known else b"")
+class Of6(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+of4 = http.server.ThreadingHTTPServer(("{METADATA[0]}", 80), Opc)
+threading.Thread(target=of4.serve_forever).start()
+Of6(("{METADATA[1]}", 80), Opc).serve_forever()
+"""
+"""A double of /opc/v2, at both addresses."""
+ASK = f"""
+import urllib.request
+for address in ("{METADATA[0]}", "[{METADATA[1]}]"):
+    url = f"http://{{address}}/opc/v2/identity/key.pem"
+    asked = urllib.request.Request(url, headers={{"Authorization": "Bearer Oracle"}})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+    try:
+        print(opener.open(asked, timeout=5).read().decode())
+    except OSError as error:
+        print(getattr(error, "reason", error).errno)
+"""
+MALLORY = "2002"
 Nodes = dict[str, dict[str, Any]]
 LIMITS = "/etc/security/limits.d/60-gridwright.conf"
 
@@ -32,7 +63,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     key.write_bytes(os.urandom(1024))
     chosen(made).write_text(
         f"gridwright_slurm_configure: true\nslurm_munge_key_file: {key}\n"
-        f"gridwright_metadata: {{addresses: [{METADATA}]}}\n"
+        f"gridwright_metadata: {json.dumps(OCI.metadata_service.variables())}\n"
     )
     # The first one may have to make the image.
     assert command("up", made.spec, seconds=280).status == 0
@@ -84,21 +115,25 @@ def test_nodes_are_set_up_over_ssh(lab: Lab, nodes: Nodes) -> None:
 
 
 def test_a_jobs_user_reaches_neither_metadata_nor_key(lab: Lab, nodes: Nodes) -> None:
-    """A job's user gets no credentials of the machine's role, and no key to be somebody else with."""
+    """A job's user gets no credentials of the machine's identity, and no key to be somebody else with."""
     assert "compute1" in nodes
-    assert lab.run("compute1", "ip", "address", "add", f"{METADATA}/32", "dev", "lo").status == 0
-    server = f"cd /srv && setsid -f python3 -m http.server 80 --bind {METADATA} > /dev/null 2>&1"
+    for node in ("compute1", "controller"):
+        assert lab.run(node, "useradd", "--uid", MALLORY, "--create-home", "mallory").status == 0
+    for address, whole in zip(METADATA, (32, 128), strict=True):
+        assert lab.run("compute1", "ip", "address", "add", f"{address}/{whole}", "dev", "lo").status == 0
+    server = f"cat > /srv/opc.py << 'END'\n{DOUBLE}END\nsetsid -f python3 /srv/opc.py > /dev/null 2>&1"
     assert lab.run("compute1", "sh", "-c", server).status == 0
+    answers = f"{KEY_OF_INSTANCE}\n" * 2
     wait_until(
-        lambda: lab.run("compute1", "python3", "-c", ASK).out == "0\n" or None,
+        lambda: lab.run("compute1", "python3", "-c", ASK).out == answers or None,
         seconds=20,
         what="an answer to root",
         last=lambda: lab.run("compute1", "python3", "-c", ASK),
     )
-    job = ("srun", "--uid=nobody", "--chdir=/tmp", "--nodelist=compute1")
+    job = ("srun", f"--uid={MALLORY}", f"--gid={MALLORY}", "--chdir=/tmp", "--nodelist=compute1")
     asked = lab.run("controller", *job, "python3", "-c", ASK)
-    assert asked.out == f"{errno.ECONNREFUSED}\n", asked.err
-    assert lab.run("compute1", "python3", "-c", ASK).out == "0\n", "the server answers root all the time"
+    assert asked.out == f"{errno.ECONNREFUSED}\n" * 2, asked.err
+    assert lab.run("compute1", "python3", "-c", ASK).out == answers, "the double answers root all the time"
     read = lab.run("controller", *job, "cat", "/etc/munge/munge.key")
     assert read.status != 0
     assert "Permission denied" in read.err, read.err

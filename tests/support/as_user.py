@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shlex
+import signal
 import subprocess
+import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ALICE, MALLORY = 2001, 2002
@@ -34,6 +39,18 @@ def as_user(uid: int, act: Callable[[], None]) -> None:
     assert ended == 0, text
 
 
+def words_of(uid: int) -> list[str]:
+    """What stands before a command that a user is to run, with the Python of the tests where it is in reach.
+
+    Where that lies in a closed home directory, the command may read what others may not, and write no more.
+    """
+    user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    looks = [*user, "--", "sh", "-c", f"exec {shlex.quote(sys.executable)} -c ''"]
+    if subprocess.run(looks, stderr=subprocess.DEVNULL, check=False, timeout=60, cwd="/").returncode:
+        user += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    return [*user, "--"]
+
+
 def start_as(uid: int, command: Sequence[str], **options: object) -> subprocess.Popen[bytes]:
     """Start a command as a user, without groups."""
     who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
@@ -45,3 +62,39 @@ def open_to_all(place: Path) -> None:
     for directory in (place, *place.parents[:4]):
         if directory.stat().st_uid == os.geteuid() and directory != Path("/tmp"):
             directory.chmod(directory.stat().st_mode | 0o711)
+
+
+@contextmanager
+def racing(uid: int, act: Callable[[], object]) -> Iterator[None]:
+    """Another user does something over and over, as fast as it can; errors are no end of it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            # A test that is killed leaves nobody behind (PR_SET_PDEATHSIG of prctl(2)).
+            _LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)
+            while True:
+                with suppress(OSError):
+                    act()
+        finally:
+            os._exit(1)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_EXCHANGE = 2
+"""RENAME_EXCHANGE of renameat2(2)."""
+_HERE = -100
+"""AT_FDCWD of openat(2)."""
+
+
+def exchange(one: bytes, other: bytes) -> None:
+    """Two names change places, at one moment. Raises OSError."""
+    if _LIBC.renameat2(_HERE, one, _HERE, other, _EXCHANGE):
+        raise OSError(ctypes.get_errno(), "renameat2")

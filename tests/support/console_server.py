@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,10 +12,12 @@ from typing import Any
 
 from gridwright.monitor.console.access import ConsoleAccess, session_token
 from gridwright.monitor.console.answers import Answers
+from gridwright.monitor.console.patience import BOUNDS
 from gridwright.monitor.console.server import ConsoleServer, console_application
 from gridwright.monitor.console.viewers import ViewerRule
 from gridwright.monitor.console.watching import Watching
 from gridwright.services.admission import Gate, PeerRate
+from gridwright.services.connections import Bounds, Listener
 from gridwright.services.listening import Listening, ListeningChoice, listening_of
 
 ROOT_LOOKS = ViewerRule("root", started_by_root=True)
@@ -27,6 +30,9 @@ class ServedConsole:
     port: int
     token: str
     access: ConsoleAccess
+    listener: Listener
+    trusted: ssl.SSLContext | None = None
+    """Whose certificate it shows, where it does TLS."""
 
     @property
     def url(self) -> str:
@@ -36,6 +42,8 @@ class ServedConsole:
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
         """Status, body and headers of an answer; with the token, unless `headers` say otherwise."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        if self.trusted is not None:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.trusted)
         try:
             sent = {"Authorization": f"Bearer {self.token}", **headers}
             connection.request(method, path, headers={name: value for name, value in sent.items() if value})
@@ -58,22 +66,22 @@ def served(
     *,
     listening: Listening | None = None,
     at_once: int = 100_000,
+    bounds: Bounds = BOUNDS,
 ) -> Iterator[ServedConsole]:
     """Serve it for a while."""
     token = session_token()
     checked = listening or listening_of(ListeningChoice(port=0))
     checked = checked if checked.token else replace(checked, token=token)
-    listener = checked.bind()
+    listener = checked.bind(bounds)
     gate = Gate(
         checked,
-        requests=PeerRate(at_once=at_once, per_s=at_once),
         wrong_tokens=PeerRate(at_once=at_once, per_s=10),
     )
     access = ConsoleAccess(gate, listener.getsockname()[1])
     server = ConsoleServer(console_application(Answers(watching), viewers, access), access, listener)
     server.start()
     try:
-        yield ServedConsole(access.port, checked.token or "", access)
+        yield ServedConsole(access.port, checked.token or "", access, listener)
     finally:
         server.close()
         listener.close()

@@ -71,11 +71,16 @@ LEFT_OUT = {
             each.get("is_pv_encryption_in_transit_enabled") is True or each["shape"].startswith("BM.")
         ),
     ),
-    "CKV_OCI_7": LeftOut("oci_objectstorage_bucket", "nobody waits for events of bundles, reports and logs"),
+    "CKV_OCI_7": LeftOut(
+        "oci_objectstorage_bucket",
+        "nobody waits for events of bundles/, boot/, boot-logs/ and targets/, nor of keys/, whose one object "
+        "is made once",
+    ),
     "CKV_OCI_8": LeftOut(
         "oci_objectstorage_bucket",
-        "bundles are kept under the names of their digests and change never; older versions of reports and "
-        "logs would keep down from removing the bucket",
+        "what is below bundles/ has the name of its digest, but for pointers, which Terraform has; keys/ "
+        "nobody may write over; of boot/, boot-logs/ and targets/ the last version alone counts. Older "
+        "versions would keep down from removing the bucket, which deletes objects and no versions",
     ),
     "CKV_OCI_9": LeftOut("oci_objectstorage_bucket", _OWN_KEY, _no_key),
     "CKV_OCI_15": LeftOut("oci_file_storage_file_system", _OWN_KEY, _no_key),

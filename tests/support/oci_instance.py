@@ -44,6 +44,11 @@ class OciInstance:
         """What is attached from the second look on."""
         self.volumes: dict[str, str] = {}
         """State of volumes by OCID."""
+        self.requests = {
+            "/p/of-the-report/n/ns/b/site/o/": "boot/nsd1.json",
+            "/p/of-the-logs/n/ns/b/site/o/": "boot-logs/nsd1/",
+        }
+        """Pre-authenticated requests to write: an object, or the beginning of names where that ends in /."""
         self.hides: tuple[str, ...] = ()
         """Beginnings of the names of objects that the machine may not see, as if they were not there."""
         self.cards: list[dict[str, Any]] = []
@@ -158,10 +163,22 @@ class OciInstance:
             return 200, {"id": words[2], "lifecycleState": self.volumes[words[2]]}, {}
         return _NOT_FOUND
 
+    def put_unsigned(self, url: str, body: bytes) -> tuple[int, Any, dict[str, str]]:
+        """What a pre-authenticated request lets anybody put who knows its address."""
+        request, _, key = unquote(url).partition("/o/")
+        allowed = self.requests.get(f"{request}/o/")
+        if allowed is None or not (key == allowed or (allowed.endswith("/") and key.startswith(allowed))):
+            return _NOT_FOUND
+        self.objects[key] = body
+        return 200, b"", {}
+
     def _object(self, method: str, key: str, body: bytes, only_new: bool) -> tuple[int, Any, dict[str, str]]:
         if key.startswith(self.hides or "\0"):
             return _NOT_FOUND
         if method == "PUT":
+            # The policy of the grid: nobody puts reports, logs or bundles by being an instance.
+            if key.startswith(("boot/", "boot-logs/", "bundles/")):
+                return _NOT_FOUND
             if only_new and key in self.objects:
                 return 412, {"code": "IfNoneMatchFailed", "message": "the object is there already"}, {}
             self.objects[key] = body
@@ -187,6 +204,10 @@ def _handler(cloud: OciInstance) -> type[BaseHTTPRequestHandler]:
                 found = cloud.metadata(self.path.removeprefix("/opc/v2/"))
                 is_let_in = self.headers["Authorization"] == "Bearer Oracle"
                 self._send(200 if is_let_in and found else 404, found or b"", {})
+            elif cloud.faults and self.path.startswith("/p/"):
+                self._send(cloud.faults.pop(0), {"code": "Fault", "message": "as ordered"}, {})
+            elif self.command == "PUT" and self.path.startswith("/p/"):
+                self._send(*cloud.put_unsigned(self.path, body))
             elif not self._is_signed(body):
                 self._send(401, {"code": "NotAuthenticated", "message": "not signed"}, {})
             elif self.path == "/v1/x509":

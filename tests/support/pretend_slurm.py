@@ -268,9 +268,10 @@ class PretendSlurm:
         if self._accounting:
             array = f"ArrayJobId={job.number} ArrayTaskId={job.index} " if job.index is not None else ""
             self._completions.append(
-                f"JobId={job.number} UserId=root(0) Name={job.name} JobState={state} Partition=batch"
-                f" StartTime=Unknown EndTime=Unknown NodeList=compute1 WorkDir=/ SubmitTime=Unknown {array}"
-                f"ExitCode={status}:0 \n"
+                f"JobId={job.number} UserId=root(0) GroupId=root(0) Name={job.name} JobState={state}"
+                " Partition=batch TimeLimit=UNLIMITED StartTime=Unknown EndTime=Unknown NodeList=compute1"
+                " NodeCnt=1 ProcCnt=1 WorkDir=/ ReservationName= Tres=cpu=1 Account= QOS= WcKey= Cluster=c"
+                f" SubmitTime=Unknown EligibleTime=Unknown {array}DerivedExitCode=0:0 ExitCode={status}:0 \n"
             )
 
     def forget_ended(self) -> None:

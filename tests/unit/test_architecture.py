@@ -12,11 +12,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "beneath": frozenset(),
     "trusted": frozenset({"beneath", "errors"}),
+    "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),
     "bounded": frozenset(),
     "messages": frozenset(),
     "kernel_files": frozenset(),
+    "foreign_text": frozenset(),
+    "handed_files": frozenset({"errors"}),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -53,7 +56,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
-        *("beneath", "trusted"),
+        *("beneath", "trusted", "state_parts", "foreign_text", "handed_files"),
     }
 )
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gridwright.beneath import (
     Beneath,
+    PrivateDirectory,
     change_mode,
     change_owner,
     change_times,
     empty_directory,
+    own_directories,
     pinned,
     remove_tree,
 )
 from gridwright.errors import GridwrightError
 from gridwright.trusted import open_directory, open_file
-from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
+from tests.support.as_user import ALICE, MALLORY, as_user, exchange, open_to_all, racing
 
 
 @pytest.mark.parametrize("path", [b"../x", b"a/../../x", b"..", b"a//b", b"/etc/passwd", b"a/.."])
@@ -77,7 +80,7 @@ def test_a_tree_is_removed_whatever_its_owner_made_of_it(tmp_path: Path) -> None
         deep = tree
         deep.mkdir()
         os.chdir(deep)
-        for _ in range(1200):
+        for _ in range(350):
             Path("d").mkdir()
             os.chdir("d")
         (tree / "closed" / "in").mkdir(parents=True)
@@ -140,3 +143,78 @@ def test_a_file_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
     os.close(open_file(directory, "new", os.O_RDWR | os.O_CREAT))
     assert stat.S_IMODE((place / "new").stat().st_mode) == 0o600
     os.close(directory)
+
+
+def test_a_tree_is_removed_while_its_owner_exchanges_names(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    outside = tmp_path / "outside"
+    (outside / "deep").mkdir(parents=True)
+    outside.chmod(0o751)
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, MALLORY, MALLORY)
+    tree = home / "tree"
+
+    def mallory() -> None:
+        with suppress(OSError):
+            while True:
+                exchange(bytes(tree / "d"), bytes(tree / "x"))
+        with suppress(OSError):
+            (tree / "d").mkdir(parents=True)
+        with suppress(OSError):
+            (tree / "x").symlink_to(outside)
+
+    with racing(MALLORY, mallory):
+        met = 0
+        while met < 40:
+            met += tree.is_dir()
+            remove_tree(tree)
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o751
+    assert (outside / "deep").is_dir()
+    assert remove_tree(tree)
+
+
+def test_a_private_directory_is_new_and_goes_where_it_was_made(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    directory = os.open(place, os.O_RDONLY)
+    private = PrivateDirectory(directory, b"part")
+    assert stat.S_IMODE((place / "part").stat().st_mode) == 0o700
+    with pytest.raises(FileExistsError):
+        PrivateDirectory(directory, b"part")
+    (place / "part").rename(place / "mine")
+    (place / "part").mkdir()
+    (place / "part" / "file").write_text("")
+    os.close(os.open("new", os.O_WRONLY | os.O_CREAT, dir_fd=private.descriptor))
+    os.rename("new", "whole", src_dir_fd=private.descriptor, dst_dir_fd=private.parent)
+    private.close()
+    os.close(directory)
+    assert sorted(each.name for each in place.iterdir()) == ["mine", "part", "whole"]
+
+
+def test_who_may_rename_what_others_have_is_told(tmp_path: Path) -> None:
+    for name, owner, mode in (("a", 0, 0o755), ("a/b", ALICE, 0o1777), ("a/b/c", MALLORY, 0o775)):
+        (tmp_path / name).mkdir()
+        os.chown(tmp_path / name, owner, owner)
+        (tmp_path / name).chmod(mode)
+    with Beneath(tmp_path) as beneath:
+        assert beneath.writers(b"a/x") == {0}
+        assert beneath.writers(b"a/b/x") == {0, ALICE}
+        assert beneath.writers(b"a/b/c/x") == {0, ALICE, MALLORY, None}
+
+
+def test_only_directories_of_ones_own_are_told(tmp_path: Path) -> None:
+    for name in ("mine-1", "mine-2", "mine-theirs", "other"):
+        (tmp_path / name / "in").mkdir(parents=True)
+    os.chown(tmp_path / "mine-theirs", MALLORY, MALLORY)
+    (tmp_path / "mine-link").symlink_to("other")
+    (tmp_path / "mine-file").write_text("")
+    assert [own.path.name for own in own_directories(tmp_path, "mine-")] == ["mine-1", "mine-2"]
+    assert [own.remove() for own in own_directories(tmp_path, "mine-")] == [True, True]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "mine-file",
+        "mine-link",
+        "mine-theirs",
+        "other",
+    ]
+    assert list(own_directories(tmp_path / "none", "mine-")) == []

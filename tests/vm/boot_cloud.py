@@ -271,7 +271,8 @@ class BootCloud:
     def logs(self) -> list[str]:
         """Logs of tries that failed, oldest first."""
         s3 = self.client("s3")
-        found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"boot-logs/{self.instance}/").get("Contents", [])
+        arn = f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/{self.instance}"
+        found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"boot-logs/{arn}/").get("Contents", [])
         return [s3.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read().decode() for each in found]
 
     def close(self) -> None:

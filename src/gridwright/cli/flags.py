@@ -75,9 +75,17 @@ def verb(run: Callable[[Flags], int]) -> Callable[..., int]:
 
 
 def options_of(kind: type[Flags], values: Mapping[str, Any]) -> Flags:
-    """Make options of those values that they have a field for. Raises what `kind` raises."""
-    wanted = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in values.items() if name in wanted})
+    """Make options of those values that they have a field for. Raises what `kind` raises.
+
+    A flag that was not given has None, and its option then has the default of the options.
+    """
+    given = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        value = values.get(each.name)
+        has_default = each.default is not MISSING or each.default_factory is not MISSING
+        if value is not None or (each.name in values and not has_default):
+            given[each.name] = value
+    return kind(**given)
 
 
 def read_flags(flags: object, reader: Reader) -> dict[str, Any]:

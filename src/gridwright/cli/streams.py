@@ -1,4 +1,8 @@
-"""Makes standard output and error take any character, and fail with one line when they are full."""
+"""Makes standard output and error take any character, and fail with one line when they are full.
+
+What commands a terminal is visible on stderr, and on stdout where that is one; elsewhere stdout is data for
+programs, and goes as it is. See `gridwright.foreign_text`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gridwright.errors import environment_error
+from gridwright.foreign_text import opened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +37,11 @@ _ASCII = dict(
 def protect_streams() -> None:
     """Replace `sys.stdout` and `sys.stderr` by streams that any text can be written to.
 
-    Of characters that the locale lacks, dashes, dots and lines become those of ASCII. Others become, on
-    stdout, a question mark; on stderr, the number of the character or of the byte. Standard output that takes
-    no more (a full disk, a pipe that nobody reads) raises GridwrightError (status ENVIRONMENT) once, and then
-    swallows all that follows. What standard error does not take is dropped: a message that nobody can
-    read is no reason to stop the work.
+    All that prints passes them. Of characters that the locale lacks, dashes, dots and lines become those of
+    ASCII. Others become, on stdout, a question mark; on stderr, the number of the character or of the byte.
+    Standard output that takes no more (a full disk, a pipe that nobody reads) raises GridwrightError (status
+    ENVIRONMENT) once, and then swallows all that follows. What standard error does not take is dropped: a
+    message that nobody can read is no reason to stop the work.
     """
     codecs.register_error(_MARKED, lambda error: _spelled(error, lambda _: "?"))
     codecs.register_error(_NUMBERED, lambda error: _spelled(error, _number))
@@ -78,15 +83,28 @@ class _Descriptor(io.FileIO):
         return memoryview(data).nbytes
 
 
+class _Stream(io.TextIOWrapper):
+    """Text to a descriptor."""
+
+    shows_people = False
+    """Whether what commands a terminal becomes visible."""
+
+    def write(self, text: str, /) -> int:
+        super().write(opened(visible(text) if self.shows_people else text))
+        return len(text)
+
+
 def _protected(stream: TextIO | None, number: int, errors: str) -> TextIO:
     if stream is None:
         _occupy(number)
-    return io.TextIOWrapper(
+    made = _Stream(
         io.BufferedWriter(_Descriptor(number)),
         encoding=stream.encoding if stream is not None else "utf-8",
         errors=errors,
         line_buffering=number == _STDERR or os.isatty(number),
     )
+    made.shows_people = number == _STDERR or os.isatty(number)
+    return made
 
 
 def _occupy(number: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Container, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ def write_marker(directory: Path, announcement: Announcement) -> Path:
 
 def beat(path: Path, beats: int) -> float:
     """Raise the counter of a marker; returns when, by the clock of its file system. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.pwrite(fd, f"{beats:0{_BEATS}d}".encode(), 0)
         return os.fstat(fd).st_mtime
@@ -75,8 +76,11 @@ def beat(path: Path, beats: int) -> float:
 def read_marker(path: Path) -> Sighting | None:
     """What a marker says; None if it is none, or no more there."""
     try:
-        # Opened anew each time: clients of NFS then ask their server.
-        with path.open("rb") as file:
+        # Opened anew each time: clients of NFS then ask their server. A pipe in its place holds nobody.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return None
             beats, _, text = file.read(1 << 16).partition(b"\n")
             changed = os.fstat(file.fileno()).st_mtime
         return Sighting(Announcement(**json.loads(text)), int(beats), changed)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import resources
 
 from gridwright.commands import CommandOutput
 from gridwright.doctor.mounting_nodes import MountingNodes, RunOn
 from gridwright.doctor.probes.parts import Attach
+from gridwright.errors import GridwrightError
 from gridwright.filesystems.health import Run
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import Promised, names_in_set
 from gridwright.schedulers.policies import SettingComparison
+from gridwright.state_parts import PARTS
 
+_LOOK = ("ansible", "roles", "state", "files", "make_state.sh")
+"""What set-up makes the state directory with; it can only look, too."""
+_STATE_S = 20.0
 Reach = Callable[[Sequence[str], bytes, float], Mapping[str, CommandOutput | None]]
 """Runs a command with an input on all nodes, each within some seconds; None where one is silent."""
 
@@ -37,6 +44,9 @@ class NodeAccess:
     """Nodes that are off until a job waits for them: these are named, and not asked."""
     scheduler_settings: Sequence[SettingComparison] = ()
     """What the scheduler is set to, held against what is recommended."""
+    state_faults: Sequence[str] | None = None
+    """What of the state directory is another user's, as `STATE/slurm/alice: it belongs to mallory`; None: not
+    looked at."""
     run_on: RunOn | None = None
     """On a machine that has mounted a file system; None: on the head node."""
     names: Sequence[str] = ()
@@ -68,9 +78,24 @@ def access_to(
         known.scheduler_silent,
         asleep,
         () if known.scheduler_silent or not settings else grid.compared_settings(),
+        _state_faults(grid) if settings else None,
         MountingNodes(grid).run_on,
         names,
     )
+
+
+def _state_faults(grid: Grid) -> Sequence[str] | None:
+    """Where the state directory or a part of it is not root's, and who took the directory of another user."""
+    if not grid.has_queue or grid.spec.scheduler.runs_on_one_machine:
+        return None
+    text = resources.files("gridwright.setup").joinpath(*_LOOK).read_text("utf-8")
+    with suppress(GridwrightError):
+        answer = grid.head.run(
+            ["sh", "-s", str(grid.state), "", "look", *PARTS], stdin=text.encode(), timeout_s=_STATE_S
+        )
+        lines = [line.split("\t") for line in answer.stdout.decode(errors="replace").splitlines()]
+        return [f"{words[1]}: {words[2]}" for words in lines if len(words) == 3]
+    return None
 
 
 def _reach(

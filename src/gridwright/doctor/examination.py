@@ -89,6 +89,7 @@ def see(
         promised=access.promised,
         scheduler_silent=access.scheduler_silent,
         scheduler_settings=access.scheduler_settings,
+        state_faults=access.state_faults,
         pairs=tried,
         clock_offsets_s=_clocks(observation.clock_offsets_s, tried),
     )

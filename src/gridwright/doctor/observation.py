@@ -44,6 +44,8 @@ class Observation:
     scheduler_silent: str | None = None
     """Why the scheduler says nothing of nodes, where it does not answer."""
     scheduler_settings: Sequence[SettingComparison] = ()
+    state_faults: Sequence[str] | None = None
+    """What of the state directory is another user's; None where that was not looked at."""
     pairs: PairFindings | None = None
     """What pairs of nodes found of file systems that they share; None where they were not asked."""
     filesystems: Mapping[str, Sequence[Finding] | str] = field(default_factory=dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -12,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gridwright.commands import CommandOutput
-from gridwright.errors import GridwrightError, environment_error
+from gridwright.errors import GridwrightError
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.scheduler import Scheduler
+from gridwright.state_parts import fresh_directory
 
 NAME = "gridwright-ask"
 START_S = 20.0
@@ -73,16 +73,7 @@ def ask_by_jobs(
 
 @contextmanager
 def _directory(state: Path) -> Iterator[Path]:
-    place = state / f"ask-{secrets.token_hex(6)}"
-    try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        place.mkdir(mode=0o700)
-    except OSError as error:
-        raise environment_error(
-            f"what nodes are asked cannot be written: {error.strerror}",
-            where=str(error.filename or place),
-            remedy="name a directory that all nodes share with `state:` in the grid spec",
-        ) from error
+    place = fresh_directory(state, "ask")
     try:
         yield place
     finally:

@@ -12,7 +12,8 @@ for each in "${XDG_CACHE_HOME:-$HOME/.cache}/gridwright/$name"*; do
     # One of another node with the same home directory, or from before an upgrade, may not run here.
     if "$each/bin/python" -P -c 'import gridwright._native' 2>/dev/null; then part=$each; fi
 done
-if [ -x "$own" ] && [ "$("$own" -P -c "$versions" "$@" 2>/dev/null)" = "$same" ]; then
+environment=${own%/*}
+if [ -x "$own" ] && trusted_environment "${environment%/*}" >&2 && [ "$("$own" -P -c "$versions" "$@" 2>/dev/null)" = "$same" ]; then
     echo "has $own"
 elif [ "$part" ]; then
     touch -c "$part"

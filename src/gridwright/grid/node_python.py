@@ -95,8 +95,8 @@ class NodePythons:
 
 
 def script(name: str, *arguments: str) -> Sequence[str]:
-    """The command that runs one of our scripts on another machine."""
-    return ["sh", "-c", (_HERE / name).read_text(), "sh", *arguments]
+    """The command that runs one of our scripts on another machine; all begin with what trusted.sh defines."""
+    return ["sh", "-c", (_HERE / "trusted.sh").read_text() + (_HERE / name).read_text(), "sh", *arguments]
 
 
 def _why(answer: CommandOutput | None) -> str:

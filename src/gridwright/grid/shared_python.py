@@ -19,6 +19,7 @@ from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.ssh_head import UNREACHABLE
 from gridwright.schedulers.ssh_words import why_no_ssh
 from gridwright.spec.hosts import fold_hosts
+from gridwright.trusted import untrusted
 
 FIND_S = 60.0
 """For a few Pythons to start from a shared file system, and to look for a dozen modules."""
@@ -98,6 +99,8 @@ class SharedPython:
                 where=self._head.name,
                 remedy=f"run it from a machine that is {machine or 'like it'}; {packages.otherwise}",
             )
+        if (error := _untrusted(answer.stdout)) is not None:
+            raise error
         for each in found:
             if not each.lacking:
                 return each
@@ -113,7 +116,7 @@ class SharedPython:
         return Problem(
             what,
             where,
-            remedy=f"once, run on {self._head.name}: python3 -m venv {environment} && "
+            remedy=f"once, as root on {self._head.name}: python3 -m venv {environment} && "
             f"{environment}/bin/pip install '{packages.install}'; {packages.otherwise}",
         )
 
@@ -176,6 +179,16 @@ def _found(output: bytes) -> list[_Found]:
             python, places, lacking = rest.split("\t")
             found.append(_Found(python, places, lacking.split()))
     return found
+
+
+def _untrusted(output: bytes) -> GridwrightError | None:
+    """The error of an environment that is not run; None where nothing was said of it."""
+    for line in output.decode(errors="replace").splitlines():
+        word, _, rest = line.partition("\t")
+        if word == "untrusted":
+            path, _, whose = rest.partition("\t")
+            return untrusted(path, f"it belongs to {whose}; only what is root's or yours is run")
+    return None
 
 
 def _why(answer: CommandOutput) -> str:

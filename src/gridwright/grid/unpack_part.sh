@@ -3,20 +3,32 @@
 # (the user's cache by default; else a directory for each user in it), directories of packages that it has beside (joined by colons), and the word
 # `look` to see only whether it is there. Says the path of its Python.
 set -eu
-if [ "${3:-}" ] && ! [ -d "$3" ]; then mkdir -p "$(dirname "$3")" && mkdir -p -m 1777 "$3"; fi
+if [ "${3:-}" ] && ! [ -d "$3" ]; then
+    # In a state directory of root's, root makes the part that users share; one of a user's own is that user's alone.
+    mkdir -p "$(dirname "$3")"
+    mode=700
+    if [ "$(id -u)" = 0 ]; then
+        mode=1777
+    elif ! [ -O "$(dirname "$3")" ]; then
+        echo "$3 is not there, and root makes it: gridwright setup" >&2
+        exit 1
+    fi
+    mkdir -m "$mode" "$3" 2>/dev/null || [ -d "$3" ]
+fi
+[ -z "${3:-}" ] || trusted shared "$(dirname "$3")" "$3" >&2
 umask 077
 cache=${3:+$3/$(id -u)}
 cache=${cache:-${XDG_CACHE_HOME:-$HOME/.cache}/gridwright}
 place=$cache/$1
 works() { "$1/bin/python" -P -c 'import gridwright._native' 2>/dev/null; }
 if [ "${5:-}" ]; then
-    [ -O "$cache" ] && works "$place" || exit 1
+    trusted own "$cache" >&2 && works "$place" || exit 1
     touch -c "$place"
     echo "$place/bin/python"
     exit 0
 fi
 mkdir -p "$cache"
-[ -O "$cache" ] || { echo "$cache is not your own" >&2; exit 1; }
+trusted own "$cache" >&2
 # Parts that nobody has used for a month, and what an interrupted copy left. Others that copy to the same home
 # directory come and go meanwhile: that what is found may be gone again is no failure.
 find "$cache" -maxdepth 1 \( -name 'part-*' -o -name 'new-*' \) -mtime +30 -exec rm -rf {} + 2>/dev/null || :

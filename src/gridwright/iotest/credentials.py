@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import ssl
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -19,8 +18,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from gridwright.beneath import remove_tree
 from gridwright.errors import environment_error
 from gridwright.iotest.wire import COORDINATOR, coordinator_context
+from gridwright.state_parts import fresh_directory
 
 VALID = timedelta(days=1)
 """Before and after the moment they are made: connections are made in the first minutes of a test, and clocks
@@ -108,14 +109,12 @@ def _pem(certificate: x509.Certificate) -> str:
 
 
 class HandedOver:
-    """The files of a test's nodes, in a fresh directory below one that all nodes see."""
+    """The files of a test's nodes, in a fresh directory of the state directory, which all nodes see."""
 
-    def __init__(self, authority: Authority, below: Path, nodes: Iterable[str]) -> None:
+    def __init__(self, authority: Authority, state: Path, nodes: Iterable[str]) -> None:
         """Write them. Raises GridwrightError."""
-        self._directory = below / f"iotest-{secrets.token_hex(6)}"
+        self._directory = fresh_directory(state, "iotest")
         try:
-            below.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._directory.mkdir(mode=0o700)
             for node in nodes:
                 self._write(node, authority.of_node(node))
         except OSError as error:
@@ -132,7 +131,7 @@ class HandedOver:
 
     def remove(self) -> None:
         """Remove all of them; those that cannot be removed open nothing once the test is over."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove_tree(self._directory)
 
     def _write(self, node: str, text: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -7,17 +7,20 @@ in the library is touched.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gridwright.beneath import OwnDirectory, own_directories, remove_tree
+from gridwright.errors import GridwrightError
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
+from gridwright.trusted import read_file
 
 PREFIX = ".gridwright-iotest-"
 MARKER = "gridwright-iotest.json"
@@ -58,7 +61,7 @@ class Scratch:
             scratch = cls(directory, {"process": process_facts(), "kept": False, "files": None} | owner)
             scratch._write_marker()
         except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
             raise
         return scratch
 
@@ -83,24 +86,15 @@ class Scratch:
     def remove(self, beat: Callable[[], None]) -> None:
         """Remove the directory, if it is still the one that was made. Raises OSError.
 
-        `beat` is called now and then: on large files, or many, this takes a while.
+        `beat` is called after each file: on large ones, or many, this takes a while.
         """
-        try:
-            if _identity(self.directory) != self._identity:
-                return
-        except FileNotFoundError:
-            return
-        for number, file in enumerate(self.directory.glob("metadata-*/*")):
-            file.unlink(missing_ok=True)
-            if number % 1000 == 0:
-                beat()
-        for file in self.directory.glob("*.dat"):
-            file.unlink(missing_ok=True)
-            beat()
-        shutil.rmtree(self.directory)
+        for own in own_directories(self.directory.parent, self.directory.name):
+            is_ours = own.path == self.directory and _identity(own.descriptor) == self._identity
+            if is_ours and not own.remove(beat):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self.directory))
 
     def _write_marker(self) -> None:
-        write_atomically(self.directory / MARKER, json.dumps(self._marker, indent=1) + "\n")
+        write_atomically(self.directory / MARKER, json.dumps(self._marker, indent=1) + "\n", 0o644)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +111,25 @@ class Leftover:
 
 
 def leftovers(library: Path) -> list[Leftover]:
-    """Find what earlier runs left, newest first; what has no marker of ours is not looked at."""
-    found = [
-        leftover for directory in library.glob(f"{PREFIX}*") if (leftover := _leftover(directory)) is not None
-    ]
+    """Find what this user's earlier runs left, newest first; what has no marker of ours is not looked at."""
+    found = [left for own in own_directories(library, PREFIX) if (left := _leftover(own)) is not None]
     return sorted(found, key=lambda leftover: leftover.changed, reverse=True)
 
 
 def remove_stale(library: Path) -> list[Leftover]:
     """Remove directories whose process on this host is dead and that were not kept; name them."""
     removed = []
-    for leftover in leftovers(library):
-        if leftover.stale:
-            shutil.rmtree(leftover.directory, ignore_errors=True)
+    for own in own_directories(library, PREFIX):
+        leftover = _leftover(own)
+        if leftover is not None and leftover.stale:
+            own.remove()
             removed.append(leftover)
     return removed
 
 
-def _leftover(directory: Path) -> Leftover | None:
-    marker_file = directory / MARKER
+def _leftover(own: OwnDirectory) -> Leftover | None:
     try:
-        if directory.is_symlink() or not directory.is_dir():
-            return None
-        marker = json.loads(marker_file.read_text())
+        marker = json.loads(read_file(own.descriptor, MARKER))
         process, kept, files = marker["process"], marker["kept"], marker["files"]
         kept_set = (
             FileSet(
@@ -151,29 +141,30 @@ def _leftover(directory: Path) -> Leftover | None:
             if kept
             else None
         )
-        size = sum(entry.stat().st_size for entry in directory.iterdir())
-        changed = marker_file.stat().st_mtime
+        with os.scandir(own.descriptor) as entries:
+            size = sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+        changed = os.stat(MARKER, dir_fd=own.descriptor, follow_symlinks=False).st_mtime
         stale = not kept and is_alive(process) is False
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (GridwrightError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Leftover(directory, kept_set, stale, size, changed, marker.get("node"))
+    return Leftover(own.path, kept_set, stale, size, changed, marker.get("node"))
 
 
 def remove_owned(library: Path, run: str, nodes: Collection[str]) -> list[Path]:
     """Remove what the nodes of a test left that can do so no more; name it. Others' are not touched."""
     removed = []
-    for directory in library.glob(f"{PREFIX}*"):
+    for own in own_directories(library, PREFIX):
         try:
-            marker = json.loads((directory / MARKER).read_text())
+            marker = json.loads(read_file(own.descriptor, MARKER))
             owned = marker["run"] == run and marker["node"] in nodes and not marker["kept"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (GridwrightError, OSError, ValueError, KeyError, TypeError):
             continue
-        if owned and not directory.is_symlink():
-            shutil.rmtree(directory, ignore_errors=True)
-            removed.append(directory)
+        if owned:
+            own.remove()
+            removed.append(own.path)
     return removed
 
 
-def _identity(directory: Path) -> tuple[int, int]:
-    status = os.lstat(directory)
+def _identity(directory: Path | int) -> tuple[int, int]:
+    status = os.fstat(directory) if isinstance(directory, int) else os.lstat(directory)
     return status.st_dev, status.st_ino

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
-from gridwright.errors import environment_error
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.trusted import open_directory, open_file
 
 FRESH_S = 24 * 3600.0
 """How long a search holds: then there are other files."""
@@ -42,8 +43,8 @@ class MoveJournal:
 
     def __enter__(self) -> MoveJournal:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._open = self.path.open("a+", encoding="utf-8", errors="surrogateescape")
+            self.path.parent.parent.mkdir(parents=True, exist_ok=True)
+            self._open = _opened(self.path, "a+", os.O_RDWR | os.O_APPEND | os.O_CREAT)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._file.write("\n")  # After a line that a kill has cut off.
         except BlockingIOError:
@@ -109,6 +110,16 @@ class MoveJournal:
         return [read for line in self._file if (read := _read(line))]
 
 
+def _opened(path: Path, mode: str, flags: int) -> TextIO:
+    """Open a journal that nobody else can have written. Raises GridwrightError, OSError."""
+    directory = open_directory(path.parent, make=0o755 if flags & os.O_CREAT else None)
+    try:
+        descriptor = open_file(directory, path.name, flags, 0o644)
+        return cast("TextIO", os.fdopen(descriptor, mode, encoding="utf-8", errors="surrogateescape"))
+    finally:
+        os.close(directory)
+
+
 def measured_rate(path: Path) -> float | None:
     """Bytes/s at which files were moved where no limit held them, by a journal; None where it tells of none.
 
@@ -117,7 +128,7 @@ def measured_rate(path: Path) -> float | None:
     moving: dict[str, dict[str, Any]] = {}
     moved_bytes, seconds = 0, 0.0
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+        with _opened(path, "r", os.O_RDONLY) as file:
             for line in map(_read, file):
                 if line.get("do") == "moving":
                     moving = {line.get("path", ""): line}
@@ -125,7 +136,7 @@ def measured_rate(path: Path) -> float | None:
                     size, took = int(begun.get("bytes", 0)), float(line.get("move_s", 0.0))
                     if took > _HELD * size / float(begun.get("limit", 0) or 1e-9):
                         moved_bytes, seconds = moved_bytes + size, seconds + took
-    except (OSError, TypeError, ValueError):
+    except (GridwrightError, OSError, TypeError, ValueError):
         return None
     return moved_bytes / seconds if moved_bytes >= _LEAST_MEASURED and seconds else None
 

@@ -58,7 +58,7 @@ def _sample(parent: int, directory: Path, libraries: Sequence[str], most_bytes: 
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         writer = SteadyWriter(
-            history_file(directory), _say, **({"most_bytes": most_bytes} if most_bytes else {})
+            history_file(directory), _say, **({"most_bytes": most_bytes} if most_bytes else {}), shared=True
         )
         sampler = Sampler(tuple(libraries))
         gc.freeze()

@@ -15,13 +15,13 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Static
 
 from gridwright.errors import GridwrightError
+from gridwright.foreign_text import visible
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.frame_tables import view_table
 from gridwright.monitor.recording import Recording
 from gridwright.monitor.served_views import Chosen, file_systems
 from gridwright.monitor.table_cells import View, proportions, sorted_rows
 from gridwright.monitor.views import notes, views
-from gridwright.report.terminal.spelling import visible
 
 MINUTE = 60
 """Pictures that Tab goes on by in a recording: ltop's minute, at a picture each second."""
@@ -165,9 +165,9 @@ class TopApp(App[None]):
     def action_record(self) -> None:
         """Begin a recording, or end it."""
         try:
-            self.notify(cast("Recorded", self._pictures).record())
+            self.notify(visible(cast("Recorded", self._pictures).record()), markup=False)
         except GridwrightError as error:
-            self.notify(str(error), severity="error")
+            self.notify(visible(str(error)), severity="error", markup=False)
         self._show()
 
     def action_sort(self, step: int) -> None:

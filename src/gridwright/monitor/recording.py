@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from gridwright.errors import environment_error, input_error
+from gridwright.handed_files import read_within
 from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.libraries import WatchedLibrary
@@ -22,6 +23,7 @@ from gridwright.monitor.readings import NodeSamples, Snapshot
 FORMAT = 1
 _MOST_LATE = 10
 """Pictures that are looked back for the sample before: more than a node may be late without being away."""
+_MOST_BYTES = 2 << 30
 _NEW = "no sample of it before this one"
 
 
@@ -107,10 +109,12 @@ class Recording:
     def __init__(self, path: Path) -> None:
         """Open it. Raises GridwrightError (INPUT) where it is none, or has fewer than two samples."""
         try:
-            self._data = path.read_bytes()
-        except OSError as error:
+            self._data = read_within(path, _MOST_BYTES)
+        except (OSError, ValueError) as error:
             raise input_error(
-                f"cannot be read: {error.strerror}", where=str(path), remedy="name a file of --record"
+                f"cannot be read: {getattr(error, 'strerror', None) or error}",
+                where=str(path),
+                remedy="name a file of --record",
             ) from error
         head, *lines = self._data.splitlines(keepends=True) or [b""]
         self._lines = [line for line in lines if line.endswith(b"\n")]

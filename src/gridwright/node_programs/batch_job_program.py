@@ -21,4 +21,4 @@ exit 127
 
 def build_zipapp() -> bytes:
     """The program, the same bytes for the same sources."""
-    return one_file(_PACKAGE, "a job of a batch system on its node")
+    return one_file(_PACKAGE, "a job of a batch system on its node", ["gridwright.beneath"])

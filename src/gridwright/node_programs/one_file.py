@@ -30,7 +30,8 @@ sys.exit(main())
 def one_file(package: str, does: str, others: Sequence[str] = ()) -> bytes:
     """`NAME.pyz`, which starts a package of that name, byte for byte the same for the same sources.
 
-    The format is that of zipapp of the standard library. `others` are all other packages that it imports.
+    The format is that of zipapp of the standard library. `others` are all other packages and modules that it
+    imports.
     """
     return _archive(package, does, tuple(others))
 
@@ -66,6 +67,10 @@ def _content(package: str, does: str, packages: Sequence[str]) -> dict[str, byte
         parts = each.split(".")
         for depth in range(1, len(parts)):
             content["/".join([*parts[:depth], "__init__.py"])] = b""
+        module = _directory(".".join(parts[:-1])).joinpath(f"{parts[-1]}.py")
+        if module.is_file():
+            content["/".join(parts) + ".py"] = module.read_bytes()
+            continue
         for file in _directory(each).iterdir():
             if file.name.endswith((".py", ".json")):
                 content["/".join([*parts, file.name])] = file.read_bytes()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gridwright.errors import GridwrightError
 from gridwright.report.figures import ABSENT, against, plain, required
 from gridwright.report.verdict import Kind, LibraryVerdict, judge
 from gridwright.runs.directory import LoadedRun
+from gridwright.runs.record_file import figures_of
 from gridwright.runs.stream_sweep.words import jobs
 
 KINDS: dict[Kind, str] = {
@@ -72,6 +74,17 @@ class RunSummary:
             "requirement": {**of, "requires_bytes_per_s_per_core": wanted} if wanted is not None else None,
             "figure": {"cpu_real_ratio": self.ratio} if self.ratio is not None else figure,
         }
+
+
+def is_summed_up(run: LoadedRun) -> bool:
+    """Whether its figures fit each other: a list leaves out what is damaged."""
+    try:
+        with figures_of(run.path):
+            summary = summarize(run)
+            _ = summary.requirement_text, summary.figure_text
+    except GridwrightError:
+        return False
+    return True
 
 
 def summarize(loaded: LoadedRun) -> RunSummary:

@@ -10,6 +10,7 @@ from gridwright.report.page import ReportInput, render_report
 from gridwright.report.stream_sweep.page import sweep_page
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.directory import REPORT_FILE, LoadedRun, load_run
+from gridwright.runs.record_file import figures_of
 
 
 def write_report(run: Path, out: Path | None = None) -> Path:
@@ -19,7 +20,8 @@ def write_report(run: Path, out: Path | None = None) -> Path:
     """
     loaded = load_run(run)
     path = out if out is not None else run / REPORT_FILE
-    page = _page(loaded)
+    with figures_of(run):
+        page = _page(loaded)
     try:
         write_atomically(path, page)
     except OSError as error:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.beneath import Beneath
 from gridwright.repository.below import is_part
 from gridwright.repository.keys import RESERVED, shown
 
@@ -95,30 +94,24 @@ def _notes(directory: Path) -> list[str]:
 
 
 def _files(directory: Path, problems: list[tuple[str, str]]) -> Iterator[os.stat_result]:
-    """All files below, by descriptor: a link that comes in the place of a directory is not followed."""
     root = os.fsencode(directory)
-    with Beneath(directory) as beneath:
-        waiting = [b""]
-        while waiting:
-            here = waiting.pop()
-            try:
-                opened = beneath.parent(here + b"/.")[0] if here else beneath.root
-                with os.scandir(opened) as entries:
-                    names = [os.fsencode(each.name) for each in entries]
-            except OSError as error:
-                if not here:
-                    raise
-                problems.append((shown(root + b"/" + here), f"it cannot be listed: {error.strerror}"))
-                continue
-            for name in names:
-                path = here + b"/" + name if here else name
-                try:
-                    status = os.stat(name, dir_fd=opened, follow_symlinks=False)
-                except OSError as error:
-                    problems.append((shown(root + b"/" + path), f"it cannot be looked at: {error.strerror}"))
-                    continue
-                if stat.S_ISDIR(status.st_mode):
-                    if path != RESERVED.encode():
-                        waiting.append(path)
-                elif stat.S_ISREG(status.st_mode) and not is_part(name):
-                    yield status
+    waiting = [root]
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except OSError as error:
+                        problems.append((shown(entry.path), f"it cannot be looked at: {error.strerror}"))
+                        continue
+                    if stat.S_ISDIR(status.st_mode):
+                        if (here != root or entry.name != RESERVED.encode()) and not is_part(entry.name):
+                            waiting.append(entry.path)
+                    elif stat.S_ISREG(status.st_mode) and not is_part(entry.name):
+                        yield status
+        except OSError as error:
+            if here == root:
+                raise
+            problems.append((shown(here), f"it cannot be listed: {error.strerror}"))

@@ -7,6 +7,8 @@ import json
 import os
 from collections.abc import Mapping
 
+from gridwright.beneath import descriptor_path
+
 _OURS = ("trusted.gridwright.", "user.gridwright.")
 """What a file says of its object, and what is loaded of it, holds for this very file."""
 _KEPT = ("user.", "system.posix_acl_", "trusted.")
@@ -28,16 +30,20 @@ def _travels(name: str) -> bool:
 
 
 def read_xattrs(file: int | bytes) -> bytes | None:
-    """The extended attributes of a file that travel, encoded; None for none. Raises OSError."""
-    follow = {} if isinstance(file, int) else {"follow_symlinks": False}
+    """The extended attributes that travel of an open or pinned file, or of a path, not followed, encoded.
+
+    None for none. Raises OSError.
+    """
+    is_open = isinstance(file, int)
+    path = descriptor_path(file) if isinstance(file, int) else file
     try:
-        names = os.listxattr(file, **follow)
+        names = os.listxattr(path, follow_symlinks=is_open)
     except OSError as error:
         if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
             return None
         raise
     kept = [name for name in names if _travels(name)]
-    return encode({name: os.getxattr(file, name, **follow) for name in kept}) if kept else None
+    return encode({name: os.getxattr(path, name, follow_symlinks=is_open) for name in kept}) if kept else None
 
 
 def encode(attributes: Mapping[str, bytes]) -> bytes:

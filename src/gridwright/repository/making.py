@@ -38,6 +38,19 @@ class Maker:
         """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
         directory, name = self._opened.below.parent(row.path, make=True)
         part = part_name()
+        descriptor = self.unplaced_name(row, directory, part)
+        try:
+            place(directory, part, name)
+            note_here(row, os.fstat(descriptor))
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def unplaced_name(self, row: KnownFile, directory: int, part: bytes) -> int:
+        """Make such a file under a free name in an open directory; its descriptor. Raises OSError."""
         descriptor = self._new_name(directory, part, row)
         try:
             row.is_name_only = row.size > 0
@@ -47,14 +60,12 @@ class Maker:
                 if self._is_root and self._opened.cover.why_not:
                     os.fchmod(descriptor, HIDDEN)
                 self._say_how_it_is_read()
-            place(directory, part, name)
-            note_here(row, os.fstat(descriptor))
         except BaseException:
+            os.close(descriptor)
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
             raise
-        finally:
-            os.close(descriptor)
+        return descriptor
 
     def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
         """Make a file of its object's size, empty or released; its descriptor."""
@@ -215,17 +226,21 @@ def place(directory: int, part: bytes, name: bytes) -> None:
     os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def place_new(directory: int, part: bytes, name: bytes) -> None:
-    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it."""
+def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = None) -> None:
+    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it.
+
+    `part` lies in the open directory `source`, or in the same one.
+    """
+    source = directory if source is None else source
     library = c_library()
-    if library.renameat2(directory, part, directory, name, _NO_REPLACE) == 0:
+    if library.renameat2(source, part, directory, name, _NO_REPLACE) == 0:
         return
     number = ctypes.get_errno()
     if number not in (errno.EINVAL, errno.ENOSYS):
         raise OSError(number, os.strerror(number))
     # NFS and some others have no such rename; of two names the second is never made over another file.
-    os.link(part, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
-    os.unlink(part, dir_fd=directory)
+    os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
+    os.unlink(part, dir_fd=source)
 
 
 def note_root(opened: OpenRepository) -> None:

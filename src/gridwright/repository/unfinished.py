@@ -29,11 +29,15 @@ def finishing(opened: OpenRepository) -> Iterator[bool]:
 
 def sweep(root: int) -> None:
     """Remove files that are not whole, below an open directory; nobody else works on this directory."""
-    for _, _, names, directory in os.fwalk(b".", dir_fd=root, follow_symlinks=False, onerror=lambda _: None):
-        for name in names:
-            if is_part(name):
-                with suppress(OSError):
-                    os.unlink(name, dir_fd=directory)
+    walk = os.fwalk(b".", topdown=False, dir_fd=root, follow_symlinks=False, onerror=lambda _: None)
+    for _, directories, names, directory in walk:
+        for name in filter(is_part, names):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=directory)
+        for name in filter(is_part, directories):
+            # A user may have given the name to a directory of others: only an empty one is removed.
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=directory)
 
 
 def set_times_back(opened: OpenRepository) -> None:

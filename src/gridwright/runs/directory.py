@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -15,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
+from gridwright.beneath import remove_tree
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.host import host_facts, software_versions
@@ -37,6 +35,7 @@ from gridwright.runs.phase_record import Status, Sweep
 from gridwright.runs.place import check_place
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.runs.readable import is_readable, readable
+from gridwright.runs.record_file import damaged, load_record, unreadable
 from gridwright.runs.records import IotestRecord, NodeCheck, Record, RunRecord
 from gridwright.runs.results import Results, results_of
 from gridwright.runs.samples import SampleRow, read_samples, with_node, write_samples
@@ -258,32 +257,32 @@ def _load_parts(path: Path, *, with_samples: bool) -> LoadedRun:
 
 
 def _load_record(run_file: Path) -> RunRecord:
-    try:
-        return RunRecord.model_validate_json(run_file.read_bytes())
-    except FileNotFoundError:
+    found = load_record(run_file, RunRecord)
+    if found is not None:
+        try:
+            for moment in (found.started, found.finished or found.started):
+                datetime.fromisoformat(moment).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise damaged(run_file, error) from error
+    if found is None:
         raise input_error(
             "this is no run directory: it has no run.json",
             where=str(run_file.parent),
             remedy="name a directory that `gridwright runs list` shows",
-        ) from None
-    except OSError as error:
-        raise environment_error(f"cannot be read: {error.strerror}", where=str(run_file)) from error
-    except ValidationError as error:
-        raise _damaged(run_file, error) from error
+        )
+    return found
 
 
 def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedRun:
-    file = path / IOTEST_FILE
+    iotest = load_record(path / IOTEST_FILE, IotestRecord)
+    workload = load_record(path / WORKLOAD_FILE, WorkloadRecord)
+    file = path / SAMPLES_FILE
     try:
-        iotest = IotestRecord.model_validate_json(file.read_bytes()) if file.exists() else None
-        file = path / WORKLOAD_FILE
-        workload = WorkloadRecord.model_validate_json(file.read_bytes()) if file.exists() else None
-        file = path / SAMPLES_FILE
-        samples = read_samples(file) if with_samples and file.exists() else []
+        samples = read_samples(file) if with_samples and os.path.lexists(file) else []
     except OSError as error:
-        raise environment_error(f"cannot be read: {error.strerror}", where=str(file)) from error
+        raise unreadable(file, error) from error
     except ValueError as error:
-        raise _damaged(file, error) from error
+        raise damaged(file, error) from error
     return LoadedRun(path, run, iotest, samples, workload)
 
 
@@ -302,9 +301,9 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise environment_error(f"cannot be read: {error.strerror}", where=str(journal)) from error
+        raise unreadable(journal, error) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(journal, error) from error
+        raise damaged(journal, error) from error
     told = {"status": status, "met": None, "findings": results.findings, "checks": checks}
     run = run.model_copy(update=told)
     rows = with_node([*iotest.samples, *workload.samples], run.host.hostname)
@@ -336,13 +335,6 @@ def list_runs(runs: Path) -> list[LoadedRun]:
     return found
 
 
-def _damaged(file: Path, error: Exception) -> GridwrightError:
-    first = str(error).splitlines()[0]
-    return environment_error(
-        f"the file is damaged: {first}", where=str(file), remedy="restore it from a copy, or run again"
-    )
-
-
 def _make(runs: Path, name: str, record: RunRecord) -> Path:
     """Make a run directory that has its `run.json` from the moment it is there."""
     runs.mkdir(parents=True, exist_ok=True)
@@ -357,9 +349,9 @@ def _make(runs: Path, name: str, record: RunRecord) -> Path:
                 with contextlib.suppress(FileExistsError):
                     return unnamed.rename(path).absolute()
     except BaseException:
-        shutil.rmtree(unnamed, ignore_errors=True)
+        remove_tree(unnamed)
         raise
-    shutil.rmtree(unnamed, ignore_errors=True)
+    remove_tree(unnamed)
     raise FileExistsError(17, "a thousand runs of this name began in this second", str(runs / name))
 
 

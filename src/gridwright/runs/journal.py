@@ -13,7 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gridwright.handed_files import open_file, parsed_json
+
 Event = dict[str, Any]
+_LONGEST_LINE = 64 << 20
+"""Bytes of an event: as much as a message of a node may have (`iotest.wire`)."""
 
 
 class Journal:
@@ -48,12 +52,12 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[Event]:
     """Yield the events of a journal up to the first line that is not whole. Raises OSError."""
-    with path.open("rb") as lines:
-        for line in lines:
+    with open_file(path, follows=False) as lines:
+        while line := lines.readline(_LONGEST_LINE):
             if not line.endswith(b"\n"):
                 return
             try:
-                event = json.loads(line)
+                event = parsed_json(line)
             except ValueError:
                 return
             if not isinstance(event, dict):

@@ -5,13 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gridwright.handed_files import memory_within, open_file, read_within
 from gridwright.runs.atomic import write_atomically
+
+MOST_MEMORY = 4 << 30
+"""That reading a table takes, with what an allocator reserves: Arrow believes sizes that stand in a file."""
+_MOST_TABLE_BYTES = 1 << 30
+_MOST_CSV_BYTES = 128 << 20
+_PIECE_ROWS = 65_536
 
 
 def write_columns(path: Path, columns: Mapping[str, Sequence[Any]], types: Mapping[str, str]) -> None:
@@ -27,8 +35,10 @@ def write_columns(path: Path, columns: Mapping[str, Sequence[Any]], types: Mappi
     write_atomically(path, buffer.getvalue())
 
 
-def read_columns(path: Path, most_rows: int) -> dict[str, list[Any]]:
-    """Read the columns of a Parquet file, or of a CSV file with a header by its name.
+def read_columns(
+    path: Path, most_rows: int, names: Collection[str] | None = None, *, follows: bool = True
+) -> dict[str, list[Any]]:
+    """Read the columns of a Parquet file, or of a CSV file with a header by its name; of `names`, if given.
 
     Moments are Unix time and durations seconds. Raises OSError where it cannot be read, and ValueError with
     the reason where it is no such file, is damaged, or has more rows.
@@ -37,21 +47,33 @@ def read_columns(path: Path, most_rows: int) -> dict[str, list[Any]]:
 
     with _no_pandas():
         try:
-            table = _csv_table(path) if path.suffix == ".csv" else _parquet_table(path, most_rows)
-            if table.num_rows > most_rows:
-                raise ValueError(f"has {table.num_rows} rows, and {most_rows} are read at most")
-            return {name: _plain(column) for name, column in zip(table.column_names, table, strict=True)}
-        except (pa.ArrowException, csv.Error, OverflowError, UnicodeDecodeError) as error:
+            with memory_within(MOST_MEMORY):
+                if path.suffix == ".csv":
+                    return _plain_columns(_csv_table(path, most_rows))
+                return _plain_columns(_parquet_table(path, most_rows, names, follows=follows))
+        except MemoryError as error:
+            raise ValueError(f"takes more than {MOST_MEMORY >> 30} GiB to be read, the limit") from error
+        except (pa.ArrowException, csv.Error, OverflowError, UnicodeDecodeError, TypeError) as error:
             raise ValueError(str(error).partition("\n")[0] or type(error).__name__) from error
 
 
-def _csv_table(path: Path) -> Any:  # noqa: ANN401 - Arrow has no types
+def _plain_columns(table: Any) -> dict[str, list[Any]]:  # noqa: ANN401 - Arrow has no types
+    return {name: _plain(column) for name, column in zip(table.column_names, table, strict=True)}
+
+
+def _too_many(most_rows: int) -> ValueError:
+    return ValueError(f"has more rows than {most_rows}, the limit of such a table")
+
+
+def _csv_table(path: Path, most_rows: int) -> Any:  # noqa: ANN401
     """Cells become what all of their column are: Arrow's own reader of CSV starts threads that outlast it."""
     import pyarrow as pa
 
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        head, *rows = list(csv.reader(file, strict=True)) or [[]]
+    text = io.StringIO(read_within(path, _MOST_CSV_BYTES).decode("utf-8-sig"), newline="")
+    head, *rows = list(islice(csv.reader(text, strict=True), most_rows + 2)) or [[]]
     rows = [row for row in rows if row]
+    if len(rows) > most_rows:
+        raise _too_many(most_rows)
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
             raise ValueError(f"row {number} has {len(row)} cells, and the header has {len(head)}")
@@ -69,15 +91,33 @@ def _typed(column: Any) -> Any:  # noqa: ANN401
     return column
 
 
-def _parquet_table(path: Path, most_rows: int) -> Any:  # noqa: ANN401
+def _parquet_table(
+    path: Path,
+    most_rows: int,
+    names: Collection[str] | None,
+    *,
+    follows: bool,
+) -> Any:  # noqa: ANN401
+    """What a file says of its rows and sizes is believed by nobody: it is read in pieces, and counted."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with path.open("rb") as opened:
+    # By name, Arrow would take UTF-8 only. `read_table` would import pandas.
+    with open_file(path, follows=follows) as opened:
         file = pq.ParquetFile(opened, pre_buffer=False)
         if file.metadata.num_rows > most_rows:
-            raise ValueError(f"has {file.metadata.num_rows} rows, and {most_rows} are read at most")
+            raise _too_many(most_rows)
+        known = [name for name in file.schema_arrow.names if names is None or name in names]
+        pieces, rows, size = [], 0, 0
         # Threads that end while the interpreter does make it abort.
-        return file.read(use_threads=False)
+        for piece in file.iter_batches(_PIECE_ROWS, columns=known, use_threads=False):
+            rows, size = rows + piece.num_rows, size + piece.nbytes
+            if rows > most_rows:
+                raise _too_many(most_rows)
+            if size > _MOST_TABLE_BYTES:
+                raise ValueError(f"holds more than {_MOST_TABLE_BYTES >> 20} MiB, the limit of such a table")
+            pieces.append(piece)
+        return pa.Table.from_batches(pieces, pa.schema([file.schema_arrow.field(name) for name in known]))
 
 
 def _plain(column: Any) -> list[Any]:  # noqa: ANN401

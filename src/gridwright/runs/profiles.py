@@ -6,7 +6,6 @@ OUT` has the launches run on a grid that may not exist yet.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
+from gridwright.handed_files import parsed_json, read_within
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.launch_record import TestClass
 from gridwright.runs.records import HostFacts
@@ -180,23 +180,22 @@ def save_profiles(path: Path, profiles: Profiles) -> None:
 def load_profiles(path: Path) -> Profiles:
     """Read a document. Raises GridwrightError that says what is wrong with it."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        content = read_within(path, _MAX_BYTES)
     except OSError as error:
         raise input_error(
             f"cannot be read: {error.strerror}",
             where=str(path),
             remedy="name a file that `gridwright workload FILE --profile OUT` wrote",
         ) from error
-    if len(content) > _MAX_BYTES:
-        raise _other_file(str(path), f"is larger than {_MAX_BYTES >> 20} MiB")
+    except ValueError as error:
+        raise _other_file(str(path), str(error)) from None
     return parse_profiles(content, str(path))
 
 
 def parse_profiles(content: bytes, where: str) -> Profiles:
     """Read a document from its bytes; `where` names it in errors. Raises GridwrightError."""
     try:
-        document = json.loads(content)
+        document = parsed_json(content)
     except ValueError as error:
         raise _other_file(where, f"is no JSON: {error}") from None
     if not isinstance(document, dict) or document.get("kind") != KIND:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gridwright.beneath import remove_tree
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.runs.directory import (
     IOTEST_FILE,
@@ -75,25 +76,27 @@ def remove_run(path: Path) -> None:
     """
     going = path.with_name(_REMOVED.format(path.name))
     try:
-        if going.exists():
-            shutil.rmtree(going)
+        remove_tree(going)
         path.rename(going)
-        shutil.rmtree(going)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise environment_error(
-            f"cannot be removed: {error.strerror}",
-            where=str(error.filename or path),
-            remedy="see who owns it",
-        ) from error
+        raise _stays(error.filename or path, error.strerror) from error
+    if not remove_tree(going):
+        raise _stays(going, "something in it stays")
+
+
+def _stays(path: str | Path, reason: str | None) -> GridwrightError:
+    return environment_error(f"cannot be removed: {reason}", where=str(path), remedy="see who owns it")
 
 
 def remove_leavings(runs: Path) -> None:
     """Remove what is left of runs whose removal was interrupted."""
     for path in runs.glob(_REMOVED.format("*")):
-        if (path / RUN_FILE).exists() or (path / LOGS).exists() or not any(path.iterdir()):
-            shutil.rmtree(path, ignore_errors=True)
+        # What somebody else has put there under such a name, such as a file, is none of them.
+        with suppress(OSError):
+            if (path / RUN_FILE).exists() or (path / LOGS).exists() or not any(path.iterdir()):
+                remove_tree(path)
 
 
 def _age_s(started: str, now: datetime) -> float | None:

@@ -62,6 +62,12 @@ class SampleRow:
 
 
 _COLUMNS = tuple(each.name for each in fields(SampleRow))
+_TYPES = {
+    name: {int: (int,), float: (float, int), str: (str,)}[get_args(kind)[0]]
+    for name, kind in get_type_hints(SampleRow).items()
+}
+MOST_ROWS = 4_000_000
+"""A thousand nodes over an hour, a sample each second."""
 
 
 def with_node(rows: Iterable[SampleRow], node: str) -> list[SampleRow]:
@@ -80,16 +86,13 @@ def write_samples(path: Path, rows: Iterable[SampleRow], node: str) -> None:
 
 
 def read_samples(path: Path) -> list[SampleRow]:
-    """Read samples as rows. Raises OSError, and ValueError if the file is no such table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """Read samples as rows. Raises OSError, and ValueError if the file is no such table, or too large."""
+    from gridwright.runs.parquet import read_columns
 
-    try:
-        # By name, Arrow would take UTF-8 only. Its threads would come back to the file of this interpreter
-        # while that ends, which aborts the process: it reads without them. `read_table` would import pandas.
-        with path.open("rb") as file:
-            table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
-    except pa.ArrowInvalid as error:
-        raise ValueError(str(error)) from error
-    known = [name for name in _COLUMNS if name in table.column_names]
-    return [SampleRow(**row) for row in table.select(known).to_pylist()]
+    columns = read_columns(path, MOST_ROWS, _COLUMNS, follows=False)
+    for name, values in columns.items():
+        allowed = _TYPES[name]
+        if not all(value is None or isinstance(value, allowed) for value in values):
+            raise ValueError(f"its column {name} holds something else than {_ARROW[allowed[0]]}")
+    cells = zip(*columns.values(), strict=True)
+    return [SampleRow(**dict(zip(columns, row, strict=True))) for row in cells]

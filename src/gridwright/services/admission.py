@@ -7,17 +7,17 @@ Used by whatever server speaks HTTP: it hands over the peer's address and the he
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gridwright.services.connections import is_among, peer_of
 from gridwright.services.listening import Listening
 
 _MOST_PEERS = 4096
-"""Addresses that are remembered: with more, those that were silent longest are forgotten."""
+"""Addresses (networks of IPv6) that are remembered: with more, the longest silent are forgotten."""
 _LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
@@ -41,6 +41,7 @@ class PeerRate:
 
     def take(self, peer: str) -> bool:
         """Whether an address may do it once more, now; if so, it has."""
+        peer = peer_of(peer)
         with self._lock:
             left = self._left(peer)
             self._peers[peer] = max(0.0, left - 1) if left >= 1 else left, self._clock()
@@ -49,11 +50,6 @@ class PeerRate:
                 self._peers.popitem(last=False)
             return left >= 1
 
-    def has(self, peer: str) -> bool:
-        """Whether it could; nothing is taken."""
-        with self._lock:
-            return self._left(peer) >= 1
-
     def _left(self, peer: str) -> float:
         left, at = self._peers.get(peer, (self._at_once, self._clock()))
         return min(self._at_once, left + (self._clock() - at) * self._per_s)
@@ -61,7 +57,11 @@ class PeerRate:
 
 @dataclass(slots=True)
 class Gate:
-    """Lets requests in that have the token, of addresses that may connect, within their rate.
+    """Lets requests in that have the token, of addresses that may connect, however often they come.
+
+    Failures alone have a rate: behind a load balancer, and on loopback, many people are one address, and who
+    fails must not lock the others out. That rate keeps logs and answers small; against guessing there is the
+    length of the token, see `listening.SHORTEST_TOKEN`.
 
     Where no token is asked for, only requests that were meant for this machine are let in: a page of the web
     whose name was made to point to 127.0.0.1 has another name in its `Host` (DNS rebinding).
@@ -69,23 +69,17 @@ class Gate:
 
     listening: Listening
     requests: PeerRate = field(default_factory=lambda: PeerRate(at_once=60, per_s=20))
+    """Where no token is asked for."""
     wrong_tokens: PeerRate = field(default_factory=lambda: PeerRate(at_once=10, per_s=0.1))
-    """Guesses: after ten wrong ones, six a minute."""
+    """Guesses that are told that they are wrong: after ten, six a minute."""
 
     def connects(self, peer: str) -> bool:
         """Whether an address may connect at all."""
-        allowed = self.listening.proxies
-        address = ipaddress.ip_address(peer.partition("%")[0])
-        mapped = getattr(address, "ipv4_mapped", None) or address
-        return not allowed or any(mapped in network for network in allowed)
+        return not self.listening.proxies or is_among(peer, self.listening.proxies)
 
     def without_token(self, peer: str) -> NotAdmitted | None:
-        """Why a request that needs no token is refused, or None: its address, and its rate."""
-        if not self.connects(peer):
-            return NotAdmitted(403, "only the site's proxy may connect")
-        if not self.requests.take(peer):
-            return NotAdmitted(429, "too many requests; ask again in a second")
-        return None
+        """Why a request that needs no token is refused, or None: its address."""
+        return None if self.connects(peer) else NotAdmitted(403, "only the site's proxy may connect")
 
     def refusal(self, peer: str, headers: Mapping[str, str]) -> NotAdmitted | None:
         """Why a request is refused, or None. `headers` has the names in lower case.
@@ -94,9 +88,11 @@ class Gate:
         """
         if (found := self.without_token(peer)) is not None:
             return found
-        if self.listening.token is None:
-            return self._misdirected(headers)
-        return self._stranger(peer, headers)
+        if self.listening.token is not None:
+            return self._stranger(peer, headers)
+        if not self.requests.take(peer):
+            return NotAdmitted(429, "too many requests; ask again in a second")
+        return self._misdirected(headers)
 
     def _misdirected(self, headers: Mapping[str, str]) -> NotAdmitted | None:
         if _host(headers.get("host", "")) in {*_LOCAL_NAMES, self.listening.address, ""}:
@@ -104,11 +100,10 @@ class Gate:
         return NotAdmitted(421, "this service is asked as localhost or by its address")
 
     def _stranger(self, peer: str, headers: Mapping[str, str]) -> NotAdmitted | None:
-        if not self.wrong_tokens.has(peer):
-            return NotAdmitted(429, "too many wrong tokens; wait ten seconds")
         if self.is_token(self._offered(headers)):
             return None
-        self.wrong_tokens.take(peer)
+        if not self.wrong_tokens.take(peer):
+            return NotAdmitted(429, "too many wrong tokens; wait ten seconds, or bring the right one")
         return NotAdmitted(401, "the token is missing or wrong")
 
     def is_token(self, offered: str) -> bool:

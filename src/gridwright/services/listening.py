@@ -20,10 +20,14 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.services.connections import Bounds, Listener
 
 Network = IPv4Network | IPv6Network
 SHORTEST_TOKEN = 16
-"""Characters: what is shorter may be guessed within the life of a service, however slow guesses are."""
+"""Characters. Who has the token is let in whatever others send, so a service compares every guess that it is
+sent: at 10,000 a second, 64 random bits (16 characters of `openssl rand -hex`) last for millions of years."""
+_FEWEST_DISTINCT = 6
+"""Characters that differ: of 16 random hexadecimal digits, fewer do in one of 50,000 tokens."""
 _LONGEST_TOKEN = 1024
 _WAITING = 64
 """Connections that the kernel keeps for a service that is busy."""
@@ -97,10 +101,11 @@ class Listening:
             ) from None
         return context
 
-    def bind(self) -> socket.socket:
+    def bind(self, bounds: Bounds) -> Listener:
         """A socket that listens there. Raises GridwrightError (status ENVIRONMENT) where it cannot."""
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
+        made = Listener(family, socket.SOCK_STREAM)
+        made.bounds, made.proxies = bounds, self.proxies
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((self.address, self.port))
@@ -200,6 +205,10 @@ def _token(choice: ListeningChoice, problems: list[Problem]) -> str | None:
             where,
             f"write one line of {SHORTEST_TOKEN} letters and digits or more, as `openssl rand -hex 32` does",
         )
+        return None
+    if len(set(token)) < _FEWEST_DISTINCT:
+        few = f"this token could be guessed: it is made of {len(set(token))} different characters"
+        _add(problems, few, where, "write a random one, as `openssl rand -hex 32` does")
         return None
     return token
 

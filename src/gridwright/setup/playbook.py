@@ -13,6 +13,7 @@ from gridwright import schedulers
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.layout import LayoutChoice
 from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.schedulers.state_directory import state_directory
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
@@ -32,6 +33,7 @@ from gridwright.setup.watch_service import watch_files, watch_variables
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
+from gridwright.state_parts import PARTS
 
 LOCAL: Mapping[str, str] = {
     "ansible_connection": "local",
@@ -215,13 +217,16 @@ def variables(
         **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
         **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
         **({**service_variables(spec), **watch_variables(spec)} if set(groups) - {SERVERS} else {}),
+        **(_state(spec, provided) if set(groups) - {SERVERS} else {}),
         **history_variables(spec),
         **exporter_variables(spec),
         **changelog_variables(spec),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }
+    metadata = spec.provider_kind.metadata_service
     given = {
+        "gridwright_metadata": metadata.variables() if metadata is not None else {},
         "gridwright_addresses": dict(provided.addresses),
         "gridwright_layouts": layout_rows(spec, provided.layouts) if own_kernel else [],
         **provided.variables,
@@ -290,6 +295,20 @@ def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
         }
         for entry in entries
     ]
+
+
+def _state(spec: GridSpec, provided: Provided) -> dict[str, object]:
+    """The state directory that users share; nothing where each has one of their own, on one machine."""
+    if spec.is_one_machine or spec.scheduler.runs_on_one_machine:
+        return {}
+    state = state_directory(spec)
+    mounts = (
+        [each["path"] for each in _mounts(spec, provided.sources)]
+        if spec.provider_kind.has_own_kernels
+        else []
+    )
+    below = max((path for path in mounts if state.is_relative_to(path)), key=len, default="")
+    return {"gridwright_state": {"path": str(state), "mount": below, "parts": list(PARTS)}}
 
 
 def _scratch(spec: GridSpec) -> dict[str, Any]:

@@ -24,6 +24,10 @@ After=network-online.target remote-fs.target
 [Service]
 Type=oneshot
 # Export and import of one repository wait for each other, and exports of two nodes by a lease in the store.
+# Who may read a lock may take it: so locks are in a directory of root's alone, which stays while others run.
+RuntimeDirectory=gridwright-repository
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=yes
 ExecStart=/usr/bin/flock {lock} {command}
 # Credentials of a site that has no role for its machines, and its proxy.
 EnvironmentFile=-/etc/gridwright/repository.env
@@ -63,7 +67,7 @@ def repository_units(spec: GridSpec) -> dict[str, str]:
                 "name": name,
                 "what": what,
                 "directory": quoted(str(spec.repository_directory(name))),
-                "lock": quoted(f"/run/gridwright-repository-{name}.lock"),
+                "lock": quoted(f"/run/gridwright-repository/{name}.lock"),
                 "command": " ".join(map(quoted, command)),
                 "often": schedule.text if schedule.text in _BY_CALENDAR else f"every {schedule.text}",
                 "region": f" AWS_REGION={quoted(spec.region)}" if spec.region else "",

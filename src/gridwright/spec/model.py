@@ -242,7 +242,8 @@ class GridSpec(SpecModel):
         default=None,
         description="The directory for queued jobs, their logs and records, at the same place on all nodes. "
         "By default ~/.local/state/gridwright/NAME-MARK, where MARK stands for the directory of the grid "
-        "spec, and .gridwright on the file system of library data where there are several nodes.",
+        "spec, and .gridwright on the file system of library data where there are several nodes. Where users "
+        "share it, root makes it: gridwright setup does.",
     )
     silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
         default_factory=dict,

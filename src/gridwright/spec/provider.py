@@ -37,6 +37,27 @@ class ProviderSection:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataService:
+    """Where a machine of a cloud learns who it is, and gets credentials of its identity."""
+
+    addresses: tuple[str, ...]
+    """Addresses and networks, IPv4 and IPv6; root alone reaches them, and the accounts below."""
+    accounts: tuple[str, ...] = ()
+    """System accounts of the cloud's images that need it, where a machine has them."""
+    open_tcp: tuple[int, ...] = ()
+    open_udp: tuple[int, ...] = ()
+    """Ports at these addresses that everybody needs: name service and clock."""
+
+    def variables(self) -> dict[str, object]:
+        """What role metadata of the playbook is given."""
+        found = {
+            "addresses": self.addresses, "accounts": self.accounts,
+            "open_tcp": self.open_tcp, "open_udp": self.open_udp,
+        }  # fmt: skip
+        return {name: list(each) for name, each in found.items() if each}
+
+
 class ProviderKind:
     """What a grid spec means with one provider; `gridwright.providers.provider.Provider` is the whole.
 
@@ -45,6 +66,9 @@ class ProviderKind:
 
     name: ClassVar[str]
     """What `provider:` of a spec calls it."""
+    metadata_service: ClassVar[MetadataService | None]
+    """Where its machines get credentials of an identity; None where they have none. Each provider says so:
+    whoever runs jobs on a machine would else have what the machine may do."""
     section: ClassVar[ProviderSection | None] = None
     is_cloud: ClassVar[bool] = False
     """Whether its nodes are bought by type, out of the catalogue."""
@@ -110,7 +134,7 @@ class ProviderKind:
 
 
 PROVIDERS: KindRegistry[ProviderKind] = KindRegistry(
-    "provider", "gridwright.providers", ("name", "section", "head_node")
+    "provider", "gridwright.providers", ("name", "section", "head_node", "metadata_service")
 )
 """Every provider that a spec can name."""
 

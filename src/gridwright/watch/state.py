@@ -163,7 +163,9 @@ def held(directory: Path) -> Iterator[None]:
     path = directory / LOCK
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Who may read a file may lock it.
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        os.fchmod(file, 0o600)
     except OSError as error:
         raise unwritable(error, path) from error
     try:

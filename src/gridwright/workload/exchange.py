@@ -17,16 +17,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gridwright.beneath import remove_tree
+from gridwright.errors import GridwrightError
 from gridwright.messages import encode
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
-from gridwright.schedulers.removal import remove_tree
+from gridwright.state_parts import fresh_directory
+from gridwright.trusted import open_directory
 
 HOME = "workload"
 BEAT_S = 5.0
@@ -54,11 +56,8 @@ class ExchangeDirectory:
 
     @classmethod
     def create(cls, state: Path) -> ExchangeDirectory:
-        """Make one in a grid's state directory. Raises OSError."""
-        home = state / HOME
-        home.mkdir(parents=True, exist_ok=True)
-        path = home / secrets.token_hex(4)
-        path.mkdir(mode=0o700)
+        """Make one in a grid's state directory. Raises OSError and GridwrightError."""
+        path = fresh_directory(state, HOME)
         write_atomically(path / _MARKER, json.dumps({"process": process_facts()}) + "\n")
         (path / _ALIVE).touch()
         return cls(path)
@@ -124,8 +123,6 @@ class ExchangeDirectory:
     def remove(self) -> None:
         """Remove it with all in it."""
         remove_tree(self.path)
-        with contextlib.suppress(OSError):
-            self.path.parent.rmdir()
 
 
 @dataclass(slots=True)
@@ -181,12 +178,21 @@ class Heartbeat:
 
 
 def dead_runs(state: Path) -> list[ExchangeDirectory]:
-    """The runs of a grid whose coordinator was killed."""
+    """The runs of this user on a grid whose coordinator was killed."""
     return [
         ExchangeDirectory(marker.parent)
         for marker in sorted((state / HOME).glob(f"*/{_MARKER}"))
-        if not _lives(marker)
+        if _is_own(marker.parent) and not _lives(marker)
     ]
+
+
+def _is_own(directory: Path) -> bool:
+    """Whether a directory of the part that users share is this user's: anybody makes one there."""
+    try:
+        os.close(open_directory(directory))
+        return directory.lstat().st_uid == os.geteuid()
+    except (OSError, GridwrightError):
+        return False
 
 
 def _lives(marker: Path) -> bool:

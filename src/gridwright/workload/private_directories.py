@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import secrets
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridwright.beneath import own_directories, remove_tree
+from gridwright.errors import GridwrightError
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
-from gridwright.schedulers.removal import remove_tree
+from gridwright.trusted import read_file
 
 PREFIX = ".gridwright-workload-"
 MARKER = "gridwright-workload.json"
@@ -52,10 +54,10 @@ class PrivateDirectories:
                 # Others may come in by a name that they know, such as that of the marker of a run.
                 directory.mkdir(mode=0o711)
                 made.append(directory)
-                write_atomically(directory / MARKER, json.dumps(marker, indent=1) + "\n")
+                write_atomically(directory / MARKER, json.dumps(marker, indent=1) + "\n", 0o644)
         except BaseException:
             for directory in made:
-                shutil.rmtree(directory, ignore_errors=True)
+                remove_tree(directory)
             raise
         return cls(made[0], made[1], keep)
 
@@ -74,15 +76,15 @@ class PrivateDirectories:
 def remove_run(library: Path, run: Path) -> list[Path]:
     """Remove what the launches of a run of several nodes left in a library; returns the directories."""
     removed = []
-    for directory in library.glob(f"{PREFIX}{run.name}-*"):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+    for own in own_directories(library, f"{PREFIX}{run.name}-"):
+        with contextlib.suppress(GridwrightError, OSError, ValueError, KeyError, TypeError, AttributeError):
             # Without a marker its job was killed before there was anything in it.
-            marked = (directory / MARKER).exists()
-            marker = json.loads((directory / MARKER).read_text()) if marked else {"kept": False}
-            if marker["kept"] or directory.is_symlink() or (marked and marker["run"] != str(run)):
-                continue
-            if remove_tree(directory):
-                removed.append(directory)
+            try:
+                marker = json.loads(read_file(own.descriptor, MARKER))
+            except FileNotFoundError:
+                marker = {"kept": False, "run": str(run)}
+            if not marker["kept"] and marker["run"] == str(run) and own.remove():
+                removed.append(own.path)
     return removed
 
 
@@ -92,19 +94,19 @@ def _is_over(run: str | None) -> bool:
 
 
 def remove_stale(library: Path) -> list[Path]:
-    """Remove what killed runs left in a library; returns the directories."""
+    """Remove what killed runs of this user left in a library; returns the directories."""
     removed = []
-    for directory in library.glob(f"{PREFIX}*"):
+    for own in own_directories(library, PREFIX):
         try:
-            marker = json.loads((directory / MARKER).read_text())
+            marker = json.loads(read_file(own.descriptor, MARKER))
             over = is_alive(marker["process"]) is False or _is_over(marker.get("run"))
             stale = not marker["kept"] and over
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (GridwrightError, OSError, ValueError, KeyError, TypeError, AttributeError):
             # Killed between the making and the marking: ours by name, and there is nothing in it.
             with contextlib.suppress(OSError):
-                if time.time() - directory.stat().st_mtime > _MARKED_S:
-                    directory.rmdir()
+                if time.time() - os.fstat(own.descriptor).st_mtime > _MARKED_S:
+                    os.rmdir(own.path.name, dir_fd=own.parent)
             continue
-        if stale and not directory.is_symlink() and remove_tree(directory):
-            removed.append(directory)
+        if stale and own.remove():
+            removed.append(own.path)
     return removed

@@ -84,6 +84,7 @@ class ToyProvider(Provider):
     section = ProviderSection(
         Toy, "What only provider toy has.", Update(Change.REBUILD, "lamps are switched anew")
     )
+    metadata_service = None
     is_this_machine = True
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:

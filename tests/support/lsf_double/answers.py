@@ -89,8 +89,8 @@ def bhist(arguments: list[str], jobs: Jobs) -> tuple[int, str, str]:
 
 def _history(job: Element) -> str:
     lines = [
-        f"Job <{job.id}>, Job Name <{job.name}>, Job Description <{job.description}>, User <root>, Project "
-        f"<{job.project}>, Command <{job.command}>",
+        f"Job <{job.id}>, Job Name <{job.name}>, Job Description <{job.description}>, User <{job.user}>, "
+        f"Project <{job.project}>, Command <{job.command}>",
         f"{_moment(job.submitted)}: Submitted from host <head>, to Queue <{job.queue}>, CWD </>;",
     ]
     if job.started:
@@ -124,8 +124,8 @@ def bacct(arguments: list[str], jobs: Jobs) -> tuple[int, str, str]:
 def _accounted(job: Element) -> str:
     reason = f"; {job.reason}" if job.reason else ""
     lines = [
-        f"Job <{job.id}>, Job Name <{job.name}>, Job Description <{job.description}>, User <root>, Project "
-        f"<{job.project}>, Status <{job.stat}>, Queue <{job.queue}>, Command <{job.command}>",
+        f"Job <{job.id}>, Job Name <{job.name}>, Job Description <{job.description}>, User <{job.user}>, "
+        f"Project <{job.project}>, Status <{job.stat}>, Queue <{job.queue}>, Command <{job.command}>",
         f"{_moment(job.submitted)}: Submitted from host <head>, CWD </>;",
     ]
     if job.started:

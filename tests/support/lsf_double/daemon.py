@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -39,11 +40,11 @@ class Mbatchd:
         self.last = 100
 
     def answer(
-        self, command: str, arguments: list[str], environment: Mapping[str, str]
+        self, command: str, arguments: list[str], environment: Mapping[str, str], uid: int = 0
     ) -> tuple[int, str, str]:
         commands: Mapping[str, Callable[[], tuple[int, str, str]]] = {
-            "bsub": lambda: self._bsub(arguments, environment),
-            "bkill": lambda: self._bkill(arguments),
+            "bsub": lambda: self._bsub(arguments, environment, uid),
+            "bkill": lambda: self._bkill(arguments, uid),
             "bjobs": lambda: answers.bjobs(arguments, self.jobs),
             "bacct": lambda: answers.bacct(arguments, self.jobs),
             "bhist": lambda: answers.bhist(arguments, self.jobs),
@@ -57,20 +58,24 @@ class Mbatchd:
         except Refused as refused:
             return 255, "", f"{refused}\n"
 
-    def _bsub(self, arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str, str]:
+    def _bsub(self, arguments: list[str], environment: Mapping[str, str], uid: int) -> tuple[int, str, str]:
         elements = submitted(
             arguments, environment, number=self.last + 1, jobs=self.jobs, queues=QUEUES, hosts=list(HOSTS)
         )
+        for each in elements:
+            each.uid = uid
         self.last += 1
         self.jobs[self.last] = elements
         default = "" if "-q" in arguments else "default "
         return 0, f"Job <{self.last}> is submitted to {default}queue <{elements[0].queue}>.\n", ""
 
-    def _bkill(self, arguments: list[str]) -> tuple[int, str, str]:
+    def _bkill(self, arguments: list[str], uid: int) -> tuple[int, str, str]:
         out, err, status = "", "", 0
         for word, elements in answers.chosen(arguments, self.jobs):
             if not elements:
                 err, status = f"{err}Job <{word}>: No matching job found\n", 255
+            elif uid not in (0, elements[0].uid):
+                err, status = f"{err}Job <{word}>: User permission denied\n", 255
             elif all(each.ended for each in elements):
                 err, status = f"{err}Job <{word}>: Job has already finished\n", 255
             else:
@@ -165,11 +170,13 @@ class Mbatchd:
             "LSB_QUEUE": job.queue,
             "LSB_JOBNAME": job.name,
         }
-        with Path(job.output).open("ab") as output:
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", job.command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                cwd=job.directory, env=environment, start_new_session=True,
-            )  # fmt: skip
+        # The user opens the log, as sbatchd has it.
+        words = ["/bin/sh", "-c", f'exec >>"$0" 2>&1; {job.command}', job.output]
+        if job.uid:
+            words = ["setpriv", f"--reuid={job.uid}", f"--regid={job.uid}", "--clear-groups", "--", *words]
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, cwd=job.directory, env=environment, start_new_session=True
+        )
         process.returncode = 0  # It is waited for by its number.
         job.pid, job.host, job.stat, job.started = process.pid, host, "RUN", time.time()
 
@@ -197,6 +204,7 @@ def serve(directory: Path) -> None:
     (directory / "mbatchd.sock").unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:
         listener.bind(str(directory / "mbatchd.sock"))
+        (directory / "mbatchd.sock").chmod(0o666)
         listener.listen(64)
         selector.register(listener, selectors.EVENT_READ)
         while True:
@@ -215,7 +223,9 @@ def _answer(mbatchd: Mbatchd, connection: socket.socket) -> None:
             return
         asked += part
     question = json.loads(asked)
-    answer = mbatchd.answer(question["command"], question["arguments"], question["environment"])
+    # LSF takes the word of eauth for who asks; here the kernel says it (unix(7)).
+    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    answer = mbatchd.answer(question["command"], question["arguments"], question["environment"], uid)
     with contextlib.suppress(BrokenPipeError):
         connection.sendall(json.dumps(answer).encode())
 

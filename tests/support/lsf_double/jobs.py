@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 import time
 from dataclasses import dataclass, field
@@ -47,10 +48,19 @@ class Element:
     pending: str = "New job is waiting for scheduling;"
     kill_at: list[tuple[float, int]] = field(default_factory=list)
     term: str = ""
+    uid: int = 0
+    """Who handed it in, and runs it."""
 
     @property
     def id(self) -> str:
         return f"{self.number}[{self.index}]" if self.index else str(self.number)
+
+    @property
+    def user(self) -> str:
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
 
     @property
     def ended(self) -> bool:

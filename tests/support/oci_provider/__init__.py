@@ -10,20 +10,21 @@ import hashlib
 import os
 from pathlib import Path
 
+from gridwright.providers.oci.terraform.root import PROVIDER
 from tests.support import go
 from tests.support.cache import made_once
 
 SOURCES = Path(__file__).parent
 SCHEMA = SOURCES.with_name("oci_schema") / "arguments.json"
-RELEASE = "7.99.0"
-"""What it calls itself: rendered roots ask for 6.0.0 or newer."""
+RELEASE = PROVIDER["oci"]["version"]
+"""What it calls itself: rendered roots ask for one release."""
 _HOSTS = ("registry.opentofu.org", "registry.terraform.io")
 _BUILD_S = 600.0
 
 
 def mirror() -> Path:
     """What a CLI configuration names as filesystem_mirror; the provider in it is built if need be."""
-    return made_once(f"oci-provider-{_digest()}", _build)
+    return made_once(f"oci-provider-{RELEASE}-{_digest()}", _build)
 
 
 def _build(part: Path) -> None:

@@ -20,6 +20,7 @@ var rules = map[string]rule{
 	"oci_core_volume_attachment":                           attachmentRule,
 	"oci_objectstorage_bucket":                             bucketRule,
 	"oci_objectstorage_object":                             objectRule,
+	"oci_objectstorage_preauthrequest":                     requestRule,
 	"oci_file_storage_file_system":                         inDomain,
 	"oci_file_storage_mount_target":                        mountTargetRule,
 	"oci_file_storage_export":                              exportRule,

@@ -71,6 +71,10 @@ var filled = map[string]func(there *content, values map[string]any) map[string]a
 		iqn := "iqn.2015-12.com.oracleiaas:" + text(values, "volume_id")
 		return map[string]any{"iqn": iqn, "ipv4": fmt.Sprintf("169.254.2.%d", 2+there.Made%250), "port": 3260.0}
 	},
+	"oci_objectstorage_preauthrequest": func(there *content, values map[string]any) map[string]any {
+		uri := fmt.Sprintf("/p/secret%d/n/examplespace/b/%s/o/%s", there.Made, text(values, "bucket"), text(values, "object_name"))
+		return map[string]any{"access_uri": uri, "par_id": fmt.Sprintf("par%d", there.Made)}
+	},
 	"oci_file_storage_mount_target": func(there *content, values map[string]any) map[string]any {
 		return map[string]any{
 			"export_set_id": "ocid1.exportset.oc1.iad.of." + text(values, "id"),

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 )
 
 var (
@@ -43,6 +44,25 @@ func objectRule(there *content, _, wanted map[string]any) error {
 		if text(there.Resources[other].Values, "bucket") == text(wanted, "bucket") {
 			return refused("412-IfNoneMatchFailed", "object %q is there already", text(wanted, "object"))
 		}
+	}
+	return nil
+}
+
+// requestRule: kinds of access and what each names (Object Storage, using pre-authenticated requests).
+func requestRule(there *content, before, wanted map[string]any) error {
+	if !there.hasNamed("oci_objectstorage_bucket", text(wanted, "bucket")) {
+		return refused("404-BucketNotFound", "no bucket %q", text(wanted, "bucket"))
+	}
+	access, named := text(wanted, "access_type"), text(wanted, "object_name")
+	if !isOneOf(access, "ObjectRead", "ObjectWrite", "ObjectReadWrite", "AnyObjectRead", "AnyObjectWrite", "AnyObjectReadWrite") {
+		return refused("400-InvalidParameter", "access_type %q", access)
+	}
+	if !strings.HasPrefix(access, "Any") && named == "" {
+		return refused("400-InvalidParameter", "access_type %q needs an object_name", access)
+	}
+	ends, err := time.Parse(time.RFC3339, text(wanted, "time_expires"))
+	if err != nil || ends.Before(time.Now()) {
+		return refused("400-InvalidParameter", "time_expires %q", text(wanted, "time_expires"))
 	}
 	return nil
 }
@@ -119,6 +139,11 @@ func linkRule(_ *content, _, wanted map[string]any) error {
 func (there *content) isEmptied(id string) error {
 	if there.Resources[id].Type != "oci_objectstorage_bucket" {
 		return nil
+	}
+	for _, request := range there.of("oci_objectstorage_preauthrequest") {
+		if text(request, "bucket") == text(there.Resources[id].Values, "name") {
+			return refused("409-BucketNotEmpty", "bucket %q has request %s", text(request, "bucket"), text(request, "name"))
+		}
 	}
 	for _, object := range there.of("oci_objectstorage_object") {
 		if text(object, "bucket") == text(there.Resources[id].Values, "name") {

@@ -44,6 +44,7 @@ MODELS = {
     "oci_lustre_file_storage_lustre_file_system": "lustre_file_storage.CreateLustreFileSystemDetails",
     "oci_lustre_file_storage_object_storage_link": "lustre_file_storage.CreateObjectStorageLinkDetails",
     "oci_objectstorage_bucket": "object_storage.CreateBucketDetails",
+    "oci_objectstorage_preauthrequest": "object_storage.CreatePreauthenticatedRequestDetails",
 }
 """Resource of Terraform, and the model that creates it."""
 CALLS = {"data.oci_core_images": "core.ComputeClient.list_images"}
@@ -69,6 +70,10 @@ BESIDE = {
         "start_import_from_object_trigger": "a number that grows has the provider start an import"
     },
     "oci_objectstorage_bucket": {"namespace": "a parameter of create_bucket"},
+    "oci_objectstorage_preauthrequest": {
+        "bucket": "a parameter of create_preauthenticated_request",
+        "namespace": "a parameter of create_preauthenticated_request",
+    },
 }
 """Arguments that are no attribute of the model, and why."""
 _DISCRIMINATORS = {
@@ -77,6 +82,7 @@ _DISCRIMINATORS = {
 }
 """Models of which there are several kinds: the argument that tells them apart, and its name in JSON."""
 _EXPRESSION = re.compile(r"\$\{.*\}", re.DOTALL)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _DIGITS = re.compile(r"-?[0-9]+")
 
 
@@ -252,11 +258,16 @@ def _is_bool(value: object, as_text: bool) -> bool:
     return isinstance(value, bool) or (as_text and value in ("true", "false"))
 
 
+def _is_time(value: object, as_text: bool) -> bool:
+    return as_text and isinstance(value, str) and _TIME.fullmatch(value) is not None
+
+
 _CHECKS = {
     "str": lambda value, as_text: isinstance(value, str),
     "int": _is_integer,
     "float": _is_number,
     "bool": _is_bool,
+    "datetime": _is_time,
 }
 """By type of the SDK. Numbers and truths that the provider has as text, it converts: there text will do."""
 

@@ -46,6 +46,7 @@ RESOURCES = {
     "oci_identity_policy": "identity/policy.py",
     "oci_objectstorage_bucket": "objectstorage/bucket.py",
     "oci_objectstorage_object": "objectstorage/storage_object.py",
+    "oci_objectstorage_preauthrequest": "objectstorage/preauthrequest.py",
 }
 SOURCES = {
     "oci_core_images": "core/get_images.py",
@@ -57,6 +58,7 @@ UNNUMBERED = {
     "allowed_auths": "allowed_auth",
     "client_cidr_block_allow_lists": "client_cidr_block_allow_list",
     "filters": "filter",
+    "maintenance_windows": "maintenance_window",
     "plugins_configs": "plugins_config",
 }
 """Lists of Terraform whose names the bridge has made a plural. The `oci` SDK has the singular, too, except

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from gridwright.providers.oci.terraform.root import LOCK_FILE
 from tests.support import go, oci_provider
 from tests.support.cache import made_once
 
@@ -34,6 +35,17 @@ def _build(part: Path) -> None:
     go.build(["build", "-trimpath", "-o", str(part / "tofu"), package], MODULE, _BUILD_S, CGO_ENABLED="0")
 
 
+def unlocked(program: Path, place: Path) -> Path:
+    """The program as one that takes the stand-in: it is no package of Oracle's, as the lock file demands."""
+    place.write_text(
+        "#!/bin/sh\ndirectory=.\n"
+        'for word in "$@"; do\n  case $word in\n  -chdir=*) directory=${word#-chdir=} ;;\n'
+        f'  init) rm -f "$directory/{LOCK_FILE}" ;;\n  esac\ndone\nexec {program} "$@"\n'
+    )
+    place.chmod(0o755)
+    return place
+
+
 class TofuError(Exception):
     """What tofu printed when it failed."""
 
@@ -49,7 +61,7 @@ class TofuRoots:
     def __init__(self, rendered: Path, place: Path, program: Path | None = None) -> None:
         self.rendered = rendered
         self.cloud_file = place / "cloud.json"
-        self.program = program or tofu()
+        self.program = program or unlocked(tofu(), place / "unlocked-tofu")
         self.configuration = place / "tofu.rc"
         self.configuration.write_text(_CONFIGURATION.format(mirror=oci_provider.mirror()))
 

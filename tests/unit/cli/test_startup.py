@@ -139,7 +139,16 @@ def test_the_help_imports_no_verb() -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     imported = {name.removeprefix("gridwright.") for name in ast.literal_eval(done.stderr)}
-    ours = {"gridwright", "cli", "cli.main", "cli.streams", "cli.verbosity", "cli.verbs", "errors"}
+    ours = {
+        "gridwright",
+        "cli",
+        "cli.main",
+        "cli.streams",
+        "cli.verbosity",
+        "cli.verbs",
+        "errors",
+        "foreign_text",
+    }
     assert imported == ours
 
 

@@ -137,6 +137,9 @@ FAILING: Mapping[str, Callable[[], Observation]] = {
     "scheduler-silent": lambda: replace(two(), scheduler_silent="scontrol has not answered for 10 s"),
     "scheduler-setting-harmful": lambda: set_to(harmful=True, ok=False),
     "scheduler-setting-differs": lambda: set_to(harmful=False, ok=False),
+    "state-directory-unsafe": lambda: replace(
+        two(), state_faults=["/state/slurm/alice: it belongs to mallory"]
+    ),
     "scheduler-sees-other": lambda: replace(two(), promised={"compute2": Promised(64, GIB)}),
     "library-hangs": lambda: data(hangs=True),
     "library-missing": lambda: data(missing="No such file or directory"),
@@ -234,6 +237,7 @@ def passing(name: str) -> Observation:
         clock_offsets_s={"compute1": 0.0, "compute2": 0.0},
         promised={"compute1": Promised(4, 32 * GIB)},
         filesystems={"shared": ()},
+        state_faults=(),
     )
 
 

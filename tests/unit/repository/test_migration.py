@@ -220,8 +220,8 @@ def test_writing_during_the_last_pass_is_told(
     (source / "first").touch()
     real = copying.Copier.copy
 
-    def late(self: copying.Copier, path: bytes, *, is_there: bool) -> object:
-        found = real(self, path, is_there=is_there)
+    def late(self: copying.Copier, path: bytes, *, is_there: bool, within: int) -> object:
+        found = real(self, path, is_there=is_there, within=within)
         (source / "late").touch()
         return found
 

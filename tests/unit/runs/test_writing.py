@@ -23,24 +23,36 @@ def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("call", ["fsync", "rename"])
 def test_a_failure_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     file = tmp_path / "run.json"
     write_atomically(file, "old")
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **_named: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    if call == "fsync":
-        monkeypatch.setattr(os, "fsync", fail)
-    else:
-        monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match="No space"):
         write_atomically(file, "new")
     assert file.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_links_in_a_directory_of_somebody_else_are_replaced_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "report.html").symlink_to(outside)
+    # The name that it had for a process, which can be guessed: each one leads out.
+    for pid in (os.getpid(), os.getpid() + 1):
+        (run / f".report.html.{pid}.part").symlink_to(outside)
+    write_atomically(run / "report.html", "page")
+    assert outside.read_text() == "mine"
+    assert not (run / "report.html").is_symlink()
+    assert (run / "report.html").read_text() == "page"
 
 
 def test_an_interrupt_in_between_leaves_the_old_file_too(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import calendar
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +18,13 @@ from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.grid_engine.accounting import ended, parse_accounts, row_of, used
 from gridwright.schedulers.grid_engine.cluster import seconds, size
 from gridwright.schedulers.grid_engine.commands import expand_ranges, meaning, tools
-from gridwright.schedulers.grid_engine.configuration import files
+from gridwright.schedulers.grid_engine.configuration import (
+    CONFIGURE,
+    DIRECTORY,
+    INITIALISE,
+    SPOOL,
+    files,
+)
 from gridwright.schedulers.grid_engine.queue import parse_queue
 from gridwright.schedulers.grid_engine.section import section_of
 from gridwright.schedulers.grid_engine.system import GridEngine
@@ -28,6 +36,7 @@ from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.machines import NodeHardware
 from gridwright.spec import GridSpec, parse_spec
+from tests.support.as_user import MALLORY, as_user, open_to_all
 
 TAG = JobTag("0123456789abcdef", 0)
 SPEC = """\
@@ -323,3 +332,36 @@ def test_commands_are_found_where_the_spec_says() -> None:
     tools(section_of(named), Keeping({"qstat": "<a/>"})).query(["qstat", "-xml"])
     assert (kept["SGE_ROOT"], kept["SGE_CELL"]) == ("/opt/sge", "prod")
     assert kept["PATH"].startswith("/opt/sge/bin/lx-amd64:")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users' ids take root")
+def test_what_makes_the_queues_writes_through_no_name_that_a_user_could_take(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    for name in ("queues", "quotas", "spool", "bin", "tmp"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    canary = tmp_path / "canary"
+    canary.write_text("root's")
+
+    def mallory() -> None:
+        for name in ("host", "template", "queue", "scheduling"):
+            (tmp_path / "tmp" / name).symlink_to(canary)
+
+    as_user(MALLORY, mallory)
+    (tmp_path / "hosts").write_text("n1 4 8G\n")
+    for name in ("submitters", "scheduling", "queues/batch"):
+        (tmp_path / name).write_text("")
+    said = tmp_path / "said"
+    qconf = tmp_path / "bin" / "qconf"
+    qconf.write_text(f'#!/bin/sh\necho "$1" >>{said}\n[ "$1" != -Ae ] || cat "$2" >>{said}\n')
+    qconf.chmod(0o755)
+    text = CONFIGURE.replace("/tmp/", f"{tmp_path}/tmp/")
+    text = text.replace(DIRECTORY, str(tmp_path)).replace(SPOOL, f"{tmp_path}/spool")
+    variables = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "TMPDIR": f"{tmp_path}/tmp"}
+    subprocess.run(["sh", "-c", text], check=True, env=variables)
+    assert canary.read_text() == "root's"
+    assert "hostname n1\nload_scaling NONE\ncomplex_values slots=4,exclusive=true,8G\nuser_lists NONE\n" in (
+        said.read_text()
+    )
+    assert len(list((tmp_path / "tmp").iterdir())) == 4, "nothing is left"
+    assert "/tmp" not in INITIALISE.replace(SPOOL, "")

@@ -153,7 +153,10 @@ def test_a_job_gets_its_own_variables_and_not_those_of_the_one_that_submits_it(s
         "GRIDWRIGHT_CORES": "1",
         "GRIDWRIGHT_MEMORY_BYTES": str(GIB),
     }
-    assert work.startswith(b"/w/.gridwright-job-1-")
+    assert work.startswith(f"/w/.gridwright-job-1-{store.identity}-".encode())
+    assert store.secret not in ("", store.identity)
+    store.secret, own = "another", work
+    assert private_directories(store, row, JobKey(1), 0) != [own], "names are no function of what is known"
     assert private_directories(store, row, JobKey(1), 1) != [work]
 
 

@@ -269,7 +269,7 @@ def test_identifiers_are_split() -> None:
 
 def test_the_recorded_accounting_is_read() -> None:
     lines = (RECORDED / "jobcomp.txt").read_text().splitlines()
-    rows = {row.job_id: row for row in map(parse_completion, lines) if row is not None}
+    rows = {row.job_id: row for line in lines if (row := parse_completion(line, 0)) is not None}
     assert len(rows) == len(lines) == 6
     assert (rows[1207].word, rows[1207].exit_status, rows[1207].node) == ("FAILED", 3, "n1")
     assert rows[1208].signal == 9
@@ -283,10 +283,11 @@ def test_an_element_of_an_array_is_found_whatever_its_directory_is_called() -> N
         "JobId=3 UserId=root(0) GroupId=root(0) Name=arr~0123456789abcdef.0 JobState=FAILED Partition=batch"
         " TimeLimit=UNLIMITED StartTime=2026-11-21T13:57:25 EndTime=Unknown NodeList=n1 NodeCnt=1 ProcCnt=1"
         " WorkDir=/a JobState=COMPLETED ExitCode=0:0 ArrayTaskId=9 b ReservationName= Tres=cpu=1 Account="
+        " QOS= WcKey= Cluster=c"
         " SubmitTime=2026-11-21T13:57:24 EligibleTime=2026-11-21T13:57:25 ArrayJobId=2 ArrayTaskId=1"
         " DerivedExitCode=0:0 ExitCode=1:0 "
     )
-    row = parse_completion(line)
+    row = parse_completion(line, 0)
     assert row is not None
     assert (row.job_id, row.element, row.word, row.exit_status) == (2, 1, "FAILED", 1)
     assert row.started is not None
@@ -297,7 +298,7 @@ def test_an_element_of_an_array_is_found_whatever_its_directory_is_called() -> N
     "line", ["", "garbage", "JobId=1 Name=x JobState=FAILED", "Name=x~0123456789abcdef.0"]
 )
 def test_lines_of_other_jobs_are_passed_over(line: str) -> None:
-    assert parse_completion(line) is None
+    assert parse_completion(line, 0) is None
     assert parse_sacct(line) is None
 
 

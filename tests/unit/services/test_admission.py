@@ -45,12 +45,20 @@ def test_the_token_lets_in_and_nothing_else_does() -> None:
         assert status(gate, wrong) == 401
 
 
-def test_guessing_is_slowed_down_for_the_guesser_alone() -> None:
+def test_wrong_tokens_are_limited_and_lock_nobody_out_who_has_the_right_one() -> None:
     gate = Gate(CLOSED)
-    guesses = [status(gate, {"authorization": f"Bearer guess{n:032}"}) for n in range(30)]
-    assert guesses.count(401) == 10
-    assert status(gate, {"authorization": f"Bearer {TOKEN}"}) == 429
-    assert status(gate, {"authorization": f"Bearer {TOKEN}"}, peer="10.0.0.3") == 200
+    for number in range(300):
+        guess = {"authorization": f"Bearer guess{number:032}"}
+        assert status(gate, guess) == (401 if number < 10 else 429)
+        assert status(gate, {"authorization": f"Bearer {TOKEN}"}) == 200
+    assert status(gate, {"authorization": "Bearer guess"}, peer="10.0.0.3") == 401
+
+
+def test_an_ipv6_host_that_changes_its_address_is_one_peer() -> None:
+    gate = Gate(CLOSED)
+    wrong = [status(gate, {}, peer=f"2001:db8:0:1::{number:x}") for number in range(1, 21)]
+    assert wrong == [401] * 10 + [429] * 10
+    assert status(gate, {}, peer="2001:db8:0:2::1") == 401
 
 
 def test_a_proxy_alone_is_heard_and_needs_the_token_in_its_header() -> None:

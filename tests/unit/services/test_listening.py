@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.services.connections import Bounds
 from gridwright.services.listening import ListeningChoice, listening_of
 from tests.support.certificates import make_certificate
 
@@ -131,5 +133,11 @@ def test_a_port_that_is_taken_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         choice = listening_of(ListeningChoice(port=taken.getsockname()[1]))
         with pytest.raises(GridwrightError, match="in use") as caught:
-            choice.bind()
+            choice.bind(Bounds(1, 1, 1.0, 1.0))
     assert caught.value.status is ExitStatus.ENVIRONMENT
+
+
+def test_a_token_of_few_characters_is_refused() -> None:
+    with pytest.raises(GridwrightError, match="could be guessed: it is made of 3 different characters"):
+        listening_of(ListeningChoice(port=0, token="abc" * 8))
+    assert listening_of(ListeningChoice(port=0, token=secrets.token_hex(16))).token is not None

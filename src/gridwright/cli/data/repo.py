@@ -14,7 +14,7 @@ from gridwright.cli.data.repo_flags import (
     PathFlags,
     ReleaseFlags,
     VerifyFlags,
-    chosen_paths,
+    below,
     open_repository,
     settings_of,
     show,
@@ -46,7 +46,7 @@ def _values_of(flags: PathFlags) -> Mapping[str, Any]:
 
 def _values(flags: PathFlags, opened: OpenRepository) -> Mapping[str, Any]:
     """The same, with paths of an opened repository."""
-    return {**_values_of(flags), "paths": chosen_paths(opened, flags.paths)}
+    return {**_values_of(flags), "paths": below(opened.settings.directory, flags.paths)}
 
 
 def run_export(flags: ExportFlags) -> ExitStatus:
@@ -140,7 +140,7 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
 
     with open_repository(flags, settings_of(flags)) as opened:
         look = plan_verify if flags.dry_run else verify
-        report = look(opened, chosen_paths(opened, flags.paths))
+        report = look(opened, below(opened.settings.directory, flags.paths))
         _timed(opened, report)
     return show(report, json=flags.json)
 

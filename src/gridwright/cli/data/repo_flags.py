@@ -321,6 +321,8 @@ def open_repository(
     flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened. Raises GridwrightError."""
+    from gridwright.repository.aside import put_back_left
+    from gridwright.repository.keys import shown
     from gridwright.repository.settings import OpenRepository
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
@@ -336,6 +338,8 @@ def open_repository(
     if opened.known.state.note:
         say(opened.known.state.note)
     try:
+        for path, why in put_back_left(opened) if alone else ():
+            say(f"{shown(path)}: {why}")
         yield opened
         opened.known.flush()
     except (OSError, sqlite3.Error) as error:
@@ -345,11 +349,6 @@ def open_repository(
     finally:
         with contextlib.suppress(sqlite3.Error, OSError):
             opened.close()
-
-
-def chosen_paths(opened: OpenRepository, paths: Sequence[str] | None) -> list[bytes]:
-    """Paths of a repository, which are absolute or below its directory. Raises GridwrightError."""
-    return below(opened.settings.directory, paths)
 
 
 def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:
@@ -376,12 +375,13 @@ def transfer_progress() -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _bytes: None
         return
-    from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+
+    from gridwright.report.terminal.frame import TerminalConsole
 
     columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     lock = threading.Lock()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=TerminalConsole(stderr=True), transient=True) as bar:
         task = bar.add_task("moved", total=None)
 
         def moved(count: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from gridwright.catalog import load_catalog
 from gridwright.catalog.qualify import (
@@ -20,7 +21,7 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.report.figures import ABSENT, plain
 from gridwright.report.terminal.frame import framed_table, printed
 
-_MARK = {True: "[green]yes[/]", False: "[red]no[/]"}
+_MARK = {True: Text("yes", "green"), False: Text("no", "red")}
 
 
 def show_marks(

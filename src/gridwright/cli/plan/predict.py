@@ -274,8 +274,11 @@ def _model(flags: PredictFlags) -> GridModel:
     from gridwright.model.calibrate import calibrated
     from gridwright.runs.directory import load_run
     from gridwright.runs.find import find_run
+    from gridwright.runs.record_file import figures_of
 
-    return calibrated(model, load_run(find_run(flags.runs, flags.calibrate), with_samples=False))
+    loaded = load_run(find_run(flags.runs, flags.calibrate), with_samples=False)
+    with figures_of(loaded.path):
+        return calibrated(model, loaded)
 
 
 def _papers(flags: PredictFlags, output: Output) -> ExitStatus:

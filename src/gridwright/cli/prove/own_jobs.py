@@ -92,6 +92,7 @@ def profile_(
     """  # noqa: D301 - \b is a control character for click
     from gridwright.runs.directory import load_run
     from gridwright.runs.find import find_run
+    from gridwright.runs.record_file import figures_of
 
     reader = Reader()
     check_output(reader, "OUT", out)
@@ -103,7 +104,8 @@ def profile_(
             where=str(loaded.path),
             remedy="name a run of `gridwright workload` or `gridwright prove`: gridwright runs list",
         )
-    profiles, findings = write_profiles(out, loaded.run, loaded.workload, rate=rate)
+    with figures_of(loaded.path):
+        profiles, findings = write_profiles(out, loaded.run, loaded.workload, rate=rate)
     document = {
         "profiles": str(out),
         "tests": list(profiles.profiles),

@@ -132,16 +132,17 @@ class TerminalDisplay:
     """A bar per phase with the rate of the last second."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        self._console = Console(stderr=True, highlight=False)
+        from gridwright.report.terminal.frame import TerminalConsole
+
+        self._console = TerminalConsole(stderr=True)
         self._progress: Progress = Progress(
-            TextColumn("{task.fields[library]:<6} {task.description:<9}"),
+            TextColumn("{task.fields[library]:<6} {task.description:<9}", markup=False),
             BarColumn(bar_width=bar_width(self._console)),
             # Takes what the others leave, so that the clock is never cut.
-            TextColumn("{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True)),
+            TextColumn("{task.fields[note]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
             console=self._console,
             expand=True,

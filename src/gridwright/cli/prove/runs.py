@@ -21,11 +21,11 @@ runs = plain_app("List, show, compare and remove past runs.", no_args_is_help=Tr
 def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     """List all runs, oldest first, with age, verdict, grade, and the figure closest to what is required."""
     from gridwright.report.figures import seconds_since
-    from gridwright.report.run_summary import summarize
+    from gridwright.report.run_summary import is_summed_up, summarize
     from gridwright.report.terminal.run import runs_text
     from gridwright.runs.directory import list_runs
 
-    found = list_runs(runs)
+    found = [each for each in list_runs(runs) if is_summed_up(each)]
     if not found and not json:
         say(f"no runs in {runs}")
         return
@@ -54,6 +54,7 @@ def show(run: RunName = "last", runs: RunsDirectory = DEFAULT_RUNS, json: Json =
     from gridwright.report.terminal.run import run_text
     from gridwright.runs.directory import load_run
     from gridwright.runs.find import find_run
+    from gridwright.runs.record_file import figures_of
 
     loaded = load_run(find_run(runs, run), with_samples=False)
     parts = {
@@ -69,7 +70,10 @@ def show(run: RunName = "last", runs: RunsDirectory = DEFAULT_RUNS, json: Json =
             for name, part in parts.items()
         },
     }
-    Output("runs show", json=json).show(LazyResult(document=lambda: document, text=lambda: run_text(loaded)))
+    with figures_of(loaded.path):
+        Output("runs show", json=json).show(
+            LazyResult(document=lambda: document, text=lambda: run_text(loaded))
+        )
 
 
 @runs.command()
@@ -84,13 +88,15 @@ def compare(
     from gridwright.runs.compare import compare_runs
     from gridwright.runs.directory import load_run
     from gridwright.runs.find import find_run
+    from gridwright.runs.record_file import figures_of
 
     one, other = load_run(find_run(runs, a)), load_run(find_run(runs, b))
-    found = compare_runs(one, other)
-    document = {"a": str(one.path), "b": str(other.path), "figures": [asdict(each) for each in found]}
-    Output("runs compare", json=json).show(
-        LazyResult(document=lambda: document, text=lambda: comparison_text(one, other, found))
-    )
+    with figures_of(other.path):
+        found = compare_runs(one, other)
+        document = {"a": str(one.path), "b": str(other.path), "figures": [asdict(each) for each in found]}
+        Output("runs compare", json=json).show(
+            LazyResult(document=lambda: document, text=lambda: comparison_text(one, other, found))
+        )
 
 
 runs.command("rm")(rm)

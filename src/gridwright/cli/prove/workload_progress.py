@@ -123,15 +123,16 @@ class WorkloadTerminal:
     """A bar of launches with what goes on now; failures and findings above it."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        self._console = Console(stderr=True, highlight=False)
+        from gridwright.report.terminal.frame import TerminalConsole
+
+        self._console = TerminalConsole(stderr=True)
         self._progress = Progress(
             BarColumn(bar_width=bar_width(self._console)),
             # Takes what the others leave, so that the clock is never cut.
-            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
+            TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
             console=self._console,
             expand=True,

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from gridwright.monitor.console.watching import Watching
     from gridwright.services.listening import Listening
 
-_AT_ONCE, _PER_S = 600, 60
-"""Requests of one address: a page asks for its files and ten figures at once, and a proxy is one address."""
 _LOOK_S = 0.2
 
 
@@ -131,14 +129,15 @@ def _serve(watching: Watching, listening: Listening, rule: ViewerRule, stop: thr
     from gridwright.errors import environment_error
     from gridwright.monitor.console.access import ConsoleAccess, session_token
     from gridwright.monitor.console.answers import Answers
+    from gridwright.monitor.console.patience import BOUNDS
     from gridwright.monitor.console.server import ConsoleServer, console_application
-    from gridwright.services.admission import Gate, PeerRate
+    from gridwright.services.admission import Gate
 
     own = listening.token is None
     # Other users of this machine reach loopback as well.
     guarded = replace(listening, token=session_token()) if own else listening
-    with guarded.bind() as listener:
-        access = ConsoleAccess(Gate(guarded, requests=PeerRate(_AT_ONCE, _PER_S)), listener.getsockname()[1])
+    with guarded.bind(BOUNDS) as listener:
+        access = ConsoleAccess(Gate(guarded), listener.getsockname()[1])
         server = ConsoleServer(console_application(Answers(watching), rule, access), access, listener)
         server.start()
         _say(guarded, access.port, own=own)

@@ -32,6 +32,8 @@ def _document(explanation: JobExplanation) -> dict[str, Any]:
 
 
 def _text(explanation: JobExplanation) -> str:
+    from rich.text import Text
+
     from gridwright.cli.work.jobs_table import printable
     from gridwright.report.terminal.frame import framed_table, text_of
 
@@ -41,7 +43,7 @@ def _text(explanation: JobExplanation) -> str:
     table = framed_table("", ["place", "requirement", "required", "provided", "fits"], [])
     for candidate in explanation.candidates:
         for requirement in candidate.requirements:
-            fits = "[green]yes[/]" if requirement.fits else "[bold red]no[/]"
+            fits = Text("yes", "green") if requirement.fits else Text("no", "bold red")
             table.add_row(candidate.place, requirement.name, requirement.required, requirement.provided, fits)
         table.add_section()
     return summary + text_of(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,8 @@ from gridwright.cli.work.patient_questions import PatientQuestions
 from gridwright.errors import environment_error, input_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gridwright.schedulers.job import Job
     from gridwright.schedulers.scheduler import Scheduler
 
@@ -30,13 +33,15 @@ def logs(
 ) -> None:
     """Print what a job printed: its standard output and its standard error, as it came.
 
+    On a terminal, what would command it is shown as text; a file or a pipe gets every byte.
+
     Example: gridwright logs -f 17
     """
     show_log(open_grid(grid).scheduler, job, follow=follow)
 
 
 def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
-    """Copy the log of a job to stdout, byte for byte. Raises GridwrightError."""
+    """Copy the log of a job to stdout, byte for byte where that is no terminal. Raises GridwrightError."""
     patient = PatientQuestions(scheduler, meanwhile="what the job prints is shown")
     job = _now(patient, identifier)
     if job is None:
@@ -62,7 +67,8 @@ def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
         typer.echo(f"job {job.id} has printed nothing{' yet: it waits' if waits else ''}", err=True)
         return
     with file:
-        _copy(file)
+        take = _taker()
+        _copy(file, take)
         asked = time.monotonic()
         while follow and not job.state.final:
             time.sleep(_LOOK_S)
@@ -70,7 +76,7 @@ def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
                 job = _now(patient, identifier) or job
                 asked = time.monotonic()
             # After the question: what came before the end of the job is there by now.
-            _copy(file)
+            _copy(file, take)
 
 
 def _now(patient: PatientQuestions, identifier: str) -> Job | None:
@@ -95,7 +101,15 @@ def _open(job: Job) -> BinaryIO | None:
         raise environment_error(f"the log cannot be read: {error.strerror}", where=job.log) from error
 
 
-def _copy(file: BinaryIO) -> None:
+def _taker() -> Callable[[bytes], object]:
+    """What takes the bytes of a log: the stream, which makes commands visible, or what is below it."""
+    if not sys.stdout.isatty():
+        return sys.stdout.buffer.write
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    return lambda chunk: sys.stdout.write(decoder.decode(chunk))
+
+
+def _copy(file: BinaryIO, take: Callable[[bytes], object]) -> None:
     while chunk := file.read(_CHUNK):
-        sys.stdout.buffer.write(chunk)
-    sys.stdout.buffer.flush()
+        take(chunk)
+    sys.stdout.flush()

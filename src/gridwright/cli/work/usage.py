@@ -20,6 +20,7 @@ from gridwright.cli.output_file import check_output, write_output
 from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.foreign_text import spreadsheet_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -197,7 +198,7 @@ def _table(by: str, groups: Sequence[UsageGroup], total: UsageGroup) -> str:
 
 def _csv(by: str, groups: Sequence[UsageGroup]) -> str:
     text = io.StringIO()
-    rows = [{by.replace("-", "_"): each.name or ""} | _plain(each) for each in groups]
+    rows = [{by.replace("-", "_"): spreadsheet_cell(each.name or "")} | _plain(each) for each in groups]
     names = [by.replace("-", "_"), *_plain_names()]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()

@@ -34,6 +34,24 @@ def _differing(observation: Observation) -> Iterator[NodeJudgement]:
     return _compared(observation, harmful=False)
 
 
+@SCHEDULER.check(
+    "state-directory-unsafe",
+    "warning",
+    "a part of the state directory is in the hands of another user than root",
+    reason="Whoever owns it keeps others from their queue. Nothing of it is run: each command stops there.",
+    source="gridwright help jobs, The state directory",
+    remedy="run gridwright setup as root; look at what is another user's, and remove it",
+)
+def _state(observation: Observation) -> Iterator[NodeJudgement]:
+    if observation.state_faults is None:
+        yield NodeJudgement((), idle("the grid has no state directory that users share"))
+        return
+    for each in observation.state_faults or ["all is root's"]:
+        yield NodeJudgement(
+            (), judged(not observation.state_faults, each, "root's, mode 755, and parts of mode 1777")
+        )
+
+
 def _compared(observation: Observation, *, harmful: bool) -> Iterator[NodeJudgement]:
     settings = [each for each in observation.scheduler_settings if each.harmful is harmful]
     if not settings:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gridwright.beneath import own_directories, remove_tree
 from gridwright.doctor.messages import (
     ANSWERS,
     ORDERS,
@@ -78,7 +78,7 @@ class Probe:
             os.close(file)
         self._locked.clear()
         if self._owner and self._place is not None:
-            shutil.rmtree(self._place, ignore_errors=True)
+            remove_tree(self._place)
             self._owner = False
 
     def _begin(self, order: Begin) -> bool:
@@ -176,12 +176,9 @@ def _take(kind: str, file: int) -> None:
 
 
 def _remove_stale(library: Path) -> None:
-    for path in library.glob(f"{PREFIX}*"):
-        try:
-            if time.time() - path.lstat().st_mtime > STALE_S:
-                shutil.rmtree(path, ignore_errors=True)
-        except OSError:
-            continue
+    for own in own_directories(library, PREFIX):
+        if time.time() - os.fstat(own.descriptor).st_mtime > STALE_S:
+            own.remove()
 
 
 def _stop(*_: object) -> None:

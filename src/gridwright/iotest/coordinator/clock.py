@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gridwright.errors import Finding
+
 LIMIT_S = 0.1
 """A node whose clock is further off is reported: its logs cannot be laid beside those of others. Hosts with
 a time service are within milliseconds of each other."""
@@ -45,3 +47,17 @@ class ClockOffsets:
     monotonic_s: float
     wall_s: float
     round_trip_s: float
+
+
+def clock_finding(node: str, offset_s: float) -> Finding | None:
+    """What to say of a node whose clock is so far ahead; None where that is within the limit."""
+    if abs(offset_s) <= LIMIT_S:
+        return None
+    way = "ahead" if offset_s > 0 else "behind"
+    return Finding(
+        "warning",
+        "clock-apart",
+        f"the clock of node {node} is {abs(offset_s):.2f} s {way}; the test accounts "
+        "for it, but logs of the nodes cannot be laid beside each other",
+        "run a time service on all nodes, such as chrony",
+    )

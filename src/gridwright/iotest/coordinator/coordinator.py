@@ -26,7 +26,7 @@ from gridwright.errors import Finding, GridwrightError, environment_error
 from gridwright.grid.launching import NodeLauncher
 from gridwright.grid.nodes import GridNode
 from gridwright.iotest.coordinator.blame import Ask, Blame
-from gridwright.iotest.coordinator.clock import LIMIT_S
+from gridwright.iotest.coordinator.clock import clock_finding
 from gridwright.iotest.coordinator.heartbeats import SilenceJudge
 from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode, read_message
 from gridwright.iotest.coordinator.watching import FleetWatch
@@ -43,6 +43,9 @@ _OTHER_FILES = 256
 """Files that a command has open beside the connections of nodes."""
 _MOST_GREETING = 128
 """Connections whose other side has not shown yet who it is: strangers take no file that the command needs."""
+_PRESSED_S = 2.0
+"""How long one of them may take where that many are there: a node's own takes a part of a second, and a node
+that waits behind strangers gives up after 15 s (`iotest.node.connection`)."""
 _TELL_S = 5.0
 """Nodes that have not come are named so often."""
 Result = TypeVar("Result")
@@ -111,7 +114,8 @@ class Coordinator:
         self._logs = logs
         self._credentials: HandedOver | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._greeting: set[asyncio.Task[None]] = set()
+        self._greeting: dict[asyncio.Task[None], float] = {}
+        """With the time at which each began."""
         self._strangers: dict[str, str] = {}
         self._refused = ""
         """Why the last connection of somebody unknown was refused."""
@@ -197,8 +201,8 @@ class Coordinator:
             self.tell(_asleep_finding(self._fleet.asleep))
         await self.on_each(self.here, lambda node: node.measure_clock(8))
         for node in self.here:
-            if abs(node.clock.wall_s) > LIMIT_S:
-                self.tell(_clock_finding(node))
+            if (apart := clock_finding(node.name, node.clock.wall_s)) is not None:
+                self.tell(apart)
 
     async def _give_up(self) -> None:
         """Say of those who have not come what is known."""
@@ -224,7 +228,11 @@ class Coordinator:
             listener.listen(1024)
             while True:
                 if len(self._greeting) >= _MOST_GREETING:
-                    await asyncio.wait(self._greeting, return_when=asyncio.FIRST_COMPLETED)
+                    longest = min(self._greeting.values()) + _PRESSED_S - time.monotonic()
+                    await asyncio.wait(self._greeting, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
+                    for task, began in self._greeting.items():
+                        if time.monotonic() - began >= _PRESSED_S:
+                            task.cancel()
                     continue
                 try:
                     connection, _ = await asyncio.get_running_loop().sock_accept(listener)
@@ -233,15 +241,15 @@ class Coordinator:
                     await asyncio.sleep(0.1)
                     continue
                 task = asyncio.create_task(self._greet(connection, context))
-                self._greeting.add(task)
-                task.add_done_callback(self._greeting.discard)
+                self._greeting[task] = time.monotonic()
+                task.add_done_callback(self._greeting.pop)
 
     async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
         """Let a node in that has a certificate of this test, and refuse every other connection."""
         try:
             async with asyncio.timeout(self.limits.greet_s):
                 reader, writer = await _secured(connection, context)
-        except (TimeoutError, OSError) as error:
+        except (TimeoutError, OSError, asyncio.CancelledError) as error:
             why = in_words(error) if isinstance(error, ssl.SSLError) else str(error) or "it was silent"
             self._refused = f"a connection was refused: {why}"
             connection.close()
@@ -252,7 +260,10 @@ class Coordinator:
                 name = peer_name(writer.get_extra_info("peercert"))
                 hello = await read_message(reader)
                 self._let_in(name, reader, writer, hello)
-        except (TimeoutError, OSError, WireError, MessageError, asyncio.IncompleteReadError) as error:
+        except (
+            *(TimeoutError, OSError, WireError, MessageError),
+            *(asyncio.IncompleteReadError, asyncio.CancelledError),
+        ) as error:
             if isinstance(error, WireError | MessageError):
                 self._strangers[name] = f"a connection in its name was refused: {error}"
             writer.transport.abort()
@@ -384,16 +395,4 @@ def _asleep_finding(nodes: Sequence[str]) -> Finding:
         "nodes-off",
         f"{fold_hosts(nodes)} {are} off until jobs wait, and not tested",
         "hand in jobs that wake them, and test while these run; or test what is on",
-    )
-
-
-def _clock_finding(node: RemoteNode) -> Finding:
-    offset = node.clock.wall_s
-    way = "ahead" if offset > 0 else "behind"
-    return Finding(
-        "warning",
-        "clock-apart",
-        f"the clock of node {node.name} is {abs(offset):.2f} s {way}; the test accounts "
-        "for it, but logs of the nodes cannot be laid beside each other",
-        "run a time service on all nodes, such as chrony",
     )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridwright.foreign_text import spreadsheet_cell
 from gridwright.monitor.console.asked import AskedSeries
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
 from gridwright.monitor.history.rolling import is_zero_unseen
@@ -293,14 +294,9 @@ def as_csv(found: LaidSeries) -> str:
     """An answer as CSV (RFC 4180): a row for each step, empty where nothing is known."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerow(["time", *(_harmless(line.name) for line in found.lines)])
+    writer.writerow(["time", *(spreadsheet_cell(line.name) for line in found.lines)])
     for index in range(found.grid.count):
         at = datetime.fromtimestamp(found.grid.time(index), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         row = (line.values[index] for line in found.lines)
         writer.writerow([at, *("" if np.isnan(each) else f"{each:.6g}" for each in row)])
     return out.getvalue()
-
-
-def _harmless(name: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    return f"'{name}" if name[:1] in {"=", "+", "-", "@", "\t", "\r"} else name

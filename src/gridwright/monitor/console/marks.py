@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from gridwright.errors import GridwrightError
-from gridwright.report.run_summary import KINDS, summarize
+from gridwright.report.run_summary import KINDS, is_summed_up, summarize
 from gridwright.runs.directory import LoadedRun, list_runs
 
 AGAIN_S = 20.0
@@ -60,7 +60,7 @@ def _marks_of(runs: Path) -> list[TimeMark]:
         found = list_runs(runs)
     except (GridwrightError, OSError):
         return []
-    return [mark for each in found if (mark := mark_of(each)) is not None]
+    return [mark for each in found if is_summed_up(each) and (mark := mark_of(each)) is not None]
 
 
 def mark_of(run: LoadedRun) -> TimeMark | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import math
-import socket
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -29,6 +29,8 @@ from gridwright.monitor.console.asked import asked_picture, asked_range, asked_s
 from gridwright.monitor.console.laid import as_csv
 from gridwright.monitor.console.patience import PatientProtocol
 from gridwright.monitor.console.viewers import Viewer, ViewerRule
+from gridwright.services.admission import NotAdmitted
+from gridwright.services.connections import Listener
 from gridwright.services.console_address import HEALTH
 
 _LOG = logging.getLogger("gridwright.monitor")
@@ -36,8 +38,6 @@ MOST_BYTES = 8 << 20
 """Of an answer."""
 _LONGEST_QUERY = 8192
 _SMALL = 2000
-_AT_ONCE = 512
-"""Connections, beyond which others are told to come later: a browser keeps six."""
 TYPES: Mapping[str, str] = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -198,14 +198,12 @@ class Guarded:
         headers = {name.lower(): value for name, value in Headers(scope=scope).items()}
         if scope["path"] == HEALTH:
             refusal = self._access.gate.without_token(client[0])
-            return _SERVES if refusal is None else PlainTextResponse(f"{refusal.words}\n", refusal.status)
+            return _SERVES if refusal is None else _refused(refusal)
         at_door = scope["path"] == "/"
         token = request.query_params.get("token") if at_door else None
         refusal = self._access.refusal(client[0], headers, request.cookies, token)
         if refusal is not None:
-            return PlainTextResponse(
-                f"{refusal.words}\n", refusal.status, headers={"WWW-Authenticate": "Bearer"}
-            )
+            return _refused(refusal)
         if token is None:
             return None
         # The token leaves the address bar, and with it the browser's memory.
@@ -218,6 +216,12 @@ class Guarded:
             secure=scope.get("scheme") == "https" or bool(self._access.gate.listening.proxies),
         )
         return found
+
+
+def _refused(why: NotAdmitted) -> Response:
+    """The connection ends with it: who is not let in holds none."""
+    headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+    return PlainTextResponse(f"{why.words}\n", why.status, headers=headers)
 
 
 def _with_headers(send: Send) -> Send:
@@ -242,11 +246,12 @@ def console_application(answers: Answers, viewers: ViewerRule, access: ConsoleAc
 class ConsoleServer:
     """Serves in a thread of its own until it is closed; open connections are not waited for."""
 
-    def __init__(self, application: ASGIApp, access: ConsoleAccess, listener: socket.socket) -> None:
+    def __init__(self, application: ASGIApp, access: ConsoleAccess, listener: Listener) -> None:
         """Raises GridwrightError (status ENVIRONMENT) where the certificate cannot be used."""
         config = uvicorn.Config(
             application,
-            http=PatientProtocol,
+            http=partial(PatientProtocol, listener=listener),  # type: ignore[arg-type]
+            loop="asyncio",
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -254,7 +259,6 @@ class ConsoleServer:
             date_header=False,
             proxy_headers=False,
             ws="none",
-            limit_concurrency=_AT_ONCE,
             timeout_keep_alive=20,
             h11_max_incomplete_event_size=16_384,
         )

@@ -7,14 +7,11 @@ this. A connection has one request, a thread, and a limit of time for all of it.
 from __future__ import annotations
 
 import contextlib
-import heapq
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -24,12 +21,13 @@ from gridwright.monitor.exporter.exposition import TextFormat
 from gridwright.monitor.exporter.negotiation import text_format, wants_gzip
 from gridwright.monitor.exporter.pages import NoPage, Pages
 from gridwright.services.admission import Gate, PeerRate
+from gridwright.services.connections import AcceptedConnection, Bounds
 from gridwright.services.listening import Listening
 
 AT_ONCE = 16
-"""Connections that are answered at the same time; more are closed at once, and may come again."""
+"""Connections at the same time; see `services.connections` for what becomes of more."""
 OF_ONE_PEER = 4
-"""Of these, of one address, where it is no proxy's: one that is slow on purpose leaves room for others."""
+"""Of these, of one address, where it is no proxy's."""
 CONNECTION_S = 10.0
 """From its beginning to its end."""
 _CERTIFICATE_S = 60.0
@@ -37,67 +35,6 @@ _CERTIFICATE_S = 60.0
 _LOOK_S = 0.2
 """How often it is looked whether to stop."""
 _INDEX = b"The metrics of this node are at /metrics. Nothing can be written here.\n"
-
-
-class Deadlines:
-    """Shuts connections whose time is up; what waits for them gets an error, in whatever thread it is."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, socket.socket]] = []
-        self._count = 0
-        self._wake = threading.Condition()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    @contextmanager
-    def within(self, seconds: float, connection: socket.socket) -> Iterator[None]:
-        """Shut a connection when the time is up, unless this has ended before."""
-        # A copy, so that no other connection can have its number by then.
-        copy = connection.dup()
-        with self._wake:
-            self._count += 1
-            entry = (time.monotonic() + seconds, self._count, copy)
-            heapq.heappush(self._heap, entry)
-            self._wake.notify()
-        try:
-            yield
-        finally:
-            with self._wake:
-                if entry in self._heap:
-                    self._heap.remove(entry)
-                    heapq.heapify(self._heap)
-            copy.close()
-
-    def _watch(self) -> None:
-        with self._wake:
-            while True:
-                now = time.monotonic()
-                while self._heap and self._heap[0][0] <= now:
-                    with contextlib.suppress(OSError):
-                        heapq.heappop(self._heap)[2].shutdown(socket.SHUT_RDWR)
-                self._wake.wait(self._heap[0][0] - now if self._heap else None)
-
-
-@dataclass(slots=True)
-class _Places:
-    """How many connections there are, in all and of each address."""
-
-    of_one_peer: int
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    taken: dict[str, int] = field(default_factory=dict)
-
-    def take(self, peer: str) -> bool:
-        with self.lock:
-            held = self.taken.get(peer, 0)
-            if held >= self.of_one_peer or sum(self.taken.values()) >= AT_ONCE:
-                return False
-            self.taken[peer] = held + 1
-            return True
-
-    def leave(self, peer: str) -> None:
-        with self.lock:
-            self.taken[peer] -= 1
-            if not self.taken[peer]:
-                del self.taken[peer]
 
 
 class MetricsServer:
@@ -108,13 +45,11 @@ class MetricsServer:
         self._listening = listening
         self._pages = pages
         self._gate = Gate(listening)
-        self._connections = PeerRate(at_once=100, per_s=30)
-        """More than requests: an answer that says why costs little, and TLS for strangers does not."""
-        self._places = _Places(AT_ONCE if listening.proxies else OF_ONE_PEER)
-        self._deadlines = Deadlines()
+        self._handshakes = PeerRate(at_once=100, per_s=30)
+        """TLS for strangers costs something; where a proxy does that, there is none here."""
         self._connection_s = connection_s
         self._tls, self._tls_at = listening.tls(), time.monotonic()
-        self._socket = listening.bind()
+        self._socket = listening.bind(Bounds(AT_ONCE, OF_ONE_PEER, connection_s, connection_s))
         self._socket.settimeout(_LOOK_S)
 
     @property
@@ -128,40 +63,36 @@ class MetricsServer:
             while not stopped():
                 try:
                     connection, address = self._socket.accept()
-                except TimeoutError:
+                except (TimeoutError, ConnectionAbortedError):
                     continue
                 except OSError:
-                    # Out of descriptors, or the peer has gone: it goes on with the next one.
+                    # Out of descriptors: it goes on with the next one.
                     time.sleep(_LOOK_S)
                     continue
                 self._begin(connection, str(address[0]))
 
-    def _begin(self, connection: socket.socket, peer: str) -> None:
-        welcome = self._gate.connects(peer) and self._connections.take(peer)
-        if not welcome or not self._places.take(peer):
+    def _begin(self, connection: AcceptedConnection, peer: str) -> None:
+        encrypts = self._tls is not None and not self._listening.proxies
+        if not self._gate.connects(peer) or (encrypts and not self._handshakes.take(peer)):
             connection.close()
             return
         try:
             threading.Thread(target=self._answer, args=(connection, peer), daemon=True).start()
         except RuntimeError:
-            self._places.leave(peer)
             connection.close()
 
-    def _answer(self, connection: socket.socket, peer: str) -> None:
+    def _answer(self, connection: AcceptedConnection, peer: str) -> None:
         """In a thread: one request, whatever comes of it."""
-        try:
-            # Of what goes wrong with a peer nobody is to be told: it is the peer's own affair.
-            with contextlib.suppress(OSError, ValueError), connection:
-                connection.settimeout(self._connection_s)
-                with self._deadlines.within(self._connection_s, connection):
-                    context = self._context()
-                    if context is None:
-                        _Request(connection, peer, self)
-                    else:
-                        with context.wrap_socket(connection, server_side=True) as secure:
-                            _Request(secure, peer, self)
-        finally:
-            self._places.leave(peer)
+        # Of what goes wrong with a peer nobody is to be told: it is the peer's own affair.
+        with contextlib.suppress(OSError, ValueError), connection:
+            connection.settimeout(self._connection_s)
+            context = self._context()
+            if context is None:
+                _Request(connection, peer, self)
+                return
+            connection.keep_other()
+            with context.wrap_socket(connection, server_side=True) as secure:
+                _Request(secure, peer, self)
 
     def _context(self) -> ssl.SSLContext | None:
         """What TLS needs, with a renewed certificate; with the last good one where the new one is not."""
@@ -175,6 +106,10 @@ class MetricsServer:
         """Why a request is refused, or None."""
         found = self._gate.refusal(peer, headers)
         return None if found is None else (found.status, found.words)
+
+    def answers(self, descriptor: int) -> None:
+        """A connection is answered: it makes room for nobody."""
+        self._socket.answers(descriptor)
 
     def page(self, format_: TextFormat, *, packed: bool) -> bytes:
         """The page. Raises NoPage."""
@@ -204,6 +139,8 @@ class _Request(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         refusal = self._server.refusal(str(self.client_address[0]), headers)
         path = self.path.partition("?")[0]
+        if refusal is None:
+            self._server.answers(self.connection.fileno())
         if refusal is not None:
             self._refuse(*refusal)
         elif path == "/metrics":

@@ -22,7 +22,7 @@ from gridwright.monitor.history.messages import (
     packed_picture,
 )
 from gridwright.monitor.history.places import history_file
-from gridwright.monitor.history.reading import StoredHistory
+from gridwright.monitor.history.reading import StoredHistory, asked
 from gridwright.monitor.history.store import NoHistory
 
 
@@ -43,16 +43,19 @@ def main() -> int:
 
 def answered(request: HistoryRequest) -> HistoryAnswer:
     """The answer to a request. Raises MessageError, NoHistory, sqlite3.Error."""
-    with StoredHistory(history_file(Path(request.directory)), "") as history:
-        now = time.time()
-        if request.ask == "reach":
-            return HistoryAnswer(now, reach=history.reach())
-        if request.ask == "picture":
-            seen = history.seen(request.at_s, request.seconds)
-            return HistoryAnswer(now, picture=None if seen is None else packed_picture(seen))
-        if request.question is None:
-            raise MessageError("it is missing", "question")
-        return HistoryAnswer(now, course=packed_course(history.course(request.question)))
+    return asked(history_file(Path(request.directory)), "", lambda history: _answer(request, history))
+
+
+def _answer(request: HistoryRequest, history: StoredHistory) -> HistoryAnswer:
+    now = time.time()
+    if request.ask == "reach":
+        return HistoryAnswer(now, reach=history.reach())
+    if request.ask == "picture":
+        seen = history.seen(request.at_s, request.seconds)
+        return HistoryAnswer(now, picture=None if seen is None else packed_picture(seen))
+    if request.question is None:
+        raise MessageError("it is missing", "question")
+    return HistoryAnswer(now, course=packed_course(history.course(request.question)))
 
 
 if __name__ == "__main__":

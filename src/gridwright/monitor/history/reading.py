@@ -7,11 +7,12 @@ import math
 import re
 import sqlite3
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gridwright.messages import MessageError, typed
 from gridwright.monitor.history.busiest import Family, family_of
@@ -21,7 +22,7 @@ from gridwright.monitor.history.measured import SAMPLER
 from gridwright.monitor.history.open_minute import open_minutes
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
 from gridwright.monitor.history.rolling import StepSums, is_zero_unseen
-from gridwright.monitor.history.store import HistoryStore, StoredBlock
+from gridwright.monitor.history.store import HistoryStore, StoredBlock, WrittenMeanwhile
 from gridwright.monitor.job_rows import CPU_TIME, IN_SUM
 from gridwright.monitor.rates import Figures, Key
 from gridwright.monitor.readings import LABELS, MountedPlace, Snapshot
@@ -32,6 +33,8 @@ MOST_STEPS = 4000
 MOST_VALUES = 2_000_000
 """Of one answer: steps of all its series."""
 _FEW_STEPS = 60
+_TRIES = 5
+T = TypeVar("T")
 
 
 class StoredHistory:
@@ -92,6 +95,15 @@ class StoredHistory:
         return SeenNode(
             self._node, _snapshot(self._node, context, last, float(end)), last.covered, last.figures()
         )
+
+
+def asked(path: Path, node: str, ask: Callable[[StoredHistory], T]) -> T:
+    """What a history answers; asked again where it was written meanwhile. Raises NoHistory, sqlite3.Error."""
+    for _ in range(_TRIES):
+        with suppress(WrittenMeanwhile), StoredHistory(path, node) as history:
+            return ask(history)
+    with StoredHistory(path, node) as history:
+        return ask(history)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,17 @@ _MOST_ROWS = 6000
 """More than a table has that has numbers without end: the rings have some 1200 blocks."""
 
 
-def salvaged(spoilt: Path, into: Path, seconds: float = SALVAGE_S) -> int:
+def salvaged(spoilt: Path, into: Path, seconds: float = SALVAGE_S, *, shared: bool = False) -> int:
     """Copy the blocks that can be read into another history; how many. Raises NoHistory, sqlite3.Error.
 
     Pieces that cannot be read are left out; those that were altered are told by their own sums when they are
     read later.
     """
     deadline = time.monotonic() + seconds
-    with contextlib.closing(sqlite3.connect(spoilt)) as base, HistoryStore(into, write=True) as store:
+    with (
+        contextlib.closing(sqlite3.connect(spoilt)) as base,
+        HistoryStore(into, write=True, shared=shared) as store,
+    ):
         with contextlib.suppress(sqlite3.Error):
             # Otherwise nothing at all is read of a file that was cut.
             base.execute("PRAGMA writable_schema = ON")

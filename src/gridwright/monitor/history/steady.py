@@ -28,12 +28,23 @@ class OtherWriter(Exception):
 
 
 class SteadyWriter:
-    """Writes the history in one file for as long as there are snapshots; `say` is told what goes wrong."""
+    """Writes the history in one file for as long as there are snapshots; `say` is told what goes wrong.
 
-    def __init__(self, path: Path, say: Callable[[str], None], most_bytes: int = MOST_BYTES) -> None:
+    Other users read one that is `shared`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        say: Callable[[str], None],
+        most_bytes: int = MOST_BYTES,
+        *,
+        shared: bool = False,
+    ) -> None:
         self._path = path
         self._say = say
         self._most_bytes = most_bytes
+        self._shared = shared
         self._measurements = Measurements()
         self._writer: HistoryWriter | None = None
         self._lock: int | None = None
@@ -71,15 +82,19 @@ class SteadyWriter:
             if self._failed_at is not None and time.monotonic() - self._failed_at < RETRY_S:
                 return None
             self._take_lock()
-            self._writer = HistoryWriter(self._path, self._most_bytes, self._measurements)
+            self._writer = HistoryWriter(
+                self._path, self._most_bytes, self._measurements, shared=self._shared
+            )
         return self._writer
 
     def _take_lock(self) -> None:
         if self._lock is not None:
             return
         self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        lock = os.open(f"{self._path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Who may read a file may lock it.
+        lock = os.open(f"{self._path}-lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
+            os.fchmod(lock, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
@@ -111,7 +126,7 @@ class SteadyWriter:
                 Path(f"{self._path}{end}").replace(f"{self._path}.spoilt{end}")
         saved = 0
         try:
-            saved = salvaged(Path(f"{self._path}.spoilt"), self._path)
+            saved = salvaged(Path(f"{self._path}.spoilt"), self._path, shared=self._shared)
         except (sqlite3.Error, NoHistory, ValueError, TypeError):
             # Nothing of it, then: what was begun is not worth keeping.
             for end in _ASIDE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import time
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from gridwright.monitor.history.generation import Generation, generation_of, recent_seconds
 from gridwright.monitor.history.levels import LEVELS
 from gridwright.monitor.rates import Key
 
 FORMAT = 1
 BUSY_S = 5.0
 """How long one waits for another process that writes."""
+MOVE_S = 10.0
+"""How often what was committed comes into the database of a shared history, where others read it: each time
+waits for the disk twice."""
+_MOST_LOG = 16 << 20
+"""Of the log of a shared history, before it is moved sooner."""
 _METRICS = 4096
 """More metrics than there will be: a piece has the number of its block times this, and that of its metric."""
 _MOST_CONTEXTS = 5000
@@ -39,6 +46,10 @@ CREATE TABLE orders (id INTEGER PRIMARY KEY, keys BLOB NOT NULL);
 CREATE TABLE seconds (slot INTEGER PRIMARY KEY, keys INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE contexts (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, body TEXT NOT NULL);
 """
+
+
+class WrittenMeanwhile(sqlite3.OperationalError):
+    """What was read is not of one time: it can be read again."""
 
 
 class NoHistory(Exception):
@@ -77,14 +88,39 @@ class OpenSecond:
 class HistoryStore:
     """The database. All but the constructor raises sqlite3.Error where the disk or the file fails."""
 
-    def __init__(self, path: Path, *, write: bool) -> None:
-        """Open it, and make it where it is to be written. Raises NoHistory where that cannot be."""
+    def __init__(self, path: Path, *, write: bool, shared: bool = False) -> None:
+        """Open it, and make it where it is to be written. Raises NoHistory where that cannot be.
+
+        A `shared` one that is written is read by other users: see `generation`. It has one writer, which the
+        caller sees to. Whether one that is read is shared, its files say.
+        """
         self.path = path
+        self._generation: Generation | None = None
+        self._read: int | None = None
+        self._moved = time.monotonic()
+        self._most_log = _MOST_LOG
         try:
-            self._base = _opened(path, write=write)
+            if shared and write:
+                self._base = self._open_shared()
+            elif write:
+                self._base = _for_writing(path)
+            else:
+                path.stat()
+                self._read = generation_of(path, BUSY_S)
+                self._base = _for_reading(path, shared=self._read is not None)
             self._numbers: dict[str, int] = dict(self._base.execute("SELECT name, id FROM metrics"))
         except (sqlite3.Error, OSError) as error:
             raise NoHistory(f"{path}: {error}") from error
+
+    def _open_shared(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._generation = Generation(self.path)
+        # An earlier release had shared memory, which others could lock.
+        Path(f"{self.path}-shm").unlink(missing_ok=True)
+        with self._generation.moving():
+            base = _for_writing(self.path, alone=True)
+            base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return base
 
     @staticmethod
     def piece_number(block: int, metric: int) -> int:
@@ -100,7 +136,26 @@ class HistoryStore:
     def close(self) -> None:
         """Let the file go."""
         with contextlib.suppress(sqlite3.Error):
+            self._move()
+        with contextlib.suppress(sqlite3.Error):
             self._base.close()
+        if self._generation is not None:
+            self._generation.close()
+            self._generation = None
+
+    def _move(self) -> None:
+        """Move what the log has into the database, where others see it."""
+        if self._generation is not None:
+            with self._generation.moving():
+                self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._moved = time.monotonic()
+
+    def _move_if_due(self) -> None:
+        if self._generation is None:
+            return
+        log = Path(f"{self.path}-wal")
+        if time.monotonic() - self._moved > MOVE_S or log.stat().st_size > self._most_log:
+            self._move()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -114,29 +169,39 @@ class HistoryStore:
                 self._base.execute("ROLLBACK")
             self._numbers = {}
             raise
+        self._move_if_due()
 
     @contextlib.contextmanager
     def one_state(self) -> Iterator[None]:
-        """All that is read within is of one time."""
+        """All that is read within is of one time. Raises WrittenMeanwhile where it is not."""
         self._base.execute("BEGIN")
         try:
             yield
+        except sqlite3.Error as error:
+            self._refuse_changed(error)
+            raise
         finally:
             with contextlib.suppress(sqlite3.Error):
                 self._base.execute("ROLLBACK")
+        self._refuse_changed()
+
+    def _refuse_changed(self, error: sqlite3.Error | None = None) -> None:
+        if self._read is not None and generation_of(self.path, BUSY_S) != self._read:
+            raise WrittenMeanwhile("it was written while it was read") from error
 
     # What is written.
 
     def put_second(self, second: OpenSecond, order: int, *, new_order: bool) -> None:
         """Keep a second of an open minute; `order` is the number of its list of keys."""
+        text = json.dumps(second.keys, separators=(",", ":")).encode() if new_order else b""
+        keys = zlib.compress(text, 1) if new_order else b""
+        body = zlib.compress(second.values.tobytes() + second.back, 1)
         with self.transaction():
             if new_order:
-                keys = json.dumps(second.keys, separators=(",", ":")).encode()
-                self._base.execute(
-                    "INSERT OR REPLACE INTO orders VALUES (?, ?)", (order, zlib.compress(keys, 1))
-                )
-            body = zlib.compress(second.values.tobytes() + second.back, 1)
+                self._base.execute("INSERT OR REPLACE INTO orders VALUES (?, ?)", (order, keys))
             self._base.execute("INSERT OR REPLACE INTO seconds VALUES (?, ?, ?)", (second.slot, order, body))
+        if self._generation is not None:
+            self._generation.add(second.slot, order, keys, body)
 
     def put_block(self, level: int, start: int, steps: int, until: int, pieces: Mapping[str, bytes]) -> None:
         """Keep a block, and let the oldest ones of its level go. Within a transaction."""
@@ -174,6 +239,7 @@ class HistoryStore:
             found = self._base.execute("INSERT INTO contexts (at, body) VALUES (?, ?)", (at, body))
             oldest = (found.lastrowid or 0) - _MOST_CONTEXTS
             self._base.execute("DELETE FROM contexts WHERE id <= ?", (oldest,))
+        self._move()
 
     def forget_old_blocks(self, level: int) -> None:
         """Let blocks go that are older than what is kept, if the next level has them.
@@ -208,8 +274,10 @@ class HistoryStore:
         self._base.execute("DELETE FROM pieces WHERE id >= ? AND id < ?", between)
 
     def limit(self, most_bytes: int) -> None:
-        """Never let the file grow beyond this: SQLite refuses what would, as on a full disk."""
-        self._base.execute(f"PRAGMA max_page_count = {max(64, most_bytes // _PAGE)}")
+        """Never let database and log grow beyond this: SQLite refuses what would, as on a full disk."""
+        self._most_log = min(_MOST_LOG, most_bytes // 8)
+        left = most_bytes if self._generation is None else most_bytes - 3 * self._most_log
+        self._base.execute(f"PRAGMA max_page_count = {max(64, left // _PAGE)}")
 
     # What is read.
 
@@ -246,8 +314,17 @@ class HistoryStore:
         for number, keys in self._base.execute("SELECT id, keys FROM orders"):
             with contextlib.suppress(zlib.error, ValueError, TypeError):
                 orders[number] = [tuple(key) for key in json.loads(zlib.decompress(keys))]
+        rows: dict[int, tuple[int, bytes]] = {
+            slot: (order, body)
+            for slot, order, body in self._base.execute("SELECT slot, keys, body FROM seconds ORDER BY slot")
+        }
+        for slot, order, packed, body in recent_seconds(self.path) if self._read is not None else ():
+            rows[slot] = order, body
+            if packed:
+                with contextlib.suppress(zlib.error, ValueError, TypeError):
+                    orders[order] = [tuple(key) for key in json.loads(zlib.decompress(packed))]
         found = []
-        for slot, order, packed in self._base.execute("SELECT slot, keys, body FROM seconds ORDER BY slot"):
+        for slot, (order, packed) in sorted(rows.items()):
             with contextlib.suppress(zlib.error, TypeError):
                 keys, body = orders.get(order, []), zlib.decompress(packed)
                 if len(body) == 5 * len(keys):
@@ -275,11 +352,20 @@ class HistoryStore:
         return self._numbers[metric]
 
 
-def _opened(path: Path, *, write: bool) -> sqlite3.Connection:
-    if not write:
-        return _checked(_for_reading(path))
+def _for_writing(path: Path, *, alone: bool = False) -> sqlite3.Connection:
+    """`alone`: without any lock, and without memory that is shared with readers."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    base = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    base = sqlite3.connect(
+        f"{path.absolute().as_uri()}{'?vfs=unix-none' if alone else ''}",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    if alone:
+        # The writer moves its log itself: a part of it must not come into the database at another time.
+        base.execute("PRAGMA locking_mode = EXCLUSIVE")
+        base.execute("PRAGMA wal_autocheckpoint = 0")
     base.execute(f"PRAGMA page_size = {_PAGE}")
     base.execute("PRAGMA journal_mode = WAL")
     # A kill loses nothing, and a machine that loses its power what came after the last checkpoint.
@@ -290,13 +376,14 @@ def _opened(path: Path, *, write: bool) -> sqlite3.Connection:
     return _checked(base)
 
 
-def _for_reading(path: Path) -> sqlite3.Connection:
+def _for_reading(path: Path, *, shared: bool) -> sqlite3.Connection:
     """Also for users who may not write there: SQLite needs the files of a writer then, or that none are."""
-    path.stat()
-    more = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
-    return sqlite3.connect(
+    locks = not shared and path.with_name(f"{path.name}-wal").exists()
+    more = "" if locks else "&immutable=1"
+    base = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro{more}", uri=True, timeout=BUSY_S, isolation_level=None
     )
+    return _checked(base)
 
 
 def _checked(base: sqlite3.Connection) -> sqlite3.Connection:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gridwright.monitor.frame import Frame, frame_of_seen
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
-from gridwright.monitor.history.reading import StoredHistory
+from gridwright.monitor.history.reading import StoredHistory, asked
 from gridwright.monitor.history.store import NoHistory
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import NodeSamples
@@ -60,8 +60,7 @@ class StoredHistories:
         found: list[tuple[str, T | str]] = []
         for name, path in self._files.items():
             try:
-                with StoredHistory(path, name) as history:
-                    found.append((name, ask(history)))
+                found.append((name, asked(path, name, ask)))
             except (NoHistory, sqlite3.Error) as error:
                 found.append((name, str(error)))
         return found

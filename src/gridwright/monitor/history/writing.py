@@ -29,9 +29,14 @@ class HistoryWriter:
     """The one writer of a history. Raises NoHistory where it cannot be opened."""
 
     def __init__(
-        self, path: Path, most_bytes: int = MOST_BYTES, measurements: Measurements | None = None
+        self,
+        path: Path,
+        most_bytes: int = MOST_BYTES,
+        measurements: Measurements | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
-        self._store = HistoryStore(path, write=True)
+        self._store = HistoryStore(path, write=True, shared=shared)
         self._store.limit(most_bytes)
         self._measurements = Measurements() if measurements is None else measurements
         self._minutes = open_minutes(self._store.seconds())

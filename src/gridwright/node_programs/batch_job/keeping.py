@@ -8,7 +8,6 @@ import select
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from gridwright.node_programs.batch_job.job_file import WHOLE, JobFile, RunEnd
 from gridwright.node_programs.batch_job.processes import adopt_orphans, end_all, memory_bytes
@@ -32,25 +31,28 @@ def keep(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     run = name.rpartition(".")[2]
     tag = job.private if index == WHOLE else f"{job.private}_{index}"
-    places = [Path(each, f"{tag}.{run}") for each in (job.work, job.util) if each]
+    places: dict[str, str] = {}
     started = time.time()
     try:
-        for each in places:
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for variable, library in (("GRIDWRIGHT_WORK", job.work), ("GRIDWRIGHT_UTIL", job.util)):
+            if library:
+                places[variable] = _make_private(os.path.join(library, f"{tag}.{run}"))  # noqa: PTH118
     except OSError as error:
         _say(f"{error.filename}: {error.strerror}")
+        for each in places.values():
+            os.rmdir(each)  # noqa: PTH106
         return _end(started, status=1)
     # Until it has become the command, the child has memory of this process: the pipe is closed by execve.
     begun, mark = os.pipe()
     child = os.fork()
     if child == 0:
-        _run_command(job, index, tag, run)
+        _run_command(job, index, places)
     os.close(mark)
     end = _wait(job, child, orders, woken, begun)
     end_all()
     os.chdir("/")
     if not job.keep:
-        for each in places:
+        for each in places.values():
             _remove(each)
     if end is None:
         os._exit(1)
@@ -134,7 +136,7 @@ def _signal_group(child: int, number: int) -> None:
             return
 
 
-def _run_command(job: JobFile, index: int, tag: str, run: str) -> None:
+def _run_command(job: JobFile, index: int, places: dict[str, str]) -> None:
     """In the child: become the command, with its environment and in its directory."""
     status = _NOT_STARTED
     try:
@@ -149,7 +151,7 @@ def _run_command(job: JobFile, index: int, tag: str, run: str) -> None:
         except OSError as error:
             _say(f"{job.directory}: {error.strerror}")
             os._exit(1)
-        environment = _environment(job, index, tag, run)
+        environment = _environment(job, index, places)
         try:
             os.execvpe(  # noqa: S606
                 os.fsencode(job.command[0]), [os.fsencode(each) for each in job.command], environment
@@ -161,31 +163,38 @@ def _run_command(job: JobFile, index: int, tag: str, run: str) -> None:
         os._exit(status)
 
 
-def _environment(job: JobFile, index: int, tag: str, run: str) -> dict[bytes, bytes]:
+def _environment(job: JobFile, index: int, places: dict[str, str]) -> dict[bytes, bytes]:
     """All of its environment: what was asked for, what the batch system gives, and what the job has."""
     found = {name: value for name, value in os.environ.items() if name.startswith(tuple(job.kept_prefixes))}
     found.update(job.environment)
+    found.update(places)
     number = os.environ.get(job.number_variable, "")
     found["GRIDWRIGHT_JOB_ID"] = number if index == WHOLE else f"{number}_{index}"
     if index != WHOLE:
         found["GRIDWRIGHT_ARRAY_INDEX"] = str(index)
-    for variable, place in (("GRIDWRIGHT_WORK", job.work), ("GRIDWRIGHT_UTIL", job.util)):
-        if place:
-            found[variable] = str(Path(place, f"{tag}.{run}"))
     return {os.fsencode(name): os.fsencode(value) for name, value in found.items()}
 
 
-def _remove(directory: Path) -> None:
-    import shutil  # It takes its time, and many jobs have nothing to remove.
+def _make_private(path: str) -> str:
+    """Make a directory that is new, and so nobody else's; its path. Raises OSError.
 
-    shutil.rmtree(directory, ignore_errors=True)
-    if directory.is_dir() and not directory.is_symlink():
-        # What a job made unwritable.
-        for place, names, _ in os.walk(directory):
-            for each in (Path(place), *(Path(place, name) for name in names)):
-                if not each.is_symlink():
-                    each.chmod(0o700)
-        shutil.rmtree(directory, ignore_errors=True)
+    Who can list jobs knows its name. Where somebody has taken that, nobody knows the next.
+    """
+    try:
+        os.mkdir(path, 0o700)  # noqa: PTH102
+    except FileExistsError:
+        path = f"{path}.{os.urandom(8).hex()}"
+        os.mkdir(path, 0o700)  # noqa: PTH102
+    return path
+
+
+def _remove(directory: str) -> None:
+    try:
+        os.rmdir(directory)  # noqa: PTH106
+    except OSError:
+        from gridwright.beneath import remove_tree  # It takes its time, and many jobs leave nothing.
+
+        remove_tree(directory)
 
 
 def _say(text: str) -> None:

@@ -22,7 +22,9 @@ def alone(path: Path, busy: str) -> Iterator[None]:
     """One at a time on a machine: the boot unit and a person must not both be at work."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Who may read a file may lock it.
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        os.fchmod(lock, 0o600)
     except OSError as error:
         raise ScratchError(Trouble(f"{path}: {error.strerror}")) from None
     try:

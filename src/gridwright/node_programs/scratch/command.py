@@ -30,7 +30,8 @@ from gridwright.node_programs.scratch.report import (
 )
 from gridwright.node_programs.scratch.state import State, read_state
 
-LOCK = Path("/run/lock/gridwright-scratch.lock")
+LOCK = Path("/run/gridwright/scratch.lock")
+"""Not in /run/lock, where all may make files on some systems."""
 _LOOK_AGAIN_S = 0.5
 
 

@@ -107,10 +107,11 @@ def _allow(
 
 
 def _bundle(spec: GridSpec) -> list[dict[str, Any]]:
-    """Reading bundles, and putting logs beside them."""
+    """Reading bundles, and putting logs beside them, below the ARN of the instance that asks."""
     bucket = exported(spec, Export.SITE_BUCKET)
     bundles, logs = (
-        Sub(f"arn:${{AWS::Partition}}:s3:::${{Bucket}}/{each}*", Bucket=bucket) for each in (PREFIX, LOGS)
+        Sub(f"arn:${{AWS::Partition}}:s3:::${{Bucket}}/{each}*", Bucket=bucket)
+        for each in (PREFIX, f"{LOGS}${{!ec2:SourceInstanceARN}}/")
     )
     return [_allow("Bundle", ["s3:GetObject"], bundles), _allow("Log", ["s3:PutObject"], logs)]
 

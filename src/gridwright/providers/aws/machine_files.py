@@ -30,9 +30,6 @@ from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
 
-METADATA = ("169.254.169.254", "fd00:ec2::254")
-"""Addresses of the metadata service (EC2 User Guide, instance metadata)."""
-
 NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
 """Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
 
@@ -158,7 +155,6 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
             **({"gridwright_roller": roller.name} if roller else {}),
             **(console_variables(spec, layout) if scheduler is not None else {}),
             **_pairs(spec, layout),
-            "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,
             # The clients that AWS builds for kernels of its images, where the site names no repository.

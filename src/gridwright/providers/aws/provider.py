@@ -9,7 +9,7 @@ from gridwright.errors import Finding
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.provider import Provider, Removal
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.provider import ProviderSection
+from gridwright.spec.provider import MetadataService, ProviderSection
 from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class AwsProvider(Provider):
         "What only provider aws has. render, up, status and down need it.",
         Update(Change.REBUILD, "network and machines are made anew"),
     )
+    metadata_service = MetadataService(
+        addresses=("169.254.169.254", "fd00:ec2::254"), accounts=("ec2-instance-connect",)
+    )
+    """EC2 User Guide, instance metadata. EC2 Instance Connect looks up keys there when somebody logs in."""
     is_cloud = True
     has_machines = True
     needs_region = True

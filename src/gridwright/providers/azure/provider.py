@@ -9,7 +9,7 @@ from pydantic import Field
 from gridwright.providers.predicted_cloud import PredictedCloud
 from gridwright.providers.predicted_nodes import PredictedNodes
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.provider import ProviderSection
+from gridwright.spec.provider import MetadataService, ProviderSection
 
 
 class AzureSection(PredictedNodes):
@@ -26,6 +26,13 @@ class AzureProvider(PredictedCloud):
     """See Provider."""
 
     name = "azure"
+    metadata_service = MetadataService(
+        # 168.63.129.16 is the host's service, which hands out secrets of extensions, and the name service.
+        addresses=("169.254.169.254", "168.63.129.16"),
+        open_tcp=(53,),
+        open_udp=(53,),
+    )
+    """Azure, Instance Metadata Service; what is IP address 168.63.129.16."""
     section = ProviderSection(
         AzureSection, "What only provider azure has.", Update(Change.LIVE, "only predictions read it")
     )

@@ -171,8 +171,8 @@ class Teller:
         with LOG.open("rb") as file:
             file.seek(self._began)
             text = file.read(1 << 24)
-        key = f"boot-logs/{self.cloud.instance}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.log"
-        self._try(lambda: self.cloud.keep(key, text))
+        name = time.strftime("%Y%m%dT%H%M%SZ.log", time.gmtime())
+        self._try(lambda: self.cloud.keep_log(name, text))
 
     def count_failure(self) -> None:
         """Count it where the grid's alarm looks."""

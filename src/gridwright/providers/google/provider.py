@@ -9,7 +9,7 @@ from pydantic import Field
 from gridwright.providers.predicted_cloud import PredictedCloud
 from gridwright.providers.predicted_nodes import PredictedNodes
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.provider import ProviderSection
+from gridwright.spec.provider import MetadataService, ProviderSection
 
 
 class GoogleSection(PredictedNodes):
@@ -26,6 +26,13 @@ class GoogleProvider(PredictedCloud):
     """See Provider."""
 
     name = "google"
+    metadata_service = MetadataService(
+        # The name service and the clock of a machine are at the same address.
+        addresses=("169.254.169.254", "fd20:ce::254"),
+        open_tcp=(53,),
+        open_udp=(53, 123),
+    )
+    """Google Cloud, about VM metadata; Compute Engine internal DNS; configure NTP."""
     section = ProviderSection(
         GoogleSection, "What only provider google has.", Update(Change.LIVE, "only predictions read it")
     )

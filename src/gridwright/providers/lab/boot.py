@@ -18,6 +18,7 @@ from gridwright.providers.lab.record import LabRecord, NodeRecord, write
 from gridwright.providers.lab.section import Lab
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
+from gridwright.state_parts import make_state
 
 
 def boot_lab(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
@@ -102,7 +103,7 @@ def _shares(spec: GridSpec) -> tuple[SharedDirectory, ...]:
     """What a node sees of this machine; the directories are made."""
     places = Places(spec.name)
     state = state_directory(spec)
-    state.mkdir(parents=True, exist_ok=True)
+    make_state(state)
     shares = [SharedDirectory(path, path, read_only=True) for path in python_directories()]
     shares.append(SharedDirectory(state, state))
     for name, filesystem in spec.filesystems.items():

@@ -130,7 +130,11 @@ def ensure_image(caller: Caller, more: Sequence[str] = ()) -> Path:
 @contextmanager
 def _only_builder(directory: Path, caller: Caller) -> Iterator[None]:
     """Wait for another command that makes the same image."""
-    with (directory / "lock").open("w") as lock:
+    # Who may read a file may lock it.
+    with os.fdopen(
+        os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    ) as lock:
+        os.fchmod(lock.fileno(), 0o600)
         deadline, told = time.monotonic() + LIMIT_S, False
         while True:
             try:

@@ -37,6 +37,7 @@ class LabProvider(Provider):
     section = ProviderSection(
         Lab, "What only provider lab has.", Update(Change.REBUILD, "its nodes are made anew")
     )
+    metadata_service = None
     has_own_kernels = False
     has_machines = True
     powers_nodes = True

@@ -23,6 +23,7 @@ class LocalProvider(Provider):
     """See Provider."""
 
     name = "local"
+    metadata_service = None
     is_this_machine = True
     makes_grids = False
     has_machines = True

@@ -17,6 +17,7 @@ from gridwright.providers.oci.names import GRID, STORAGE
 from gridwright.providers.oci.service_subnet import services, tiered_lustres
 from gridwright.providers.oci.terraform.boot import bundle_file
 from gridwright.providers.oci.terraform.grid import grid_root
+from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.terraform.storage import storage_root
 from gridwright.providers.oci.user_data import user_data_files
 from gridwright.providers.read_me import markdown
@@ -53,6 +54,7 @@ def oci_files(
         **machines.files,
         f"{STORAGE}/{ROOT_FILE}": storage.text(),
         f"{GRID}/{ROOT_FILE}": grid.text(),
+        **{f"{part}/{LOCK_FILE}": lock_text() for part in (STORAGE, GRID)},
         **{f"{GRID}/{name}": text for name, text in user_data_files(spec, layout).items()},
         **{f"{GRID}/{bundle_file(part)}": made.content for part, made in bundles.items()},
         **{f"clusters/{name}.json": json.dumps(each, indent=2) + "\n" for name, each in clusters.items()},

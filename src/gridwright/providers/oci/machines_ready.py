@@ -113,7 +113,7 @@ class OciMachinesReady:
             *([f"{len(failed) - 3} more failed"] if len(failed) > 3 else []),
             *([f"{fold_hosts(silent)} told nothing for {self.quiet_s / 60:.0f} min"] if silent else []),
         ]
-        logs = f"logs are in bucket {self.bucket}, {LOGS}OCID of the instance"
+        logs = f"logs are in bucket {self.bucket}, {LOGS}NAME/OCID of the instance"
         console = "the console of an instance shows why it is silent"
         return environment_error(
             f"{len(open_)} of {len(self.layout.machines)} machines are not set up: {'; '.join(parts)}",

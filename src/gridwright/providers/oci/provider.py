@@ -9,7 +9,7 @@ from gridwright.errors import Finding
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.provider import Provider, Removal
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.provider import ProviderSection
+from gridwright.spec.provider import MetadataService, ProviderSection
 from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
@@ -42,6 +42,17 @@ class OciProvider(Provider):
         "What only provider oci has. render needs it.",
         Update(Change.REBUILD, "network and machines are made anew"),
     )
+    metadata_service = MetadataService(
+        # Boot volumes answer by iSCSI at 169.254.0.2, other volumes in 169.254.2.0/24 and beyond, without a
+        # password: who reaches them reads the disk of root.
+        addresses=("169.254.0.0/16", "fd00:c1::a9fe:a9fe"),
+        accounts=("oracle-cloud-agent", "oracle-cloud-agent-updater"),
+        # 169.254.169.254 is the name service and the clock of a VCN, too.
+        open_tcp=(53,),
+        open_udp=(53, 123),
+    )
+    """OCI, getting instance metadata; essential firewall rules; DNS in your VCN; configuring NTP. The
+    IPv6 address is that of the oci SDK for Python 2.189.0 (instance_principals_security_token_signer.py)."""
     is_cloud = True
     one_price_everywhere = True
     shares_volumes = True

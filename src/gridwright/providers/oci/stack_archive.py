@@ -8,6 +8,8 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping
 
+from gridwright.providers.oci.terraform.root import LOCK_FILE
+
 OLDEST = (1980, 1, 1, 0, 0, 0)
 """The first time that the format knows: times of files would make bytes differ."""
 OUTPUTS_FILE = "storage.auto.tfvars.json"
@@ -30,10 +32,14 @@ def with_outputs(files: Mapping[str, bytes], outputs: Mapping[str, object]) -> d
 
 
 def stack_archive(files: Mapping[str, bytes]) -> str:
-    """The zip, as base64."""
+    """The zip, as base64.
+
+    The lock file is left out: Resource Manager keeps one of its own for each stack, by the release that the
+    root names (OCI, release notes of Resource Manager, dependency lock files).
+    """
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(files):
+        for path in sorted(set(files) - {LOCK_FILE}):
             entry = zipfile.ZipInfo(path, OLDEST)
             entry.external_attr = 0o644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED

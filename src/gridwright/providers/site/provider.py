@@ -31,6 +31,8 @@ class SiteProvider(Provider):
     section = ProviderSection(
         SiteSection, "What only provider site has.", Update(Change.LIVE, "the next command goes there")
     )
+    metadata_service = None
+    """Its machines are the site's: where they are in a cloud, it gives the variable `gridwright_metadata`."""
     has_machines = True
     names_its_nodes = False
     names_servers = True

@@ -7,8 +7,10 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from rich.console import Console, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
+from gridwright.foreign_text import sealed, visible
 from gridwright.report.terminal.table import FramedTable
 from gridwright.runs.records import FindingRecord
 
@@ -17,10 +19,32 @@ _PLAIN_WIDTH = 120
 """Columns of a table that goes to a pipe or a file."""
 
 
+class TerminalConsole(Console):
+    """A console on which no text commands the terminal: neither by control characters nor by markup.
+
+    Its own codes come after that.
+    """
+
+    def __init__(
+        self, *, stderr: bool = False, width: int | None = None, no_color: bool | None = None
+    ) -> None:
+        super().__init__(
+            stderr=stderr, width=width, no_color=no_color, highlight=False, markup=False, emoji=False
+        )
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        shown = (
+            each if each.control else Segment(visible(each.text), each.style, each.control) for each in buffer
+        )
+        return sealed(super()._render_buffer(shown))
+
+
 def terminal_console() -> Console:
     """The console; plain and of a fixed width where it is no terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH, no_color=True)
+    console = TerminalConsole()
+    if console.is_terminal:
+        return console
+    return TerminalConsole(width=_PLAIN_WIDTH, no_color=True)
 
 
 def printed(write: Callable[Concatenate[Console, Asked], None]) -> Callable[Asked, str]:

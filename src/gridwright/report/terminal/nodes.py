@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.table import Table
+from rich.text import Text
 
 from gridwright.report.figures import ABSENT, count, megabytes, plain
 from gridwright.report.iotest_nodes import node_phases, slowest
@@ -30,7 +31,7 @@ def nodes_table(library: LibraryRecord) -> Table | None:
         cells = [cell for phase, node in zip(phases, found, strict=True) for cell in _of_node(phase, node)]
         failed = any(node is None or node.status == "failed" for node in found)
         disturbed = any(node is not None and node.disturbed for node in found)
-        state = "[bold red]failed[/]" if failed else "disturbed" if disturbed else ""
+        state = Text("failed", "bold red") if failed else "disturbed" if disturbed else ""
         table.add_row(name, *cells, state)
     table.add_section()
     cells = [cell for phase in phases for cell in _figures(phase.op, phase)]

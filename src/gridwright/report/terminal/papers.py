@@ -51,7 +51,7 @@ def _figures(title: str, rows: Iterable[PaperRow]) -> Table:
             unit_text(row.unit),
             value_text(row.predicted, row.unit),
             value_text(row.published, row.unit),
-            f"[yellow]{error}[/]" if row.missed else error,
+            Text(error, "yellow") if row.missed else error,
             _WORDS[row.role],
         )
     return table

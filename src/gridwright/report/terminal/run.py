@@ -66,7 +66,7 @@ def _phases(record: IotestRecord) -> Table:
     return table
 
 
-def _phase_row(library: LibraryRecord, phase: PhaseRecord, *, chosen: bool = False) -> list[str]:
+def _phase_row(library: LibraryRecord, phase: PhaseRecord, *, chosen: bool = False) -> list[str | Text]:
     judged = phase.op in JUDGED and not chosen
     required = library.requires_bytes_per_s_per_core if judged else None
     p99 = phase.latency_us.p99
@@ -119,9 +119,9 @@ def _print_layouts(console: Console, library: LibraryRecord) -> None:
         console.print(f"{figure.of}: {figure.verdict}.", style="bold", markup=False)
 
 
-_WORDS: dict[Mark, str] = {
-    "met": "[green]yes[/]",
-    "missed": "[bold red]no[/]",
+_WORDS: dict[Mark, str | Text] = {
+    "met": Text("yes", "green"),
+    "missed": Text("no", "bold red"),
     "cached": "does not count",
     "partial": "not proven",
     "disturbed": "not proven",
@@ -129,13 +129,13 @@ _WORDS: dict[Mark, str] = {
 }
 
 
-def _met_by_repeats(library: LibraryRecord, found: RepeatedFigure, required: float | None) -> str:
+def _met_by_repeats(library: LibraryRecord, found: RepeatedFigure, required: float | None) -> str | Text:
     if required is None or found.of is None:
         return ABSENT
     return _WORDS.get(mark_of_repeats(library, found.of, judged=True), ABSENT)
 
 
-def _met(phase: PhaseRecord, required: float | None) -> str:
+def _met(phase: PhaseRecord, required: float | None) -> str | Text:
     return ABSENT if required is None else _WORDS.get(mark_of(phase, required, judged=True), ABSENT)
 
 

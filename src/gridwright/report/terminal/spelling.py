@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridwright.errors import Finding
+from gridwright.foreign_text import visible
 from gridwright.report.designs.words import finding_records
 from gridwright.report.terminal.frame import framed_table, print_findings
 
@@ -22,15 +23,6 @@ _PLAIN = str.maketrans(
     | {"\u201c": '"', "\u201d": '"', "\u2019": "'"}
 )
 """Dashes, signs, the parts of bars and quotation marks, by what stands for them."""
-
-
-def visible(text: str) -> str:
-    """The text without what commands a terminal: names of jobs, mounts and processes are anybody's."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text
-    )
 
 
 def spelled(console: Console, text: str) -> str:

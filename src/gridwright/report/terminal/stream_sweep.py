@@ -14,7 +14,11 @@ from gridwright.runs.stream_sweep.words import streams_text
 
 _WIDTH = 20
 """Characters of a bar that is as long as a ratio of 1."""
-_VERDICTS = {True: "[green]holds[/]", False: "[bold red]too many[/]", None: "not judged"}
+_VERDICTS: dict[bool | None, str | Text] = {
+    True: Text("holds", "green"),
+    False: Text("too many", "bold red"),
+    None: "not judged",
+}
 
 
 @printed
@@ -47,7 +51,7 @@ def sweep_text(console: Console, record: StreamSweepRecord) -> None:
     print_findings(console, record.findings)
 
 
-def _row(point: CurvePoint) -> list[str]:
+def _row(point: CurvePoint) -> list[str | Text]:
     waits = {cause: seconds for cause, seconds in point.waits_s.items() if cause != "cpu"}
     largest = max(waits, key=lambda cause: waits[cause], default=None)
     return [

@@ -64,7 +64,7 @@ def _test_row(test: TestSummary) -> list[str | Text]:
         test.class_,
         test.bound_by or ABSENT,
         count(test.launches),
-        f"[bold red]{count(test.failed)}[/]" if test.failed else "0",
+        Text(count(test.failed), "bold red") if test.failed else "0",
         plain(test.real_s_mean),
         plain(test.user_s_mean),
         plain(test.system_s_mean),
@@ -84,8 +84,8 @@ def _nodes(record: WorkloadRecord) -> Table:
             Text(node.node, overflow="fold"),
             node.bound_by or ABSENT,
             count(node.launches),
-            f"[bold red]{count(node.failed)}[/]" if node.failed else "0",
-            f"[bold red]{count(node.lost)}[/]" if node.lost else "0",
+            Text(count(node.failed), "bold red") if node.failed else "0",
+            Text(count(node.lost), "bold red") if node.lost else "0",
             minutes(node.real_s),
             minutes(node.user_s),
             minutes(node.system_s),
@@ -104,7 +104,7 @@ def _in_all(summary: WorkloadSummary) -> Table:
     )
     table.add_row(
         count(summary.launches),
-        f"[bold red]{count(summary.failed)}[/]" if summary.failed else "0",
+        Text(count(summary.failed), "bold red") if summary.failed else "0",
         minutes(summary.real_s),
         minutes(summary.user_s),
         minutes(summary.system_s),

@@ -43,8 +43,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     have_descriptors(MOST_DESCRIPTORS)
     stop = descriptor_of_orders_to_stop(signal.SIGTERM)
-    # Somebody who opens a file for writing while we ask for a lease has a signal sent to us.
-    signal.signal(signal.SIGIO, signal.SIG_IGN)
     with socket.socket(fileno=options.socket) as end:
         sending = threading.Lock()
 

@@ -82,7 +82,6 @@ def _serve(service: LazyService, lock: int, group: int, is_adopted: bool) -> Non
     if is_adopted and (forgotten := end_forgotten(group)):
         log(f"{forgotten} readers that the process before had not answered get an input/output error")
     stop = descriptor_of_orders_to_stop(signal.SIGTERM, signal.SIGINT)
-    signal.signal(signal.SIGIO, signal.SIG_IGN)
     control = Controlled.open(service.directory, group, lock)
     holder = EventHolder(
         group, service.patience_s, lambda *ends: _loader_command(service, lock, *ends), control, log

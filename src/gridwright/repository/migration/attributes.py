@@ -7,29 +7,44 @@ import os
 import stat
 from contextlib import suppress
 
+from gridwright.beneath import change_mode, change_owner, change_times, change_xattr
 from gridwright.repository.extended import decode, read_xattrs
 
+_PRIVILEGES = stat.S_ISUID | stat.S_ISGID
+"""Who runs the file becomes its owner, or one of its group."""
 
-def dress(target: int | bytes, source: os.stat_result, xattrs: bytes | None) -> bool:
-    """Dress an open file, or what a path names, not followed; whether owner and group could be given.
 
-    The set-user-ID bit stays, as the owner does. Raises OSError.
+def dress(target: int, source: os.stat_result, xattrs: bytes | None) -> bool:
+    """Dress an open or pinned file; whether owner and group could be given.
+
+    The set-user-ID bit stays where the owner does. Raises OSError: ESTALE where the types differ.
     """
-    here = os.fstat(target) if isinstance(target, int) else os.lstat(target)
+    here = os.fstat(target)
+    if stat.S_IFMT(here.st_mode) != stat.S_IFMT(source.st_mode):
+        raise OSError(errno.ESTALE, "another file has come in its place")
     if _all(here) == _all(source) and read_xattrs(target) == xattrs:
         return True
     is_owned = _give(target, here, source)
     _write_xattrs(target, xattrs)
-    mode = stat.S_IMODE(source.st_mode)
-    times = (source.st_atime_ns, source.st_mtime_ns)
-    if isinstance(target, int):
-        os.fchmod(target, mode)
-        os.utime(target, ns=times)
-    else:
-        if not stat.S_ISLNK(source.st_mode):
-            os.chmod(target, mode)  # noqa: PTH101 - bytes
-        os.utime(target, ns=times, follow_symlinks=False)
+    if not stat.S_ISLNK(source.st_mode):
+        # Of whoever makes the copy, a program of another user must not run as him.
+        is_privileged = is_owned or stat.S_ISDIR(source.st_mode)
+        change_mode(target, stat.S_IMODE(source.st_mode) & ~(0 if is_privileged else _PRIVILEGES))
+    change_times(target, source.st_atime_ns, source.st_mtime_ns)
     return is_owned
+
+
+def can_be_dressed(here: os.stat_result, source: os.stat_result) -> bool:
+    """Whether a file that is here may be dressed: its owner may still have it open, to write to it.
+
+    So no file gets another owner, or a set-user-ID bit, after it was made; it is made anew.
+    """
+    if stat.S_IFMT(here.st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+        return False
+    if os.geteuid() != 0 and source.st_uid != os.geteuid():
+        return here.st_uid == os.geteuid()
+    is_owner = (here.st_uid, here.st_gid) == (source.st_uid, source.st_gid)
+    return is_owner and not source.st_mode & ~here.st_mode & _PRIVILEGES
 
 
 def _all(status: os.stat_result) -> tuple[int, ...]:
@@ -38,14 +53,11 @@ def _all(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_mode, status.st_uid, status.st_gid, accessed, status.st_mtime_ns)
 
 
-def _give(target: int | bytes, here: os.stat_result, source: os.stat_result) -> bool:
+def _give(target: int, here: os.stat_result, source: os.stat_result) -> bool:
     if (here.st_uid, here.st_gid) == (source.st_uid, source.st_gid):
         return True
     try:
-        if isinstance(target, int):
-            os.fchown(target, source.st_uid, source.st_gid)
-        else:
-            os.lchown(target, source.st_uid, source.st_gid)
+        change_owner(target, source.st_uid, source.st_gid)
     except PermissionError:
         if os.geteuid() == 0:
             raise
@@ -53,25 +65,26 @@ def _give(target: int | bytes, here: os.stat_result, source: os.stat_result) -> 
     return True
 
 
-def _write_xattrs(target: int | bytes, wanted: bytes | None) -> None:
+def _write_xattrs(target: int, wanted: bytes | None) -> None:
     """Exactly these: what a directory's default ACL gave a new file goes."""
     present = read_xattrs(target)
     if present == wanted:
         return
-    follow = {} if isinstance(target, int) else {"follow_symlinks": False}
     new, old = decode(wanted or b"{}"), decode(present or b"{}")
     for name in old.keys() - new.keys():
         with suppress(OSError):
-            os.removexattr(target, name, **follow)
+            change_xattr(target, name, None)
     for name, value in new.items():
         if old.get(name) != value:
-            os.setxattr(target, name, value, **follow)
+            change_xattr(target, name, value)
 
 
 def why_not(error: OSError) -> str:
     """An error for people."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return "a symbolic link or a file is where a directory should be"
+    if error.errno == errno.ESTALE:
+        return "somebody has put another file in its place meanwhile"
     if error.errno == errno.ENOTSUP:
         return "the library's file system keeps no such extended attributes or ACLs"
     return error.strerror or str(error)

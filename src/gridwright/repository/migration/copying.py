@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gridwright.beneath import Beneath
-from gridwright.repository.below import at
+from gridwright.beneath import Beneath, PrivateDirectory, pinned
 from gridwright.repository.content import CHUNK, Torn, is_same_moment, open_for_reading, settled
 from gridwright.repository.extended import read_xattrs
-from gridwright.repository.making import part_name
-from gridwright.repository.migration.attributes import dress
+from gridwright.repository.making import part_name, place_new
+from gridwright.repository.migration.attributes import can_be_dressed, dress
 
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
@@ -45,19 +45,29 @@ class Copier:
         self.target = Beneath(target)
         self._pass_by = pass_by
         self._ask = ask
+        self._private: tuple[bytes, PrivateDirectory] | None = None
         self.left_owners = False
+
+    def leave(self) -> None:
+        """Remove the private directory in which copies are made: other directories are written to next."""
+        if self._private is not None:
+            self._private[1].close()
+            self._private = None
 
     def close(self) -> None:
         """Close all that is open."""
+        self.leave()
         self.source.close()
         self.target.close()
 
-    def copy(self, path: bytes, *, is_there: bool) -> tuple[os.stat_result, os.stat_result]:
+    def copy(self, path: bytes, *, is_there: bool, within: int = 0) -> tuple[os.stat_result, os.stat_result]:
         """Copy, in place of what is there where that is known of; status of source and copy.
 
+        `within` is the inode of the directory that it lies in; 0 where that is not known.
         Raises OSError, which is FileExistsError where something is there that nobody knew of, SourceGone, and
         Torn where the source changed each time.
         """
+        self._enter(path, within)
         mode = self.status(path).st_mode
         if stat.S_ISREG(mode):
             for _ in range(ATTEMPTS):
@@ -79,8 +89,11 @@ class Copier:
             self._ask(b"")
 
     def _copy_file(self, path: bytes, *, is_there: bool) -> tuple[os.stat_result, os.stat_result]:
-        with self.reading(path) as (descriptor, status, xattrs), self._part(path, is_there=is_there) as part:
-            new = os.open(part, _NEW, 0o600)
+        with (
+            self.reading(path) as (descriptor, status, xattrs),
+            self._part(path, is_there=is_there) as (private, part),
+        ):
+            new = os.open(part, _NEW, 0o600, dir_fd=private)
             try:
                 self._copy_content(path, descriptor, new, status)
                 self._dress(new, status, xattrs)
@@ -138,72 +151,117 @@ class Copier:
     def _copy_other(self, path: bytes, *, is_there: bool) -> tuple[os.stat_result, os.stat_result]:
         self._ask(path)
         directory, name = self.source.parent(path)
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        is_link = stat.S_ISLNK(status.st_mode)
-        target = os.readlink(name, dir_fd=directory) if is_link else b""
-        xattrs = read_xattrs(at(directory, name))
+        with pinned(directory, name) as pin:
+            status, xattrs = os.fstat(pin), read_xattrs(pin)
+            target = os.readlink(b"", dir_fd=pin) if stat.S_ISLNK(status.st_mode) else None
         self._ask(b"")
-        with self._part(path, is_there=is_there) as part:
-            if is_link:
-                os.symlink(target, part)  # noqa: PTH211 - bytes
+        with self._part(path, is_there=is_there) as (private, part):
+            if target is not None:
+                os.symlink(target, part, dir_fd=private)
             else:
-                os.mknod(part, status.st_mode & ~0o777 | 0o600, status.st_rdev)
-            self._dress(part, status, xattrs)
-            return status, os.lstat(part)
+                os.mknod(part, stat.S_IFMT(status.st_mode) | 0o600, status.st_rdev, dir_fd=private)
+            with pinned(private, part) as pin:
+                self._dress(pin, status, xattrs)
+                return status, os.fstat(pin)
 
     @contextmanager
-    def _part(self, path: bytes, *, is_there: bool) -> Iterator[bytes]:
-        """A temporary path beside a path, that gets its name in the end."""
-        directory, name = self.target.parent(path)
-        part, whole = at(directory, part_name()), at(directory, name)
+    def _part(self, path: bytes, *, is_there: bool) -> Iterator[tuple[int, bytes]]:
+        """A directory where nobody can exchange what is made, and a name there; `path` is its name then."""
+        name = path.rpartition(b"/")[2]
+        private, part = self._enter(path), part_name()
         try:
-            yield part
+            yield private.descriptor, part
             if is_there:
-                os.rename(part, whole)  # noqa: PTH104 - bytes
+                os.rename(part, name, src_dir_fd=private.descriptor, dst_dir_fd=private.parent)
             else:
                 # A rename would go over what came there meanwhile.
-                os.link(part, whole, follow_symlinks=False)
+                place_new(private.parent, part, name, source=private.descriptor)
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(part)  # noqa: PTH108 - bytes
+                os.unlink(part, dir_fd=private.descriptor)
 
-    def dress_again(self, path: bytes) -> tuple[os.stat_result, os.stat_result]:
-        """Give a name that is there the attributes of its source. Raises OSError."""
+    def compare(self, path: bytes) -> tuple[os.stat_result, os.stat_result] | bool:
+        """Dress a copy that has the content of its source; else, whether it may be made anew.
+
+        Raises as `same` and `dress_again`.
+        """
+        here = self.same(path)
+        if here is None:
+            return False
+        return self.dress_again(path, here) or here.st_uid == os.geteuid()
+
+    def dress_directory(self, path: bytes, met: tuple[int, int]) -> bool:
+        """Whether a directory had to be given other attributes; the inodes here and at the source were `met`.
+
+        Raises OSError: ESTALE where something else has come in the place of either.
+        """
+        before = self.target.status(path)
+        if before is None or before.st_ino != met[0]:
+            raise OSError(errno.ESTALE, "another directory has come in its place")
+        dressed = self.dress_again(path, before, met[1])
+        return dressed is None or before.st_ctime_ns != dressed[1].st_ctime_ns
+
+    def _enter(self, path: bytes, within: int = 0) -> PrivateDirectory:
+        """A private directory beside a path. Raises OSError: ESTALE where that lies in another directory."""
+        head = path.rpartition(b"/")[0]
+        if self._private is None or self._private[0] != head:
+            self.leave()
+            self._private = head, PrivateDirectory(self.target.parent(path)[0], part_name())
+        if within not in (0, os.fstat(self._private[1].parent).st_ino):
+            self.leave()
+            raise OSError(errno.ESTALE, "another directory has come in its place")
+        return self._private[1]
+
+    def dress_again(
+        self, path: bytes, here: os.stat_result | None = None, source: int | None = None
+    ) -> tuple[os.stat_result, os.stat_result] | None:
+        """Give what is `here`, a file or a directory, the attributes of its source.
+
+        None where it may not have them (`can_be_dressed`). `source` is the inode that was looked at there.
+        Raises OSError: ESTALE where something else has come in the place of either.
+        """
         self._ask(path)
         directory, name = self.source.parent(path) if path else (self.source.root, b".")
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        xattrs = read_xattrs(at(directory, name))
+        with pinned(directory, name) as pin:
+            status, xattrs = os.fstat(pin), read_xattrs(pin)
         self._ask(b"")
+        if source is not None and status.st_ino != source:
+            raise OSError(errno.ESTALE, "another file has come in the place of the source")
         directory, name = self.target.parent(path) if path else (self.target.root, b".")
-        self._dress(at(directory, name), status, xattrs)
-        return status, os.stat(name, dir_fd=directory, follow_symlinks=False)
+        with pinned(directory, name, here) as pin:
+            if not stat.S_ISDIR(status.st_mode) and not can_be_dressed(os.fstat(pin), status):
+                return None
+            self._dress(pin, status, xattrs)
+            return status, os.fstat(pin)
 
-    def _dress(self, target: int | bytes, status: os.stat_result, xattrs: bytes | None) -> None:
+    def _dress(self, target: int, status: os.stat_result, xattrs: bytes | None) -> None:
         if not dress(target, status, xattrs):
             self.left_owners = True
 
-    def is_same(self, path: bytes) -> bool:
-        """Whether both sides have the same content, read from the disk where the kernel lets go of its cache.
+    def same(self, path: bytes) -> os.stat_result | None:
+        """The status of the copy where both sides have the same content; None where they have not.
 
-        Raises OSError, and Torn where the source changed meanwhile.
+        It is read from the disk where the kernel lets go of its cache. Raises OSError, and Torn where the
+        source changed meanwhile.
         """
         directory, name = self.target.parent(path)
         here = os.stat(name, dir_fd=directory, follow_symlinks=False)
         there = self.status(path)
         if stat.S_IFMT(here.st_mode) != stat.S_IFMT(there.st_mode):
-            return False
+            return None
         if stat.S_ISLNK(here.st_mode):
             ours = os.readlink(name, dir_fd=directory)
             directory, name = self.source.parent(path)
-            return ours == os.readlink(name, dir_fd=directory)
+            return here if ours == os.readlink(name, dir_fd=directory) else None
         if not stat.S_ISREG(here.st_mode):
-            return here.st_rdev == there.st_rdev
+            return here if here.st_rdev == there.st_rdev else None
         if here.st_size != there.st_size:
-            return False
+            return None
         copy = open_for_reading(name, directory)
         try:
+            here = os.fstat(copy)
             with self.reading(path) as (descriptor, status, _):
-                return self._is_same_file(path, descriptor, copy, status)
+                return here if self._is_same_file(path, descriptor, copy, status) else None
         finally:
             os.close(copy)
 

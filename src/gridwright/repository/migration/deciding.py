@@ -24,6 +24,7 @@ class MigrationDecision(Enum):
     )
     STRANGER = "something else is here already; it was not overwritten (move it away, and it is copied)"
     AGAIN = "a directory is here, and the source has none; --cut-over removes what the source no longer has"
+    EXCHANGED = "another directory is here than the migration made or met; it was left as it is"
     SOCKET = "nobody listens to a copy of it"
 
 
@@ -38,6 +39,26 @@ def decide(source: FileStatus, row: MigratedFile | None, here: os.stat_result | 
     if here is None:
         return MigrationDecision.COPY
     return _beside_stranger(source, here) if row is None else _beside(source, row, here)
+
+
+def may_dress(
+    source: FileStatus, row: MigratedFile | None, here: os.stat_result, writers: set[int | None]
+) -> bool:
+    """Whether a directory that is here may get the attributes of its source, and copies.
+
+    It is that of an earlier pass, or nobody else can have put it there: `writers` are who may rename what
+    others have on the way to it.
+    """
+    if row is not None and row.inode == here.st_ino:
+        return True
+    trusted = {0, os.geteuid()}
+    if row is not None and not row.inode:
+        # A pass that was killed has made it, and nobody else could enter it since.
+        return here.st_uid in trusted and not here.st_mode & 0o077
+    if here.st_uid == source.st_uid:
+        # Whoever exchanges directories of his own gives nobody anything.
+        trusted.add(here.st_uid)
+    return here.st_uid in trusted and writers <= trusted
 
 
 def _beside_stranger(source: FileStatus, here: os.stat_result) -> MigrationDecision:

@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.errors import environment_error
 from gridwright.repository.keys import RESERVED
+from gridwright.trusted import open_directory, open_file
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
@@ -78,7 +80,9 @@ class MigrationJournal:
     def __init__(self, directory: Path, sync: Callable[[], None], *, dry_run: bool = False) -> None:
         """`sync` has all files on disk when it returns. A dry run makes no file. Raises GridwrightError."""
         self.file = directory / RESERVED / FILE
-        in_memory = dry_run and not self.file.exists()
+        in_memory = dry_run and not os.path.lexists(self.file)
+        if not in_memory:
+            _check(self.file)
         self._sync = sync
         self._pending: dict[bytes, MigratedFile] = {}
         self._written = time.monotonic()
@@ -212,6 +216,17 @@ class MigrationJournal:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             raise
+
+
+def _check(file: Path) -> None:
+    """Raise GridwrightError where somebody else could have written what the journal says."""
+    directory = open_directory(file.parent, make=0o700)
+    try:
+        for name in (FILE, f"{FILE}-journal"):
+            with suppress(FileNotFoundError):
+                os.close(open_file(directory, name))
+    finally:
+        os.close(directory)
 
 
 def begun(path: bytes, source: FileStatus, before: MigratedFile | None) -> MigratedFile:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gridwright.beneath import Beneath
+from gridwright.beneath import Beneath, make_private
 from gridwright.errors import environment_error
 from gridwright.repository.below import kind_of
 from gridwright.repository.content import Torn
@@ -22,7 +22,7 @@ from gridwright.repository.keys import shown
 from gridwright.repository.making import part_name
 from gridwright.repository.migration.attributes import why_not
 from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
-from gridwright.repository.migration.deciding import MigrationDecision, decide
+from gridwright.repository.migration.deciding import MigrationDecision, decide, may_dress
 from gridwright.repository.migration.journal import MigratedFile, MigrationJournal, begun, ended
 from gridwright.repository.migration.proving import MigrationProof
 from gridwright.repository.migration.workers import CopyTask, CopyWorkers
@@ -67,6 +67,8 @@ class Migration:
         self._report = report
         self._unread: list[UnreadDirectory] = []
         self._changed_here = 0
+        # Directories of others, and with them all that lies in them.
+        self._left: list[bytes] = []
         self.sample: list[bytes] = []
         """Some files that a dry run would copy."""
 
@@ -106,6 +108,8 @@ class Migration:
         """Decide about a batch; what is to be made is begun in the journal before anything is."""
         decided: list[tuple[WalkedFile, MigrationDecision, MigratedFile | None, bool]] = []
         for each in walked:
+            if self._left and is_chosen(each.path, self._left):
+                continue
             try:
                 here = self._below.status(each.path)
             except OSError as error:
@@ -145,9 +149,9 @@ class Migration:
         elif decision is MigrationDecision.DIRECTORY:
             self._make_directory(each, row)
         elif decision is MigrationDecision.COPY:
-            self._do(path, partial(_copy, path, is_there=is_there), partial(self._copied, path))
+            self._copy(path, is_there=is_there)
         elif decision is MigrationDecision.COMPARE:
-            self._do(path, partial(_compare, path), partial(self._compared, each, row))
+            self._do(path, partial(Copier.compare, path=path), partial(self._compared, each, row))
         elif decision is MigrationDecision.LINK:
             self._journal.postpone(path, _LINK, self._journal.first_name(each.st_ino, path))
         elif decision is MigrationDecision.AGAIN and self._options.cut_over:
@@ -181,23 +185,31 @@ class Migration:
     def _do(self, path: bytes, act: Callable[[Copier], object], done: Callable[..., None]) -> None:
         self._workers.do(CopyTask(path, act, done, partial(self._failed, path)))
 
+    def _copy(self, path: bytes, *, is_there: bool) -> None:
+        act = partial(Copier.copy, path=path, is_there=is_there, within=self._within(path))
+        self._do(path, act, partial(self._copied, path))
+
+    def _within(self, path: bytes) -> int:
+        """The inode of the directory that a path lies in, as it was met; 0 where it was not."""
+        return row.inode if (row := self._journal.get(path.rpartition(b"/")[0])) is not None else 0
+
     def _copied(self, path: bytes, statuses: Statuses) -> None:
         source, here = statuses
         self._journal.end(ended(path, source, here))
         self._report.add(COPIED, source.st_size)
 
-    def _compared(self, each: WalkedFile, row: MigratedFile | None, statuses: Statuses | None) -> None:
-        """The content was the same, and is dressed; or it is copied, if what is here is of the migration."""
+    def _compared(self, each: WalkedFile, row: MigratedFile | None, outcome: Statuses | bool) -> None:
+        """The content was the same, and is dressed; or it is copied, if what is here may be replaced."""
         path = each.path
-        if statuses is not None:
-            source, here = statuses
+        if not isinstance(outcome, bool):
+            source, here = outcome
             self._journal.end(ended(path, source, here, is_made=row is not None and row.is_made))
             self._report.add(DRESSED)
-        elif row is None:
+        elif row is None and not outcome:
             self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
             self._journal.begin([begun(path, each, row)])
-            self._do(path, partial(_copy, path, is_there=True), partial(self._copied, path))
+            self._copy(path, is_there=True)
 
     def _make_directory(self, each: WalkedFile, row: MigratedFile | None) -> None:
         path = each.path
@@ -209,12 +221,17 @@ class Migration:
                 os.unlink(name, dir_fd=directory)
                 here = None
             if here is None:
-                os.mkdir(name, 0o700, dir_fd=directory)
+                made = make_private(directory, name)
+                here = os.fstat(made)
+                os.close(made)
                 is_new = True
                 self._report.add(COPIED)
             elif row is None:
                 is_made = False
-            here = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if not is_new and not may_dress(each, row, here, self._below.writers(path)):
+                self._report.problem(path, MigrationDecision.EXCHANGED.value)
+                self._left.append(path)
+                return
         except OSError as error:
             self._refused(path, error)
             return
@@ -233,11 +250,12 @@ class Migration:
             names = dict(some)
             for row in todo:
                 try:
-                    self._place_link(names[row.path], row.path)
+                    of = self._journal.get(names[row.path])
+                    if of is not None:
+                        self._place_link(of, row.path)
                 except OSError as error:
                     self._refused(row.path, error)
                     continue
-                of = self._journal.get(names[row.path])
                 if of is not None:
                     self._journal.end(replace(of, path=row.path, is_made=True))
                     self._report.add(LINKED)
@@ -262,14 +280,17 @@ class Migration:
             is_made=True,
         )  # fmt: skip
 
-    def _place_link(self, first: bytes, path: bytes) -> None:
-        directory, name = self._below.parent(first)
+    def _place_link(self, first: MigratedFile, path: bytes) -> None:
+        directory, name = self._below.parent(first.path)
         directory = os.dup(directory)
         try:
             target, new = self._below.parent(path)
             part = part_name()
             os.link(name, part, src_dir_fd=directory, dst_dir_fd=target, follow_symlinks=False)
             try:
+                made = os.stat(part, dir_fd=target, follow_symlinks=False).st_ino
+                if made != first.inode or self._within(path) not in (0, os.fstat(target).st_ino):
+                    raise OSError(errno.ESTALE, "another file has come in its place")
                 os.rename(part, new, src_dir_fd=target, dst_dir_fd=target)
             finally:
                 with suppress(FileNotFoundError):
@@ -320,7 +341,7 @@ class Migration:
             if self._options.dry_run or not self._made_way(path):
                 self._report.problem(path, MigrationDecision.AGAIN.value)
                 continue
-            self._do(path, partial(_copy, path, is_there=False), partial(self._copied, path))
+            self._copy(path, is_there=False)
         self._workers.wait()
 
     def _made_way(self, path: bytes) -> bool:
@@ -334,11 +355,13 @@ class Migration:
         """Give directories their attributes: names are made in them no more."""
         for why in (_NEW_DIRECTORY, _DIRECTORY):
             for path in self._journal.postponed(why):
-                self._do(path, partial(_dress_directory, path), partial(self._dressed, why))
+                if (row := self._journal.get(path)) is not None:
+                    act = partial(Copier.dress_directory, path=path, met=(row.inode, row.source_inode))
+                    self._do(path, act, partial(self._dressed, why))
         if not self._options.paths:
-            self._do(b"", partial(_dress_directory, b""), partial(self._dressed, _NEW_DIRECTORY))
+            self._do(b"", partial(Copier.dress_again, path=b""), partial(self._dressed, _NEW_DIRECTORY))
 
-    def _dressed(self, why: str, was_changed: bool) -> None:
+    def _dressed(self, why: str, was_changed: object) -> None:
         if why == _DIRECTORY:
             self._report.add(DRESSED if was_changed else SAME)
 
@@ -375,18 +398,3 @@ class Migration:
             self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
             self._report.problem(path, f"it cannot be copied: {why_not(error)}")
-
-
-def _copy(path: bytes, copier: Copier, *, is_there: bool) -> Statuses:
-    return copier.copy(path, is_there=is_there)
-
-
-def _compare(path: bytes, copier: Copier) -> Statuses | None:
-    return copier.dress_again(path) if copier.is_same(path) else None
-
-
-def _dress_directory(path: bytes, copier: Copier) -> bool:
-    """Whether a directory had to be given other attributes."""
-    before = copier.target.status(path)
-    after = copier.dress_again(path)[1]
-    return before is None or before.st_ctime_ns != after.st_ctime_ns

@@ -81,4 +81,4 @@ class MigrationProof:
 
 
 def _is_same(path: bytes, copier: Copier) -> bool:
-    return copier.is_same(path)
+    return copier.same(path) is not None

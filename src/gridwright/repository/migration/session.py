@@ -23,6 +23,7 @@ from gridwright.repository.migration.migrate import COPIED, Migration, Migration
 from gridwright.repository.migration.workers import PATIENCE_S, CopyTask, CopyWorkers, silent_source
 from gridwright.repository.settings import ReportedCount, RepositoryReport, hold_directory
 from gridwright.repository.unfinished import sweep
+from gridwright.trusted import open_directory
 from gridwright.units import format_bytes
 
 _SAMPLE_BYTES = 8 << 20
@@ -110,7 +111,7 @@ def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[Beneat
     lock: int | None = None
     try:
         if not dry_run:
-            (places.library / RESERVED).mkdir(mode=0o700, exist_ok=True)
+            os.close(open_directory(RESERVED, directory=below.root, make=0o700))
             lock = hold_directory(places.library)
         journal = MigrationJournal(places.library, partial(sync_file_system, below.root), dry_run=dry_run)
         try:

@@ -79,6 +79,7 @@ class CopyWorkers:
         self._done: queue.SimpleQueue[tuple[CopyTask, Any, Exception | None]] = queue.SimpleQueue()
         self._asked: list[tuple[bytes, float] | None] = [None] * THREADS
         self._under_way = 0
+        self._copiers: list[Copier] = []
         self.left_owners = False
         self._threads = [
             threading.Thread(target=self._work, args=(place,), daemon=True) for place in range(THREADS)
@@ -105,6 +106,10 @@ class CopyWorkers:
                 task.done(result)
             else:
                 task.failed(error)
+        if not self._under_way:
+            # No thread is at work: what is written next may be directories.
+            for copier in self._copiers:
+                copier.leave()
 
     def watch(self, walk: TreeWalk) -> None:
         """Raise GridwrightError where a walk of the source hangs."""
@@ -145,6 +150,7 @@ class CopyWorkers:
             try:
                 if copier is None:
                     copier = Copier(*self._places, pass_by, ask)
+                    self._copiers.append(copier)
                 result = task.act(copier)
                 self.left_owners = self.left_owners or copier.left_owners
             except Exception as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from gridwright.errors import environment_error
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.phase_record import Status
+from gridwright.runs.record_file import load_record
 from gridwright.runs.stream_sweep.drive import at_end
 from gridwright.runs.stream_sweep.record import StreamSweepRecord
 
@@ -32,16 +33,5 @@ def load_sweep(run: Path, status: Status) -> StreamSweepRecord | None:
 
     Raises GridwrightError if it is damaged.
     """
-    file = run / SWEEP_FILE
-    try:
-        return at_end(StreamSweepRecord.model_validate_json(file.read_bytes()), status)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise environment_error(f"cannot be read: {error.strerror}", where=str(file)) from error
-    except ValueError as error:
-        raise environment_error(
-            f"the file is damaged: {str(error).splitlines()[0]}",
-            where=str(file),
-            remedy="restore it from a copy, or run again",
-        ) from error
+    found = load_record(run / SWEEP_FILE, StreamSweepRecord)
+    return None if found is None else at_end(found, status)

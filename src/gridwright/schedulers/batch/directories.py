@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gridwright.beneath import remove_tree
 from gridwright.node_programs.batch_job.job_file import JobFile, RunEnd, read_end
 from gridwright.node_programs.batch_job_program import STARTER, build_zipapp
 from gridwright.schedulers.batch.system import job_label, tagged_name
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.user_directories import KEPT_S, make_user_directory, unusable_state
+from gridwright.state_parts import KEPT_S, own_directory, unusable_state, write_program
 
 _RUN_FILE = re.compile(r"(job|[0-9]+)\.([0-9]+)\.(begun|ended)")
 
@@ -89,16 +89,12 @@ class BatchDirectories:
             part.replace(path)
             self._write_program()
         except OSError as error:
-            raise unusable_state(error, path) from error
+            raise unusable_state(error, self.base, path) from error
 
     def _write_program(self) -> None:
         _, archive = _program()
         for path, content in ((self.program.with_suffix(".pyz"), archive), (self.program, STARTER.encode())):
-            if not path.exists():
-                part = path.with_suffix(f".{os.getpid()}")
-                part.write_bytes(content)
-                part.chmod(0o755)
-                part.replace(path)
+            write_program(path.parent, path.name, content)
 
     def last_runs(self, tag: JobTag) -> dict[str, LastRun]:
         """The last run of each job of a submission that has begun, by index, `job` where it is no array."""
@@ -128,7 +124,7 @@ class BatchDirectories:
         """Remove runs and fences of the day before, but for those of `needed` tokens."""
         for path in self._stale(needed):
             if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
             else:
                 path.unlink(missing_ok=True)
 
@@ -148,4 +144,4 @@ def _program() -> tuple[str, bytes]:
 
 def make_batch_directories(state: Path, kind: str) -> BatchDirectories:
     """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
-    return BatchDirectories(make_user_directory(state, kind, ("jobs", "logs", "runs", "fences")))
+    return BatchDirectories(own_directory(state, kind, ("jobs", "logs", "runs", "fences")))

@@ -9,7 +9,7 @@ from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSu
 from gridwright.schedulers.batch.system import BatchRow, job_label
 from gridwright.schedulers.job import Job, JobState
 from gridwright.schedulers.output_paths import filled
-from gridwright.schedulers.user_directories import this_user
+from gridwright.state_parts import this_user
 
 
 def jobs_of(

@@ -129,6 +129,9 @@ class Reconciliation:
         since = min(each.submission.submitted for each in missing.values())
         past: dict[JobTag, dict[int, BatchRow]] = {}
         for row in self._system.past(wanted, since):
+            # The name of a job is its user's to choose: one of another user may have our tag.
+            if wanted.get(row.tag) not in (None, row.number):
+                continue
             past.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
         self._adopt(
             [each.submission for each in missing.values()],

@@ -7,7 +7,7 @@ from gridwright.schedulers.batch.directories import BatchDirectories
 from gridwright.schedulers.batch.record import BatchRecord
 from gridwright.schedulers.batch.system import job_label
 from gridwright.schedulers.usage import JobUsage
-from gridwright.schedulers.user_directories import this_user
+from gridwright.state_parts import this_user
 
 
 def recorded_usage(directories: BatchDirectories, since: float, until: float) -> list[JobUsage]:

@@ -36,8 +36,8 @@ from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.schedulers.job_tag import JobTag, new_token
 from gridwright.schedulers.supported_options import option_problems
-from gridwright.schedulers.user_directories import KEPT_S
 from gridwright.spec.scheduler import SchedulerSection
+from gridwright.state_parts import KEPT_S
 
 
 class BatchScheduler:

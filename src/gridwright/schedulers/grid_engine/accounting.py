@@ -16,6 +16,7 @@ from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.usage import JobUsage
+from gridwright.state_parts import this_user
 
 _RESCHEDULED = frozenset({24, 25, 30})
 """Runs after which the job runs again (sge_status(5)): migrating, rescheduling, on application error."""
@@ -71,9 +72,10 @@ def _rows(accounts: Sequence[Mapping[str, str]]) -> list[BatchRow]:
 
 
 def row_of(fields: Mapping[str, str]) -> BatchRow | None:
-    """How a job ended; None where it is not ours, or runs again."""
+    """How a job of this user ended; None where it is not ours, or runs again."""
     tag, code = tag_of(fields.get("jobname", "")), _whole(fields.get("failed", ""))
-    if tag is None or code in _RESCHEDULED:
+    # qacct finds jobs by their names, of all users: any of them may have given a job our name.
+    if tag is None or code in _RESCHEDULED or fields.get("owner") != this_user():
         return None
     task = fields.get("taskid", "")
     state, sentence, status, signal = ended(fields)

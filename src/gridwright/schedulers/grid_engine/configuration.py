@@ -72,19 +72,19 @@ INITIALISE = f"""\
 set -e
 rm -rf {SPOOL}/spooldb {SPOOL}/qmaster
 install -d -o {USER} -g {USER} {SPOOL}/spooldb {SPOOL}/qmaster {SPOOL}/qmaster/job_scripts {CELL}
-rm -rf /tmp/complexes
-cp -r {ROOT}/util/resources/centry /tmp/complexes
-cp {DIRECTORY}/complexes/* /tmp/complexes/
-chown -R {USER}:{USER} {SPOOL} {ROOT}/default /tmp/complexes
+rm -rf {SPOOL}/complexes
+cp -r {ROOT}/util/resources/centry {SPOOL}/complexes
+cp {DIRECTORY}/complexes/* {SPOOL}/complexes/
+chown -R {USER}:{USER} {SPOOL} {ROOT}/default
 export SGE_ROOT={ROOT} SGE_CELL=default
 as="setpriv --reuid={USER} --regid={USER} --clear-groups"
 tools=/usr/lib/gridengine
 $as $tools/spoolinit berkeleydb libspoolb {SPOOL}/spooldb init
 $as $tools/spooldefaults configuration {DIRECTORY}/global
-$as $tools/spooldefaults complexes /tmp/complexes
+$as $tools/spooldefaults complexes {SPOOL}/complexes
 $as $tools/spooldefaults usersets {ROOT}/util/resources/usersets
 $as $tools/spooldefaults managers {USER} root
-rm -rf /tmp/complexes
+rm -rf {SPOOL}/complexes
 touch {SPOOL}/initialised
 """
 """Makes the data base of sge_qmaster, as inst_sge does, without its questions."""
@@ -92,6 +92,9 @@ touch {SPOOL}/initialised
 CONFIGURE = f"""\
 set -e
 cd {DIRECTORY}
+# Users of the node know what is in /tmp: nothing there has a name that can be taken beforehand.
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
 edit() {{ # NAME=VALUE lines in $1 replace those of standard input
     awk 'NR == FNR {{ i = index($0, "="); new[substr($0, 1, i - 1)] = substr($0, i + 1); next }}
         $1 in new {{ print $1, new[$1]; next }} {{ print }}' "$1" -
@@ -99,26 +102,27 @@ edit() {{ # NAME=VALUE lines in $1 replace those of standard input
 while read -r name slots memory; do
     qconf -ah "$name" >/dev/null
     printf 'hostname %s\\nload_scaling NONE\\ncomplex_values %s\\n' \\
-        "$name" "slots=$slots,exclusive=true,$memory" >/tmp/host
-    printf '%s NONE\\n' user_lists xuser_lists projects xprojects usage_scaling report_variables >>/tmp/host
-    qconf -Ae /tmp/host >/dev/null
+        "$name" "slots=$slots,exclusive=true,$memory" >"$made/host"
+    for each in user_lists xuser_lists projects xprojects usage_scaling report_variables; do
+        echo "$each NONE" >>"$made/host"
+    done
+    qconf -Ae "$made/host" >/dev/null
 done <hosts
 while read -r name; do
     qconf -as "$name" >/dev/null
 done <submitters
 qconf -Ap pe >/dev/null
-qconf -sq >/tmp/template
+qconf -sq >"$made/template"
 for each in queues/*; do
-    edit "$each" </tmp/template >/tmp/queue
-    qconf -Aq /tmp/queue >/dev/null
+    edit "$each" <"$made/template" >"$made/queue"
+    qconf -Aq "$made/queue" >/dev/null
 done
 for each in quotas/*; do
     [ ! -e "$each" ] || qconf -Arqs "$each" >/dev/null
 done
-qconf -ssconf >/tmp/template
-edit scheduling </tmp/template >/tmp/scheduling
-qconf -Msconf /tmp/scheduling >/dev/null
-rm -f /tmp/host /tmp/queue /tmp/template /tmp/scheduling
+qconf -ssconf >"$made/template"
+edit scheduling <"$made/template" >"$made/scheduling"
+qconf -Msconf "$made/scheduling" >/dev/null
 touch {SPOOL}/configured
 """
 """Tells a sge_qmaster that is new of its nodes and queues."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 
 from gridwright.schedulers.local.identifiers import NO_INDEX, TOKEN, JobKey, token
@@ -21,10 +22,13 @@ def private_directories(store: Store, row: JobRow, key: JobKey, attempt: int) ->
     """The directories that are made for an attempt: below work and util, with names that tell the job.
 
     The store's identity keeps apart grids that share a library; each attempt has its own, since what the
-    attempt before left may take time to be removed.
+    attempt before left may take time to be removed. Nobody else can know a name before it is there, and take
+    it.
     """
     again = f"-{attempt + 1}" if attempt else ""
     name = os.fsencode(f".gridwright-job-{key}{again}-{store.identity}")
+    if store.secret:
+        name += b"-" + hmac.digest(store.secret.encode(), name, "sha256").hex()[:16].encode()
     return [os.path.join(row.libraries[each], name) for each in PRIVATE if each in row.libraries]  # noqa: PTH118
 
 

@@ -7,9 +7,9 @@ import os
 import signal
 from collections.abc import Sequence
 
+from gridwright.beneath import remove_tree
 from gridwright.schedulers.local.running_job import RunningJob
 from gridwright.schedulers.process_tree import die_with_parent
-from gridwright.schedulers.removal import remove_tree
 
 _TRIES = 5
 

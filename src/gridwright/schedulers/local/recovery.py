@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Collection, Iterable
 
+from gridwright.beneath import remove_tree
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.local.attempt import private_directories
 from gridwright.schedulers.local.control_groups import GroupPlaces, end_group
@@ -31,7 +32,6 @@ from gridwright.schedulers.local.processes import (
 from gridwright.schedulers.local.running_job import RunningJob
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.process_tree import children
-from gridwright.schedulers.removal import remove_tree
 
 GONE_S = 10.0
 """A process that outlives SIGKILL by this much hangs in the kernel: its job is not started again."""

@@ -24,6 +24,7 @@ from gridwright.errors import GridwrightError, environment_error
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.schema import CHANGES, TABLES, VERSION
+from gridwright.trusted import open_directory, open_file
 
 FILE = "jobs.sqlite"
 LOGS = "logs"
@@ -31,6 +32,7 @@ CREATION_LOCK = "store.lock"
 BUSY_S = 20.0
 """How long a command waits for others to finish with the store: they take milliseconds."""
 
+_OWN = "name one of your own in the grid spec, such as state: /var/tmp/grid-state, writable for no other user"
 _LITTLE_BYTES = 64 << 10
 """Less room than this is none: SQLite grows its files by as much."""
 
@@ -44,15 +46,20 @@ class Store:
         self.logs = f"{state / LOGS}/"
         self._durable = durable
         try:
-            state.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (state / LOGS).mkdir(exist_ok=True, mode=0o700)
-            # The environments of jobs are in it: nobody else is to read them, not for a moment.
-            os.close(os.open(state / FILE, os.O_RDWR | os.O_CREAT, 0o600))
+            state.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Jobs run what it says, and runner and launcher open their files in it by name.
+            opened = open_directory(state, make=0o700, remedy=_OWN)
+            try:
+                os.close(open_directory(LOGS, directory=opened, make=0o700, remedy=_OWN))
+                # The environments of jobs are in it: nobody else is to read them, not for a moment.
+                os.close(open_file(opened, FILE, os.O_RDWR | os.O_CREAT, remedy=_OWN))
+            finally:
+                os.close(opened)
         except OSError as error:
             raise environment_error(
                 f"the state directory cannot be used: {error.strerror}",
                 where=str(error.filename or state),
-                remedy="name one of your own in the grid spec, such as state: /var/tmp/grid-state",
+                remedy=_OWN,
             ) from error
         with self.translated_errors():
             self._connection = sqlite3.connect(
@@ -60,6 +67,8 @@ class Store:
             )
             self._prepare()
             self.identity = str(self.setting("identity"))
+            self.secret = str(self.setting("secret") or "")
+            """What nobody else knows; empty for a store that an older release has made."""
 
     def _prepare(self) -> None:
         (version,) = self.one("PRAGMA user_version")
@@ -85,6 +94,7 @@ class Store:
                     for statement in _statements(TABLES):
                         self._connection.execute(statement)
                     self.put_setting("identity", secrets.token_hex(6))
+                    self.put_setting("secret", secrets.token_hex(16))
                     self.put_setting("cancellations", 0)
                     self._connection.execute(f"PRAGMA user_version={VERSION:d}")
                 return VERSION

@@ -1,12 +1,16 @@
 """Reads the ends of jobs that Slurm's queue no longer knows, from the file of jobcomp/filetxt or from sacct.
 
 `sacct -c` reads that file too, but of an element of an array it shows neither the array nor the index
-(22.05), so the file is searched for our tokens directly. A job that was requeued has a line for each run; the
-last counts.
+(22.05), so the file is searched for our tokens directly. A job that was requeued has a line for each run.
+
+Slurm writes names, directories and wckeys of jobs as they are, newlines too (22.05): every user can put lines
+of any content there. So a line counts for the user that it names alone, and what a job did by itself counts
+only as its own script wrote it down: see `believed_row`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +25,19 @@ from gridwright.schedulers.slurm.tools import ToolRefused, Tools
 
 _AT_ONCE = 400
 """Tokens or names in one command, so that its arguments stay short."""
+_HEAD = re.compile(r"JobId=(?P<JobId>\d+) UserId=(?P<user>[^\s()]*)\((?P<uid>\d+)\) GroupId=\S* Name=")
+_MIDDLE = re.compile(
+    r" JobState=(?P<JobState>[A-Z_]+) Partition=(?P<Partition>\S*) TimeLimit=\S* StartTime=(?P<StartTime>\S+)"
+    r" EndTime=(?P<EndTime>\S+) NodeList=(?P<NodeList>None assigned|\S*) NodeCnt=\d+ ProcCnt=(?P<ProcCnt>\d+)"
+    r" WorkDir="
+)
+_ACCOUNT = re.compile(r" ReservationName=\S* Tres=\S* Account=(?P<Account>\S*) QOS=\S* WcKey=")
+_TAIL = re.compile(
+    r" SubmitTime=(?P<SubmitTime>\S+) EligibleTime=(?P<EligibleTime>\S+)"
+    r"(?: ArrayJobId=(?P<ArrayJobId>\d+) ArrayTaskId=(?P<ArrayTaskId>\d+))?(?: \w+=\S*)*"
+    r" ExitCode=(?P<ExitCode>\d+:\d+) ?"
+)
+"""Parts of a line between which users write freely (filetxt_jobcomp.c of Slurm 22.05)."""
 _FIELDS = "JobID,JobName,StateMeaning,ExitCode,Start,End,Partition,NodeList"
 
 
@@ -42,12 +59,18 @@ class AccountingRow:
     partition: str | None
     node: str | None
 
+    @property
+    def by_itself(self) -> bool:
+        """Whether the command came to its own end, which the script of the job writes down, too."""
+        return self.word == "COMPLETED" or (self.word == "FAILED" and self.exit_status is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class AccountingAnswer:
     """An answer of the accounting."""
 
-    rows: Mapping[tuple[JobTag, int], AccountingRow]
+    rows: Mapping[tuple[JobTag, int], Sequence[AccountingRow]]
+    """All rows of a job, in the order in which they were written."""
     complete: bool
     """Whether a job that has ended must be in it; not where there is no accounting, or none we may read."""
 
@@ -55,7 +78,7 @@ class AccountingAnswer:
 def read_past(
     tools: Tools, config: Mapping[str, str], wanted: Mapping[JobTag, str], since: float
 ) -> AccountingAnswer:
-    """What is known of submissions since a time; `wanted` has the name of each in Slurm.
+    """What is known of this user's submissions since a time; `wanted` has the name of each in Slurm.
 
     Raises GridwrightError (ENVIRONMENT) where the database does not answer.
     """
@@ -74,8 +97,26 @@ def read_past(
 def _chosen(
     rows: Sequence[AccountingRow | None], wanted: Mapping[JobTag, str], *, complete: bool
 ) -> AccountingAnswer:
-    found = {(row.tag, row.element): row for row in rows if row is not None and row.tag in wanted}
+    found: dict[tuple[JobTag, int], list[AccountingRow]] = {}
+    for row in rows:
+        if row is not None and row.tag in wanted:
+            found.setdefault((row.tag, row.element), []).append(row)
     return AccountingAnswer(found, complete)
+
+
+def believed_row(
+    rows: Sequence[AccountingRow], job_id: int | None, script_status: int | None
+) -> AccountingRow | None:
+    """The row that says how a job of ours has ended; None where none is believed.
+
+    `job_id` is Slurm's number where it is known, `script_status` what the script of the last run wrote down:
+    it does so whenever the command ended by itself, in a directory that no other user can write.
+    """
+    wrote = None if script_status is None else decode_end(script_status, 0)
+    matching = [row for row in rows if job_id is None or row.job_id == job_id]
+    by_itself = [row for row in matching if row.by_itself]
+    agreeing = [row for row in by_itself if (row.exit_status, row.signal) == wrote]
+    return next(iter(agreeing[::-1] or [row for row in matching if row not in by_itself][::-1]), None)
 
 
 def _from_file(tools: Tools, path: str, wanted: Mapping[JobTag, str]) -> AccountingAnswer | None:
@@ -86,7 +127,8 @@ def _from_file(tools: Tools, path: str, wanted: Mapping[JobTag, str]) -> Account
         answer = tools.head.run(["grep", "-aF", *patterns, "--", path], timeout_s=60.0)
         if answer.status > 1:
             return None
-        rows += [parse_completion(line) for line in answer.stdout.decode(errors="replace").splitlines()]
+        lines = answer.stdout.decode(errors="replace").split("\n")
+        rows += [parse_completion(line, os.geteuid()) for line in lines]
     return _chosen(rows, wanted, complete=True)
 
 
@@ -97,41 +139,64 @@ def _from_database(tools: Tools, wanted: Mapping[JobTag, str], since: float) -> 
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - 86_400))
     for first in range(0, len(names), _AT_ONCE):
         chosen = ",".join(names[first : first + _AT_ONCE])
-        command = ["sacct", "-n", "-P", "-X", "-S", start, f"--name={chosen}", f"--format={_FIELDS}"]
+        command = ["sacct", "-n", "-P", "-X", *_own(), "-S", start, f"--name={chosen}", f"--format={_FIELDS}"]
         rows += [parse_sacct(line) for line in tools.query(command).decode(errors="replace").splitlines()]
     return _chosen(rows, wanted, complete=True)
 
 
 def _from_sacct_c(tools: Tools, wanted: Mapping[JobTag, str]) -> AccountingAnswer:
     try:
-        output = tools.once(["sacct", "-c", "-n", "-P", f"--format={_FIELDS}"], timeout_s=60.0).stdout
+        output = tools.once(
+            ["sacct", "-c", "-n", "-P", *_own(), f"--format={_FIELDS}"], timeout_s=60.0
+        ).stdout
     except (ToolRefused, GridwrightError):
         return AccountingAnswer({}, complete=False)
     rows = [parse_sacct(line) for line in output.decode(errors="replace").splitlines()]
     return _chosen(rows, wanted, complete=False)
 
 
-def parse_completion(line: str) -> AccountingRow | None:
-    """A line of jobcomp/filetxt; None where it is no job of ours. The directory in it may hold anything."""
-    head, _, tail = line.partition(" WorkDir=")
-    before = dict(re.findall(r"(?:^| )(\w+)=(\S*)", head))
-    after = dict(re.findall(r" (\w+)=(\S*)", tail[tail.rfind(" SubmitTime=") :]))
-    tag = tag_of(before.get("Name", ""))
-    if tag is None or not {"JobId", "JobState"} <= before.keys():
+def _own() -> list[str]:
+    """Jobs of this user alone: root is shown those of all, and their names may hold lines."""
+    return ["-u", str(os.geteuid())]
+
+
+def completion_fields(line: str) -> Mapping[str, str | None] | None:
+    """The fields of a line of jobcomp/filetxt; None where it is no whole one.
+
+    Name and directory may hold anything, also what looks like a field.
+    """
+    head, at, end = _HEAD.match(line), line.rfind(" ReservationName="), line.rfind(" SubmitTime=")
+    if head is None or not head.end() < at < end:
         return None
-    exit_status, signal = _end(after.get("ExitCode", ""))
-    element = after.get("ArrayTaskId", "")
+    middle = _MIDDLE.search(line, head.end(), at)
+    account, tail = _ACCOUNT.match(line, at, end), _TAIL.fullmatch(line, end)
+    if middle is None or account is None or tail is None:
+        return None
+    name = {"Name": line[head.end() : middle.start()]}
+    return head.groupdict() | name | middle.groupdict() | account.groupdict() | tail.groupdict()
+
+
+def parse_completion(line: str, uid: int) -> AccountingRow | None:
+    """A line of jobcomp/filetxt; None where it is no job of ours, of the user with this number."""
+    fields = completion_fields(line)
+    if fields is None or fields["uid"] != str(uid):
+        return None
+    tag = tag_of(fields["Name"] or "")
+    if tag is None:
+        return None
+    exit_status, signal = _end(fields["ExitCode"] or "")
+    element = fields["ArrayTaskId"]
     return AccountingRow(
         tag=tag,
-        job_id=int(after.get("ArrayJobId") or before["JobId"]),
-        element=int(element) if element.isdigit() else WHOLE,
-        word=before["JobState"],
+        job_id=int(fields["ArrayJobId"] or fields["JobId"] or 0),
+        element=WHOLE if element is None else int(element),
+        word=fields["JobState"] or "",
         exit_status=exit_status,
         signal=signal,
-        started=moment(before.get("StartTime", "")),
-        ended=moment(before.get("EndTime", "")),
-        partition=before.get("Partition"),
-        node=_node(before.get("NodeList", "")),
+        started=moment(fields["StartTime"]),
+        ended=moment(fields["EndTime"]),
+        partition=fields["Partition"],
+        node=_node(fields["NodeList"] or ""),
     )
 
 

@@ -8,7 +8,7 @@ from gridwright.schedulers.private_sweep import NO_LIBRARY, SWEEP_AT_ONCE, SWEEP
 from gridwright.schedulers.slurm.access import SlurmAccess
 from gridwright.schedulers.slurm.job_script import private_prefix
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
+from gridwright.schedulers.slurm.record_rows import WHOLE, Submission
 
 
 def clean_up(access: SlurmAccess, record: JobRecord) -> None:
@@ -66,8 +66,5 @@ def _leave_to_nodes(
     for submission, element, node in jobs:
         if node is None or "/" in node or "\n" in directory:
             continue
-        ended: JobEnd | None = record.ended(submission.token).get(element)
-        prefix = _prefix(submission, element, record)
-        runs = range((ended.restarts if ended is not None else 0) + 1)
         with (access.directories.leftovers / node).open("a") as file:
-            file.writelines(f"{directory}/{prefix}{number}\n" for number in runs)
+            file.write(f"{directory}/{_prefix(submission, element, record)}\n")

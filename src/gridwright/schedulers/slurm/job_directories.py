@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.job_script import script_file
-from gridwright.schedulers.user_directories import KEPT_S, make_user_directory
+from gridwright.state_parts import KEPT_S, own_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +97,4 @@ class JobDirectories:
 
 def make_job_directories(state: Path) -> JobDirectories:
     """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
-    return JobDirectories(make_user_directory(state, "slurm", ("logs", "runs", "fences", "leftovers")))
+    return JobDirectories(own_directory(state, "slurm", ("logs", "runs", "fences", "leftovers")))

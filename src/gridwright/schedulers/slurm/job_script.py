@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
+from gridwright.state_parts import write_program
 
 SCRIPT = r"""#!/bin/sh
 # A job of Gridwright. Slurm runs this on the node; its arguments are
@@ -34,6 +35,12 @@ shift 7
 
 # What the shell says of the end of the command does not belong into its log.
 exec 3>&2 2>/dev/null
+
+# Removes directories of the job, also what it made unwritable, such as a cache of modules.
+remove() {
+    command -p rm -rf -- "$@" || { command -p chmod -R u+rwx -- "$@" && command -p rm -rf -- "$@" 2>&3; }
+}
+
 # A controller that was killed may start a run again that it has forgotten: it is there already, and
 # is still going on where it has no status yet.
 run=$state/runs/$tag.${SLURM_RESTART_COUNT:-0}
@@ -69,7 +76,10 @@ export GRIDWRIGHT_JOB_ID GRIDWRIGHT_MEMORY_BYTES
 left=$state/leftovers/$SLURMD_NODENAME
 if [ -e "$left" ] && command -p mv -- "$left" "$left.$tag"; then
     while IFS= read -r each; do
-        command -p rm -rf -- "$each"
+        case $each in /*/gridwright-????????????????.*) ;; *) continue ;; esac
+        for each in "$each"*; do
+            [ -O "$each" ] && [ ! -L "$each" ] && remove "$each"
+        done
     done <"$left.$tag"
     command -p rm -f -- "$left.$tag"
 fi
@@ -77,8 +87,19 @@ fi
 private=gridwright-$tag.${SLURM_RESTART_COUNT:-0}
 [ -n "$work" ] && GRIDWRIGHT_WORK=$work/$private && export GRIDWRIGHT_WORK
 [ -n "$util" ] && GRIDWRIGHT_UTIL=$util/$private && export GRIDWRIGHT_UTIL
-if [ -n "$work$util" ]; then
-    command -p mkdir -p -m 700 -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3 || exit 1
+if [ -n "$work$util" ] &&
+    ! command -p mkdir -m 700 -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"}; then
+    # Who can list jobs knows these names. What somebody else has made there is not used, and nobody knows
+    # the next names.
+    command -p rmdir -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"}
+    if [ -n "$work" ]; then
+        GRIDWRIGHT_WORK=$(command -p mktemp -d -- "$GRIDWRIGHT_WORK.XXXXXXXXXXXX" 2>&3) || exit 1
+    fi
+    if [ -n "$util" ] &&
+        ! GRIDWRIGHT_UTIL=$(command -p mktemp -d -- "$GRIDWRIGHT_UTIL.XXXXXXXXXXXX" 2>&3); then
+        [ -n "$work" ] && command -p rmdir -- "$GRIDWRIGHT_WORK"
+        exit 1
+    fi
 fi
 
 if ! cd -- "$directory" 2>&3; then
@@ -93,7 +114,7 @@ fi
 
 if [ -n "$work$util" ] && [ "$keep" != 1 ]; then
     cd /
-    command -p rm -rf -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3
+    remove ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"}
 fi
 command times >"$run.times"
 printf '%s\n' "$status" >"$run"
@@ -115,15 +136,9 @@ _GIVEN = frozenset(
 
 
 def script_file(directory: Path) -> Path:
-    """The script as a file in `directory`, made when it is not there; its name holds a hash of the text."""
+    """The script as a file in a directory of this user's own, with this text; its name holds a hash of it."""
     digest = hashlib.sha256(SCRIPT.encode()).hexdigest()[:12]
-    path = directory / f"job-{digest}.sh"
-    if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(SCRIPT)
-        part.chmod(0o755)
-        part.replace(path)
-    return path
+    return write_program(directory, f"job-{digest}.sh", SCRIPT.encode())
 
 
 def given_environment(request: JobRequest) -> dict[str, str]:
@@ -172,7 +187,10 @@ def script_arguments(
 
 
 def private_prefix(tag: JobTag, index: int | None) -> str:
-    """How the names of a job's private directories begin; the number of the restart follows."""
+    """How the names of a job's private directories begin.
+
+    The number of the restart follows, and random letters where somebody else had taken that name.
+    """
     return f"gridwright-{tag}." if index is None else f"gridwright-{tag}_{index}."
 
 

@@ -13,7 +13,7 @@ from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 from gridwright.schedulers.slurm.submission import job_label, log_file
 from gridwright.schedulers.slurm.translations import job_state, reason
-from gridwright.schedulers.user_directories import this_user
+from gridwright.state_parts import this_user
 
 
 @dataclass(frozen=True, slots=True)

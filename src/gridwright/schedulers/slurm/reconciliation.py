@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
-from gridwright.schedulers.slurm.accounting import read_past
+from gridwright.schedulers.slurm.accounting import believed_row, read_past
 from gridwright.schedulers.slurm.cluster import read_cluster
 from gridwright.schedulers.slurm.collisions import drained_nodes, may_be_refused, resume, was_refused
 from gridwright.schedulers.slurm.ends import (
@@ -208,23 +208,25 @@ def _ask_accounting(
         {each.tag: slurm_name(job_label(each.request), each.tag) for each in chosen},
         since,
     )
-    adopted = {tag: row.job_id for (tag, _), row in past.rows.items()}
-    record.accepted(
-        [(each.tag, adopted[each.tag]) for each in chosen if each.slurm_id is None and each.tag in adopted]
-    )
+    begun, adopted = access.directories.runs_begun(), dict[JobTag, int]()
     ends: list[JobEnd] = []
     absent: list[MissingJobs] = []
     for submission in chosen:
         cancelled = record.cancelled(submission.token)
         lost = []
         for element in missing[submission.token]:
-            row = past.rows.get((submission.tag, element))
+            run = last_run(submission.tag, element, begun)
+            wrote = access.directories.run_status(run) if run is not None else None
+            row = believed_row(past.rows.get((submission.tag, element), ()), submission.slurm_id, wrote)
+            if row is not None and submission.slurm_id is None:
+                adopted[submission.tag] = row.job_id
             if row is None:
                 lost.append(element)
             elif end := ended_by_slurm(submission, element, row, element in cancelled):
                 ends.append(corrected(access.directories, submission, end))
         if lost:
             absent.append(MissingJobs(submission, tuple(lost), not standing.rows.get(submission.tag)))
+    record.accepted(adopted.items())
     write_ends(record, standing.live, ends)
     return absent, past.complete
 

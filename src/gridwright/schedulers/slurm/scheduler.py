@@ -43,8 +43,8 @@ from gridwright.schedulers.slurm.usage import read_usage
 from gridwright.schedulers.slurm.visible_paths import path_visibility_problems
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.schedulers.usage import JobUsage
-from gridwright.schedulers.user_directories import KEPT_S
 from gridwright.spec.model import GridSpec
+from gridwright.state_parts import KEPT_S
 
 
 class SlurmScheduler:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.schedulers.job_tag import tag_of
-from gridwright.schedulers.slurm.accounting import moment
+from gridwright.schedulers.slurm.accounting import completion_fields, moment
 from gridwright.schedulers.slurm.cluster import Cluster, read_cluster
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE
@@ -17,7 +17,7 @@ from gridwright.schedulers.slurm.submission import job_label
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.schedulers.slurm.translations import job_state
 from gridwright.schedulers.usage import JobUsage
-from gridwright.schedulers.user_directories import this_user
+from gridwright.state_parts import this_user
 
 _FIELDS = (
     "JobID,JobName,User,Account,Partition,State,NodeList,AllocCPUS,Submit,Eligible,Start,End,TotalCPU,ReqMem,"
@@ -63,6 +63,7 @@ def _with_own(each: JobUsage, own: JobUsage | None) -> JobUsage:
     return replace(
         each,
         name=own.name,
+        state=own.state,
         cpu_s=own.cpu_s if each.cpu_s is None else each.cpu_s,
         memory_bytes=own.memory_bytes or each.memory_bytes,
         cores=own.cores,
@@ -99,32 +100,29 @@ def _from_file(tools: Tools, cluster: Cluster, since: float) -> list[JobUsage]:
         answer = tools.head.run(["awk", "-v", f"since={day}", _PICK, path], timeout_s=_LONG_S)
     except GridwrightError:
         return []
-    lines = answer.stdout.decode(errors="replace").splitlines() if answer.status == 0 else []
+    lines = answer.stdout.decode(errors="replace").split("\n") if answer.status == 0 else []
     return _last([found for line in lines if (found := parse_completion_usage(line, _threads(cluster)))])
 
 
 def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
-    """A line of jobcomp/filetxt; None where it is none. The directory in it may hold anything."""
-    head, _, tail = line.partition(" WorkDir=")
-    before = dict(re.findall(r"(?:^| )(\w+)=(\S*)", head))
-    after = dict(re.findall(r" (\w+)=(\S*)", tail[tail.rfind(" SubmitTime=") :]))
-    middle = dict(re.findall(r" (\w+)=(\S*)", tail[tail.rfind(" ReservationName=") :]))
-    if not {"JobId", "JobState", "EndTime"} <= before.keys():
+    """A line of jobcomp/filetxt; None where it is no whole one."""
+    fields = completion_fields(line)
+    if fields is None:
         return None
     return _usage(
-        _identifier(before["JobId"], after.get("ArrayJobId"), after.get("ArrayTaskId")),
+        _identifier(fields["JobId"] or "", fields["ArrayJobId"], fields["ArrayTaskId"]),
         {
-            "JobName": before.get("Name"),
-            "State": before["JobState"],
-            "User": before.get("UserId", "").partition("(")[0],
-            "Account": middle.get("Account"),
-            "Partition": before.get("Partition"),
-            "NodeList": before.get("NodeList"),
-            "AllocCPUS": before.get("ProcCnt"),
-            "Submit": after.get("SubmitTime"),
-            "Eligible": after.get("EligibleTime"),
-            "Start": before.get("StartTime"),
-            "End": before["EndTime"],
+            "JobName": fields["Name"],
+            "State": fields["JobState"],
+            "User": fields["user"],
+            "Account": fields["Account"],
+            "Partition": fields["Partition"],
+            "NodeList": fields["NodeList"],
+            "AllocCPUS": fields["ProcCnt"],
+            "Submit": fields["SubmitTime"],
+            "Eligible": fields["EligibleTime"],
+            "Start": fields["StartTime"],
+            "End": fields["EndTime"],
         },
         threads,
     )

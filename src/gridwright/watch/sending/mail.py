@@ -12,7 +12,7 @@ from email.message import EmailMessage
 
 from gridwright.commands import run_bounded
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.user_directories import this_user
+from gridwright.state_parts import this_user
 from gridwright.watch.notices import Notice, letter, subject
 from gridwright.watch.sending.receivers import MailReceiver, SendOutcome
 from gridwright.watch.sending.secret_files import read_secret

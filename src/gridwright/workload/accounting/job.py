@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gridwright.runs.launch_record import LaunchRecord
 
 _ELEMENT = re.compile(r"\[[\d,:%-]*\]$")
 _LONGEST_NAME = 80
+_MOST = 1e18
+"""No time in seconds, and no size in bytes, is as large; NaN is no figure either."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,13 @@ class AccountedJob:
     device_written_bytes: int | None = None
     """As the block layer counted them."""
     restarts: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a figure that no job has: a file may hold any."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, (int, float)) and not -_MOST <= value <= _MOST:
+                raise ValueError(f"{name} is no such figure")
 
     def launch(self, number: int, log: str) -> LaunchRecord:
         """The launch; all elements of a job array have one name."""
@@ -80,8 +90,13 @@ class Accounts:
     unreadable: list[int] = field(default_factory=list)
     """Lines that hold no record that can be read, from 1."""
 
-    def add(self, job: AccountedJob | None) -> None:
-        """Take a job that was read; None is one that is no launch."""
+    def add(self, number: int, read: Callable[[], AccountedJob | None]) -> None:
+        """Read a job and take it; None is one that is no launch. `number` is where it stands."""
+        try:
+            job = read()
+        except (AttributeError, TypeError, LookupError, ValueError, ArithmeticError):
+            self.unreadable.append(number)
+            return
         if job is None:
             self.unfinished += 1
         else:

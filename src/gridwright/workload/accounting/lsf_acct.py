@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gridwright.workload.accounting.job import AccountedJob, Accounts, command_name
 
@@ -27,14 +28,8 @@ def read_events(lines: Iterable[str]) -> Accounts:
     """Read the jobs that finished; other events are passed over."""
     accounts = Accounts()
     for number, line in enumerate(lines, start=1):
-        if not line.startswith('"JOB_FINISH"'):
-            continue
-        try:
-            job = _job(line)
-        except (ValueError, IndexError):
-            accounts.unreadable.append(number)
-            continue
-        accounts.add(job)
+        if line.startswith('"JOB_FINISH"'):
+            accounts.add(number, partial(_job, line))
     return accounts
 
 

@@ -17,6 +17,7 @@ import datetime
 import re
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from gridwright.workload.accounting.job import AccountedJob, Accounts, command_name
 from gridwright.workload.accounting.slurm_words import parse_size
@@ -28,6 +29,8 @@ _DISPATCHED = re.compile(
     r"(?:\[\d+\] )?(?:[Dd]ispatched|[Ss]tarted).*?(?: to| on(?: Host\(s\))?)? (<.*?>)(?:[,;.]|$)"
 )
 _SLOTS = re.compile(r"Allocated <?(\d+)>? Slot\(s\)|(\d+) Processors Requested")
+_LONGEST, _MOST_LINES = 1 << 16, 10_000
+"""Characters of what was wrapped, and lines, of a job: the rest is left out."""
 _YEARS_BACK = 28
 """After so many years each date has had each day of the week."""
 
@@ -36,12 +39,7 @@ def read_paragraphs(lines: Iterable[str], now: float) -> Accounts:
     """Read the jobs; `now` (Unix time) is when at the latest they ended."""
     accounts = Accounts()
     for begun, paragraph in _paragraphs(lines):
-        try:
-            job = _job(paragraph, now)
-        except (ValueError, KeyError, IndexError):
-            accounts.unreadable.append(begun)
-            continue
-        accounts.add(job)
+        accounts.add(begun, partial(_job, paragraph, now))
     return accounts
 
 
@@ -59,8 +57,9 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
             yield begun, held
             held = []
         elif held and held[-1] and _WRAPPED.match(text) and not held[-1].startswith(("CPU_T", "Accounting")):
-            held[-1] += text.lstrip()
-        elif held:
+            if len(held[-1]) < _LONGEST:
+                held[-1] += text.lstrip()
+        elif held and len(held) < _MOST_LINES:
             held.append(text.strip())
     if held:
         yield begun, held

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from gridwright.handed_files import parsed_json
 from gridwright.workload.accounting.job import AccountedJob, Accounts
 from gridwright.workload.accounting.slurm_words import ENDED_WELL, has_ended, reason_of, state_of
 
@@ -14,18 +15,13 @@ Document = Mapping[str, Any]
 
 def read_document(content: bytes) -> Accounts:
     """Read the document. Raises ValueError that says what is wrong with it."""
-    document = json.loads(content)
+    document = parsed_json(content)
     jobs = document.get("jobs") if isinstance(document, dict) else None
     if not isinstance(jobs, list):
         raise ValueError("it has no list of jobs")
     accounts = Accounts()
     for number, job in enumerate(jobs, start=1):
-        try:
-            found = _job(job)
-        except (AttributeError, TypeError, KeyError, ValueError):
-            accounts.unreadable.append(number)
-            continue
-        accounts.add(found)
+        accounts.add(number, partial(_job, job))
     return accounts
 
 

@@ -32,6 +32,8 @@ FORMAT = (
 _FREE_TEXT = ("JobName", "SubmitLine", "Comment", "AdminComment", "WorkDir")
 _ID = re.compile(r"\d+(?:_\d+|_\[[\d,%-]+\]|\+\d+)?(?:\.\w+)?")
 _END = "end of the line"
+_MOST_SEPARATORS = 50
+"""In the texts of a record: to try all ways to part them takes the square of their number."""
 _MOST_LINES = 200
 """Lines of one record: a submit line can hold a whole script."""
 _SHAPES = {
@@ -53,17 +55,17 @@ def read_rows(lines: Iterable[str]) -> Accounts:
     header = _columns(next(iterator, ""))
     accounts = Accounts()
     job: _Job | None = None
-    for row in _rows(iterator, header, accounts):
+    for number, row in _rows(iterator, header, accounts):
         base, _, step = row["JobID"].partition(".")
         if step and job is not None and job.id == base:
             job.steps.append(row)
             continue
         if job is not None:
-            job.finish(accounts)
+            accounts.add(job.number, job.finished)
         # A step whose job could not be read is none of its own.
-        job = None if step else _Job(base, row, [])
+        job = None if step else _Job(number, base, row, [])
     if job is not None:
-        job.finish(accounts)
+        accounts.add(job.number, job.finished)
     return accounts
 
 
@@ -84,8 +86,10 @@ def _columns(header: str) -> list[str]:
     return names if names[-1] else [*names[:-1], _END]
 
 
-def _rows(lines: Iterator[str], columns: Sequence[str], accounts: Accounts) -> Iterator[Mapping[str, str]]:
-    """Yield records; the lines of those that cannot be read are noted."""
+def _rows(
+    lines: Iterator[str], columns: Sequence[str], accounts: Accounts
+) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield records with their first lines; the lines of those that cannot be read are noted."""
     pending, begun, held = "", 0, 0
     for number, line in enumerate(lines, start=2):
         if pending and _row(line, columns) is not None:
@@ -101,7 +105,7 @@ def _rows(lines: Iterator[str], columns: Sequence[str], accounts: Accounts) -> I
         if pending.count("|") < len(columns) - 1 and held < _MOST_LINES:
             continue
         if (row := _row(pending, columns)) is not None:
-            yield row
+            yield begun, row
             pending, held = "", 0
         elif held >= _MOST_LINES:
             accounts.unreadable.append(begun)
@@ -116,7 +120,7 @@ def _row(text: str, columns: Sequence[str]) -> Mapping[str, str] | None:
     if columns[-1] == _END and not parts[-1]:
         parts[-1] = _END
     extra = len(parts) - len(columns)
-    if extra < 0:
+    if not 0 <= extra <= _MOST_SEPARATORS:
         return None
     free = [index for index, name in enumerate(columns) if name in _FREE_TEXT]
     found = [row for row in _joined(parts, columns, free, extra) if _fits(row)]
@@ -150,39 +154,38 @@ def _fits(row: Mapping[str, str]) -> bool:
 class _Job:
     """The row of a job, and those of its steps."""
 
+    number: int
+    """The line on which it begins."""
     id: str
     row: Mapping[str, str]
     steps: list[Mapping[str, str]]
 
-    def finish(self, accounts: Accounts) -> None:
-        """Add the job, or count it as one that has not run to an end."""
+    def finished(self) -> AccountedJob | None:
+        """The job; None if it has not run to an end."""
         state = state_of(self.row["State"]) or ""
         started, ended = parse_time(self.row.get("Start", "")), parse_time(self.row.get("End", ""))
         real_s = _seconds(self.row)
         never_began = state != ENDED_WELL and not real_s and (started is None or "Start" not in self.row)
         if not has_ended(state) or never_began:
-            accounts.unfinished += 1
-            return
+            return None
         exit_status, _, signal = self.row.get("ExitCode", "").partition(":")
         user_s, system_s = self._cpu()
-        accounts.jobs.append(
-            AccountedJob(
-                id=self.id,
-                name=self.row.get("JobName", ""),
-                node=_node(self.row.get("NodeList", "")),
-                ok=state == ENDED_WELL,
-                reason=reason_of(state, self.row["State"], int(exit_status or 0), int(signal or 0)),
-                cores=int(self.row.get("AllocCPUS") or 1),
-                submitted=parse_time(self.row.get("Submit", "")),
-                started=started,
-                ended=ended,
-                real_s=real_s,
-                user_s=user_s,
-                system_s=system_s,
-                peak_memory_bytes=max((size for size in map(_memory, self.steps) if size), default=None),
-                read_bytes=self._moved("TRESUsageInTot", "Read"),
-                written_bytes=self._moved("TRESUsageOutTot", "Write"),
-            )
+        return AccountedJob(
+            id=self.id,
+            name=self.row.get("JobName", ""),
+            node=_node(self.row.get("NodeList", "")),
+            ok=state == ENDED_WELL,
+            reason=reason_of(state, self.row["State"], int(exit_status or 0), int(signal or 0)),
+            cores=int(self.row.get("AllocCPUS") or 1),
+            submitted=parse_time(self.row.get("Submit", "")),
+            started=started,
+            ended=ended,
+            real_s=real_s,
+            user_s=user_s,
+            system_s=system_s,
+            peak_memory_bytes=max((size for size in map(_memory, self.steps) if size), default=None),
+            read_bytes=self._moved("TRESUsageInTot", "Read"),
+            written_bytes=self._moved("TRESUsageOutTot", "Write"),
         )
 
     def _cpu(self) -> tuple[float | None, float | None]:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from gridwright.errors import Finding, input_error
+from gridwright.handed_files import open_file, text_lines, unpacked, unpacked_within
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.workload.accounting import lsf_acct, lsf_bacct, slurm_json, slurm_text
 from gridwright.workload.accounting.job import Accounts
-from gridwright.workload.sas_log.text import unpacked
 
 _SAMPLE_BYTES = 1 << 16
-_MOST_JSON_BYTES = 256 << 20
+_MOST_JSON_BYTES = 128 << 20
+MOST_LINES = 1_000_000
+"""Of accounting: each job has some, and a thousand nodes have as many in weeks."""
 _LINES_NAMED = 5
 _SACCT = f"sacct --allusers --parsable2 --starttime now-7days --format {slurm_text.FORMAT}"
 
 
 def accounting_kind(path: Path) -> str | None:
     """Which kind of accounting a file holds, by its beginning; None if it holds none. Raises OSError."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         sample = next(unpacked(file, path, _SAMPLE_BYTES), b"")[:_SAMPLE_BYTES]
     first = sample.lstrip().split(b"\n", 1)[0].rstrip(b"\r")
     if first.startswith(b'"') and b'"JOB_' in sample:
@@ -75,21 +75,13 @@ def _read_sacct(path: Path) -> Accounts:
 
 
 def _read_json(path: Path) -> Accounts:
-    with path.open("rb") as file:
-        content = b"".join(unpacked(file, path, _MOST_JSON_BYTES + 1))
-    if len(content) > _MOST_JSON_BYTES:
-        raise input_error(
-            f"the document is larger than {_MOST_JSON_BYTES >> 20} MiB",
-            where=str(path),
-            remedy=f"ask for less, or for text, which can be of any size: {_SACCT}",
-        )
     try:
-        return slurm_json.read_document(content)
+        return slurm_json.read_document(unpacked_within(path, _MOST_JSON_BYTES))
     except ValueError as error:
         raise input_error(
-            f"this is no document of sacct --json: {error}",
+            f"this is no document of sacct --json that can be read: {error}",
             where=str(path),
-            remedy=f"print it anew, or as text: {_SACCT}",
+            remedy=f"print it anew for less, or as text, which can be larger: {_SACCT}",
         ) from None
 
 
@@ -114,28 +106,8 @@ _READERS: dict[str, Callable[[Path], Accounts]] = {
 
 @contextmanager
 def _lines(path: Path) -> Iterator[Iterator[str]]:
-    with path.open("rb") as file:
-        yield iter(io.TextIOWrapper(_Pieces(file, path), encoding="utf-8", errors="replace"))
-
-
-class _Pieces(io.RawIOBase, BinaryIO):
-    """A file, unpacked where it is packed, as a stream."""
-
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        super().__init__()
-        self._pieces = unpacked(file, path)
-        self._rest = b""
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        """Fill a buffer with what comes next."""
-        self._rest = self._rest or next(self._pieces, b"")
-        piece, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(piece)] = piece
-        return len(piece)
+    with open_file(path) as file:
+        yield text_lines(file, path, MOST_LINES, "ask for less: a shorter time, or one user")
 
 
 def _findings(name: str, kind: str, accounts: Accounts) -> list[Finding]:

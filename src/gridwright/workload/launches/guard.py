@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from gridwright.beneath import remove_tree
 from gridwright.messages import encode
 from gridwright.runs.launch_record import LaunchPhase, UnwaitedCount
 from gridwright.schedulers.process_tree import (
@@ -29,7 +30,6 @@ from gridwright.schedulers.process_tree import (
     resident_bytes,
     run_delay_ns,
 )
-from gridwright.schedulers.removal import remove_tree
 from gridwright.workload.launches.control_group import ControlGroup
 from gridwright.workload.launches.cpu_clock import cpu_clock, cpu_unwaited
 from gridwright.workload.launches.series import LaunchSeries

@@ -6,23 +6,18 @@ Where a log is in another encoding it stays as it is: what matters in it is ASCI
 from __future__ import annotations
 
 import codecs
-import gzip
 import html
 import re
-import sys
-import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 
 from gridwright.errors import input_error
+from gridwright.handed_files import BLOCK_BYTES, open_file, unpacked
 
 LONGEST_LINE = 4096
 """Bytes of a line that are looked at; SAS writes at most 256 characters."""
-BLOCK_BYTES = 1 << 20
 _SAMPLE_BYTES = 1 << 16
-_GZIP = b"\x1f\x8b"
 _EBCDIC_NOTE = "NOTE:".encode("cp037")
 
 _BREAK = re.compile(
@@ -37,7 +32,7 @@ def whole_lines(path: Path, size: int) -> Iterator[bytes]:
     `size` is what an unpacked log had when it was looked at: a running job may write faster than it is
     read. Raises OSError, and GridwrightError where the log is packed badly or in EBCDIC.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         blocks = unpacked(file, path, size)
         first = next(blocks, b"")
         if _EBCDIC_NOTE in first and b"NOTE:" not in first:
@@ -47,36 +42,6 @@ def whole_lines(path: Path, size: int) -> Iterator[bytes]:
                 remedy="copy it as text, so that it is in ASCII: ftp does so with `ascii`",
             )
         yield from _in_lines(_plain(_decoded(chain([first], blocks))))
-
-
-def unpacked(file: BinaryIO, path: Path, size: int = sys.maxsize) -> Iterator[bytes]:
-    """Yield what a file holds in blocks, unpacked where gzip packed it, else at most `size` bytes.
-
-    Raises OSError, and GridwrightError, which names `path`, where it is packed badly.
-    """
-    packed = file.read(2) == _GZIP
-    file.seek(0)
-    return _unpacked(file, path) if packed else _blocks(file, size)
-
-
-def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    left = size
-    while left > 0 and (block := file.read(min(left, BLOCK_BYTES))):
-        left -= len(block)
-        yield block
-
-
-def _unpacked(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    try:
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            while block := unpacked.read(BLOCK_BYTES):
-                yield block
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise input_error(
-            f"it cannot be unpacked: {error}",
-            where=str(path),
-            remedy="copy it anew, or see what is wrong with it: gzip --test FILE",
-        ) from error
 
 
 def _decoded(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -6,23 +6,28 @@ import contextlib
 import http.client
 import json
 import socket
+import ssl
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gridwright.monitor.console import patience
 from gridwright.monitor.console.access import session_token
 from gridwright.monitor.console.asked import BY, FILTERS, HOW
+from gridwright.monitor.console.patience import BOUNDS
 from gridwright.monitor.console.server import page_files
 from gridwright.monitor.console.viewers import JobFacts, ViewerRule
 from gridwright.monitor.console.watching import Watching
 from gridwright.services.listening import ListeningChoice, listening_of
+from tests.support.certificates import make_certificate
 from tests.support.console_server import ServedConsole, served
 from tests.support.pretend_histories import END_S, LIBRARIES, PretendHistories
+from tests.support.strangers import silent_connections
 
 FACTS = [JobFacts(job="4711", user="ann", name="secret of ann", state="running")]
 
@@ -111,11 +116,54 @@ def test_the_token_of_the_address_becomes_a_cookie_that_no_script_reads(console:
     assert console.ask(f"/api/about?token={console.token}", Authorization="")[0] == 401
 
 
-def test_guesses_are_slowed_down() -> None:
+def test_wrong_tokens_of_others_lock_the_owner_out_neither_with_the_token_nor_with_the_cookie() -> None:
     with served(watching(), at_once=5) as console:
-        found = [console.ask("/api/about", Authorization="Bearer guess")[0] for _ in range(9)]
-    assert found[:5] == [401] * 5
-    assert found[-1] == 429
+        found = [console.ask("/api/about", Authorization="Bearer guess") for _ in range(80)]
+        assert [status for status, _, _ in found][:5] == [401] * 5
+        assert found[-1][0] == 429
+        assert {headers["connection"] for _, _, headers in found} == {"close"}
+        cookie = f"{console.access.cookie_name}={console.access.cookie}"
+        assert console.ask("/api/about")[0] == 200
+        assert console.ask("/api/about", Authorization="", Cookie=cookie)[0] == 200
+        assert console.ask(f"/?token={console.token}", Authorization="")[0] == 303
+        assert console.ask("/health", Authorization="")[0] == 200
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_hundreds_of_silent_connections_of_another_user_keep_nobody_out(
+    tmp_path: Path, encrypted: bool
+) -> None:
+    choice, trusted = ListeningChoice(port=0), None
+    if encrypted:
+        certificate, key = make_certificate(tmp_path)
+        choice = replace(choice, certificate=certificate, key=key)
+        trusted = ssl.create_default_context(cafile=str(certificate))
+    bounds = replace(BOUNDS, in_all=100)
+    for limits in (BOUNDS, replace(bounds, of_one_peer=100)):
+        with (
+            served(watching(), listening=listening_of(choice), bounds=limits) as console,
+            silent_connections(console.port, 520),
+        ):
+            console.trusted = trusted
+            for _ in range(3):
+                status, _, _ = console.ask("/api/about")
+                assert status == 200
+            assert len(console.listener._open) <= limits.of_one_peer
+
+
+def test_an_answer_that_is_not_read_ends_in_its_time() -> None:
+    bounds = replace(BOUNDS, answer_s=0.5)
+    with served(watching(), bounds=bounds) as console:
+        request = f"GET /api/about HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {console.token}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", console.port), timeout=30) as greedy:
+            greedy.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    greedy.sendall(request.encode())
+            end = time.monotonic() + 20
+            while console.listener._open and time.monotonic() < end:
+                time.sleep(0.02)
+            assert not console.listener._open
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
@@ -149,14 +197,14 @@ def test_the_page_asks_for_nothing_from_elsewhere_and_has_nothing_inline() -> No
 
 @pytest.mark.parametrize("said", [b"", b"GET /api/about HT", b"GET / HTTP/1.1\r\nHost: a\r\nX: "])
 def test_who_never_finishes_a_question_is_not_waited_for(
-    console: ServedConsole, monkeypatch: pytest.MonkeyPatch, said: bytes
+    said: bytes,
 ) -> None:
-    monkeypatch.setattr(patience, "QUESTION_S", 0.2)
-    with socket.create_connection(("127.0.0.1", console.port), timeout=30) as silent:
-        silent.sendall(said)
-        with contextlib.suppress(ConnectionResetError):
-            assert silent.recv(100) == b""
-    assert console.ask("/api/about")[0] == 200
+    with served(watching(), bounds=replace(BOUNDS, request_s=0.5)) as console:
+        with socket.create_connection(("127.0.0.1", console.port), timeout=30) as silent:
+            silent.sendall(said)
+            with contextlib.suppress(ConnectionResetError):
+                assert silent.recv(100) == b""
+        assert console.ask("/api/about")[0] == 200
 
 
 def test_a_connection_serves_one_question_after_the_other(console: ServedConsole) -> None:

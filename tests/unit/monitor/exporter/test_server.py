@@ -22,6 +22,7 @@ from gridwright.monitor.exporter.pages import NoPage, Pages
 from gridwright.monitor.exporter.server import AT_ONCE, OF_ONE_PEER, MetricsServer
 from gridwright.services.listening import Listening, ListeningChoice, listening_of
 from tests.support.certificates import make_certificate
+from tests.support.strangers import silent_connections
 
 TOKEN = 2 * "0123456789abcdef"
 ANSWERS = """
@@ -208,14 +209,37 @@ def test_those_who_send_and_read_nothing_hold_up_nobody_for_long() -> None:
                 pass
 
 
-def test_an_address_has_its_share_of_connections() -> None:
+def test_an_address_has_its_share_of_connections_and_the_longest_silent_makes_room() -> None:
     with serving(connection_s=20.0) as port, ExitStack() as stack:
-        for _ in range(OF_ONE_PEER):
+        silent = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
-        assert raw(port, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
-        with socket.create_connection(("127.0.0.1", port), 20, source_address=("127.0.0.2", 0)) as other:
-            other.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert other.recv(100).startswith(b"HTTP/1.1 200 ")
+            for _ in range(OF_ONE_PEER)
+        ]
+        assert raw(port, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+        assert silent[0].recv(1) == b""
+        silent[1].sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert silent[1].recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_hundreds_of_silent_connections_of_another_user_keep_no_scrape_out(
+    tmp_path: Path, encrypted: bool
+) -> None:
+    choice = ListeningChoice(port=0)
+    if encrypted:
+        certificate, key = make_certificate(tmp_path)
+        # A proxy that passes TLS on: all peers are one address.
+        files = {"certificate": certificate, "key": key, "token": TOKEN, "proxies": ["127.0.0.0/8"]}
+        choice = ListeningChoice(port=0, has_sessions=True, **files)  # type: ignore[arg-type]
+    with serving(listening_of(choice), connection_s=20.0) as port, silent_connections(port, 520):
+        for _ in range(3):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            if encrypted:
+                trusted = ssl.create_default_context(cafile=str(certificate))
+                connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusted, timeout=20)
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert connection.getresponse().status == 200
+            connection.close()
 
 
 def test_the_token_is_asked_for_and_guesses_are_slowed_down() -> None:

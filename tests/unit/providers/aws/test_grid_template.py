@@ -221,7 +221,10 @@ def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
     own = login["Report"]["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
     assert own == ["boot#${ec2:SourceInstanceARN}"]
     assert login["Report"]["Action"] == ["dynamodb:PutItem"]
-    assert login["Log"]["Resource"]["Fn::Sub"][0].endswith(":::${Bucket}/boot-logs/*")
+    # `${!` stays a variable of the policy: the instance that asks.
+    assert login["Log"]["Resource"]["Fn::Sub"][0].endswith(
+        ":::${Bucket}/boot-logs/${!ec2:SourceInstanceARN}/*"
+    )
     slots = node["Claims"]["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
     assert slots == ["compute?"]
     for each in (login, node, server):

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 from gridwright.providers.boot.bundle import bundle
 from gridwright.providers.boot.lean_source import lean
 from tests.support.boot_programs import boot_programs, sources
-from tests.support.oci_instance import OciInstance
+from tests.support.oci_instance import INSTANCE, OciInstance
 
 MACHINE: dict[str, Any] = {
     "schema": 3,
@@ -40,6 +40,10 @@ TOLD: dict[str, Any] = {
     "namespace": "ns",
     "sources": {"fast": "10.0.0.3@tcp:/fast"},
 }
+REQUESTS = {
+    "report": "/p/of-the-report/n/ns/b/site/o/boot/nsd1.json",
+    "logs": "/p/of-the-logs/n/ns/b/site/o/boot-logs/nsd1/",
+}
 OF_THE_VAULT = "ocid1.vaultsecret.oc1..aaaa"
 TEXT_OF_KEY = "s3cret-of-munge"
 
@@ -49,7 +53,7 @@ CLOUD = ("cloud.py", "object_store.py", "instance_principal.py")
 
 @pytest.fixture
 def cloud() -> Iterator[OciInstance]:
-    made = OciInstance({"gridwright": json.dumps(TOLD)})
+    made = OciInstance({"gridwright": json.dumps(TOLD), "security-credentials": json.dumps(REQUESTS)})
     made.objects["keys/munge"] = TEXT_OF_KEY.encode()
     made.secrets[OF_THE_VAULT] = "of the vault"
     yield made
@@ -67,13 +71,51 @@ def programs(cloud: OciInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_what_it_asks_is_signed_and_what_is_refused_says_why(cloud: OciInstance, programs: Any) -> None:
     me = programs["cloud"].Cloud({"bucket": "site", "namespace": "ns"})
-    me.keep("boot-logs/a b/1.log", b"lines")
-    assert cloud.objects["boot-logs/a b/1.log"] == b"lines"
-    assert me.get_object(Bucket="site", Key="boot-logs/a b/1.log")["Body"].read() == b"lines"
+    me.keep("targets/a b/1.json", b"lines")
+    assert cloud.objects["targets/a b/1.json"] == b"lines"
+    assert me.get_object(Bucket="site", Key="targets/a b/1.json")["Body"].read() == b"lines"
     assert me.secret("the key", OF_THE_VAULT) == "of the vault"
     assert len(cloud.tokens) == 1
     with pytest.raises(Exception, match="status 404 NotAuthorizedOrNotFound: not authorized or not there"):
         me.get_object(Bucket="site", Key="none")
+
+
+def test_a_machine_writes_its_own_report_and_logs_and_no_others(cloud: OciInstance, programs: Any) -> None:
+    """Neither by its requests nor as an instance: what another machine tells stays what that told."""
+    me = programs["cloud"].Cloud({"bucket": "site", "namespace": "ns", "name": "nsd1"})
+    me.find()
+    cloud.faults += [503, 429]
+    me.tell({"name": "nsd1", "state": "done"}, 1)
+    assert json.loads(cloud.objects["boot/nsd1.json"])["state"] == "done"
+    me.keep_log("1.log", b"lines")
+    assert cloud.objects[f"boot-logs/nsd1/{INSTANCE}/1.log"] == b"lines"
+    before = dict(cloud.objects)
+    other = programs["cloud"].Cloud({"bucket": "site", "namespace": "ns", "name": "nsd2"})
+    writes: list[Callable[[], object]] = [
+        lambda: other.tell({"name": "nsd2", "state": "done"}, 1),
+        lambda: other.keep_log("1.log", b"lines"),
+        lambda: other.keep("boot/nsd2.json", b"{}"),
+        lambda: other.keep("boot-logs/nsd2/1.log", b""),
+        lambda: other.keep("bundles/current/nodes", b""),
+    ]
+    for write in writes:
+        with pytest.raises(Exception, match="status 404") as refused:
+            write()
+        assert "/p/" not in str(refused.value), "the address of a request is a secret"
+    assert cloud.objects == before
+
+
+def test_a_request_that_terraform_has_not_told_yet_is_looked_for_again(
+    cloud: OciInstance, programs: Any
+) -> None:
+    del cloud.told["security-credentials"]
+    me = programs["cloud"].Cloud({"bucket": "site", "namespace": "ns", "name": "nsd1"})
+    me.find()
+    with pytest.raises(Exception, match="no request for its report: apply the grid anew"):
+        me.tell({"name": "nsd1", "state": "running"}, 1)
+    cloud.told["security-credentials"] = json.dumps(REQUESTS)
+    me.tell({"name": "nsd1", "state": "done"}, 1)
+    assert json.loads(cloud.objects["boot/nsd1.json"])["state"] == "done"
 
 
 def test_a_token_that_ended_is_renewed_and_an_overload_is_waited_for(
@@ -205,7 +247,7 @@ def test_a_failure_is_told_with_its_reason_and_its_log_is_kept(cloud: OciInstanc
     assert begin(tmp_path, environment).returncode == 1
     report = json.loads(cloud.objects["boot/nsd1.json"])
     assert (report["state"], report["reason"]) == ("failed", "no ansible here")
-    assert [key for key in cloud.objects if key.startswith("boot-logs/ocid1.instance.")]
+    assert [key for key in cloud.objects if key.startswith(f"boot-logs/nsd1/{INSTANCE}/")]
 
 
 def test_what_is_not_told_is_named(cloud: OciInstance, tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def test_what_holds_data_is_never_destroyed_and_all_is_found_by_its_tag() -> Non
         "oci_core_vnic_attachment",
         "oci_core_volume_attachment",
         "oci_objectstorage_object",
+        "oci_objectstorage_preauthrequest",
     }
     for root in parts.values():
         for kind, named in root["resource"].items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -54,7 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = Difference(())
     try:
         wanted = read_cluster(given.cluster)
-        with given.lock.open("w") as lock:
+        # Who may read a file may lock it.
+        with os.fdopen(
+            os.open(given.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        ) as lock:
+            os.fchmod(lock.fileno(), 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             administration = Administration(given.bin)
             if not given.check:

@@ -51,8 +51,9 @@ class Cloud:
         table = client("dynamodb", self.settings)
         table.put_item(TableName=self.settings["table"], Item=item)
 
-    def keep(self, key: str, content: bytes) -> None:
-        """Put an object into the grid's bucket."""
+    def keep_log(self, name: str, content: bytes) -> None:
+        """Put a log into the grid's bucket, below the ARN of this machine: it may write nowhere else."""
+        key = f"boot-logs/{self.arn}/{name}"
         client("s3", self.settings).put_object(Bucket=self.settings["bucket"], Key=key, Body=content)
 
     def count_failure(self) -> None:

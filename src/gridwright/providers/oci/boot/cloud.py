@@ -12,19 +12,33 @@ import secrets
 import string
 import sys
 import time
+import urllib.error
 import urllib.parse
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from instance_principal import PAUSE_S, TRIES, Refused  # type: ignore[import-not-found]
+from instance_principal import (  # type: ignore[import-not-found]
+    ENDPOINT,
+    PAUSE_S,
+    REQUEST_S,
+    TRIES,
+    Refused,
+    metadata,
+)
 from object_store import ObjectStore  # type: ignore[import-not-found]
 
 REFUSED = Refused
 """What its methods raise, for programs that import this module by another name."""
 REPORTS = "boot/"
 """Of keys in the bucket: the last report of each machine, by its name."""
+LOGS = "boot-logs/"
+"""Of keys in the bucket: logs of tries, by the name of the machine and its OCID."""
+SECRETS = "security-credentials"
+"""Of the instance's metadata: addresses of its requests. cloud-init shows keys of this name to root alone."""
+_PUTS = 4
 
 
 class Cloud(ObjectStore):  # type: ignore[misc]
@@ -77,7 +91,40 @@ class Cloud(ObjectStore):  # type: ignore[misc]
         """Put a report of this boot into the bucket, under the name of this machine. Raises Refused."""
         report = {"instance": self.instance, **texts, "tries": tries}
         content = (json.dumps(report, indent=1) + "\n").encode()
-        self.keep(f"{REPORTS}{texts['name'] or self.instance}.json", content)
+        self._put_own("report", f"{REPORTS}{self.settings['name']}.json", content)
+
+    def keep_log(self, name: str, content: bytes) -> None:
+        """Put a log into the bucket, among those of this machine. Raises Refused."""
+        self._put_own("logs", f"{LOGS}{self.settings['name']}/{self.instance}/{name}", content)
+
+    def _put_own(self, what: str, key: str, content: bytes) -> None:
+        """Put an object by the request that this machine alone was told. Raises Refused.
+
+        It is looked up each time: Terraform may tell it after this machine has begun with a new bundle. The
+        address is a secret, and in no message.
+        """
+        told = json.loads(metadata("instance/")).get("metadata") or {}
+        where = str(json.loads(told.get(SECRETS, "{}")).get(what) or "")
+        if not where:
+            raise Refused(
+                0, f"the metadata of this instance have no request for its {what}: apply the grid anew"
+            )
+        base = ENDPOINT or f"https://{self.principal._host('objectstorage')}"
+        url = f"{base}{where.partition('/o/')[0]}/o/{urllib.parse.quote(key)}"
+        last = Refused(0, f"object {key} is not taken")
+        for attempt in range(_PUTS):
+            time.sleep(PAUSE_S / 15 * 2**attempt if attempt else 0)
+            request = urllib.request.Request(url, data=content, method="PUT")  # noqa: S310
+            try:
+                with urllib.request.urlopen(request, timeout=REQUEST_S):  # noqa: S310
+                    return
+            except urllib.error.HTTPError as error:
+                last = Refused(error.code, f"object {key}: status {error.code}")
+                if error.code < 500 and error.code != 429:
+                    break
+            except OSError as error:
+                last = Refused(0, f"object {key} is not taken: {getattr(error, 'reason', error)}")
+        raise last
 
     def keep(self, key: str, content: bytes, *, only_new: bool = False) -> None:
         """Put an object into the grid's bucket. Raises Refused, with `only_new` where it is there already."""

@@ -1,7 +1,8 @@
 """What machines set themselves up from: a bucket with bundles, and what their instances may do there.
 
-The bucket outlives machines, for the logs in it. Policies let nodes and servers read bundles and put reports
-and logs; the key of the scheduler is an object that nodes read, and the head node makes.
+The bucket outlives machines, for the logs in it. Policies let nodes and servers read bundles; each machine
+puts its report and logs by requests of its own; the key of the scheduler is an object that nodes read, and
+the head node makes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,19 @@ from gridwright.spec.model import GridSpec
 
 REPORTS = "boot/"
 """Of objects that tell how a machine's set-up ended; its name follows."""
+REQUESTS = {
+    "report": ("ObjectWrite", f"{REPORTS}{{name}}.json"),
+    "logs": ("AnyObjectWrite", f"{LOGS}{{name}}/"),
+}
+"""What a machine writes by a request of its own: kind of access, and an object or the beginning of names.
+A policy knows no machine of a dynamic group from another one: conditions compare with constants alone (IAM,
+policy syntax, conditions)."""
+_EXPIRES = "2099-01-01T00:00:00Z"
+"""A request has to end some day; the last one of a machine ends when the machine goes."""
+_REQUEST = "oci_objectstorage_preauthrequest"
+SECRETS = "security-credentials"
+"""Of an instance's metadata. cloud-init writes all metadata to a file that everybody reads, but for values of
+such names (cloudinit/sources, sensitive_metadata_keys)."""
 MOST_NAMED = 30
 """Machines that a dynamic group names one by one: its rule has to stay short."""
 _OBJECT = "oci_objectstorage_object"
@@ -90,10 +104,38 @@ def bundle_keys(grid: Mapping[str, Any]) -> dict[Part, str]:
     return {part: str(found[f"pointer-{part}"]["content"]) for part in PARTS if f"pointer-{part}" in found}
 
 
+def add_requests(root: Root, layout: OciLayout, machine: OciMachine) -> None:
+    """Add pre-authenticated requests by which a machine writes its own report and logs, and nothing else."""
+    for what, (access, objects) in REQUESTS.items():
+        root.resource(
+            _REQUEST,
+            request_name(machine, what),
+            {
+                "bucket": "${var.bucket}",
+                "namespace": "${var.namespace}",
+                "name": f"gridwright-{layout.grid}-{machine.name}-{what}",
+                "access_type": access,
+                "object_name": objects.format(name=machine.name),
+                "time_expires": _EXPIRES,
+            },
+        )
+
+
+def request_name(machine: OciMachine, what: str) -> str:
+    """Of a request, within its root."""
+    return f"{what}-{machine.name}"
+
+
 def instance_metadata(spec: GridSpec) -> str:
     """What Terraform tells each instance of what is made beside it, for boot/begin.py."""
     sources = "var.sources" if services(spec) else "{}"
     return f"${{jsonencode({{bucket = var.bucket, namespace = var.namespace, sources = {sources}}})}}"
+
+
+def instance_secrets(machine: OciMachine) -> str:
+    """The addresses of a machine's requests: who has them can write its report, and nothing else."""
+    told = (f"{what} = {_REQUEST}.{request_name(machine, what)}.access_uri" for what in REQUESTS)
+    return f"${{jsonencode({{{', '.join(told)}}})}}"
 
 
 def add_rights(root: Root, layout: OciLayout) -> None:
@@ -157,10 +199,9 @@ def statements_of(layout: OciLayout, name: str, group: str, *, has_volumes: bool
         return [objects("manage", KEYS, more=", request.permission = 'OBJECT_CREATE'")]
     has_targets = name == "servers" and any(each.target is not None for each in layout.volumes)
     noted = [TARGETS] if has_targets else []
-    found = [
-        objects("read", PREFIX, *([KEYS] if name == "nodes" else []), *noted),
-        objects("manage", REPORTS, LOGS, *noted, more=f", {puts}"),
-    ]
+    found = [objects("read", PREFIX, *([KEYS] if name == "nodes" else []), *noted)]
+    if noted:
+        found.append(objects("manage", *noted, more=f", {puts}"))
     if has_volumes:
         reads = ("inspect volume-attachments", "inspect volumes", "inspect instances")
         found += [f"Allow dynamic-group {group} to {each} {compartment}" for each in reads]

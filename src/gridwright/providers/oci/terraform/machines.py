@@ -6,7 +6,7 @@ from gridwright.providers.oci.costs import BOOT_VOLUME_GB
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.providers.oci.names import GRID, tags
 from gridwright.providers.oci.platform_images import PLATFORM_IMAGES
-from gridwright.providers.oci.terraform.boot import instance_metadata
+from gridwright.providers.oci.terraform.boot import SECRETS, add_requests, instance_metadata, instance_secrets
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.providers.oci.terraform.security_groups import group_of
 from gridwright.providers.oci.user_data import expression
@@ -25,6 +25,7 @@ def add_machines(root: Root, spec: GridSpec, layout: OciLayout) -> None:
     images = _images(root, layout)
     placement = _placement(root, layout)
     for each in layout.machines:
+        add_requests(root, layout, each)
         arguments = _instance(spec, layout, each, images.get(each.shape), placement)
         root.resource(_INSTANCE, block_name(each.name), arguments)
         if each.second_address is not None:
@@ -128,6 +129,7 @@ def _instance(
             "ssh_authorized_keys": layout.oci.ssh_key,
             "user_data": expression(spec, machine),
             "gridwright": instance_metadata(spec),
+            SECRETS: instance_secrets(machine),
         },
         "instance_options": [{"are_legacy_imds_endpoints_disabled": True}],
         "agent_config": [_agent(layout, machine)],

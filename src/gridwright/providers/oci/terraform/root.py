@@ -9,10 +9,19 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
-PROVIDER = {"oci": {"source": "oracle/oci", "version": ">= 6.0.0"}}
-"""The registry's name of the provider; 6 is the first release with Lustre file systems."""
+_LOCK: Mapping[str, Any] = json.loads(
+    resources.files("gridwright.providers.oci").joinpath("data/provider-lock.json").read_text("utf-8")
+)
+"""The release of Oracle's provider that roots are made for, and digests of its packages for all platforms."""
+PROVIDER = {"oci": {"source": _LOCK["provider"], "version": _LOCK["version"]}}
+"""This release and no other one: a newer one could read a root otherwise, and is in no lock file."""
+LOCK_FILE = ".terraform.lock.hcl"
+_REGISTRIES = ("registry.opentofu.org", "registry.terraform.io")
+"""Where `tofu` and `terraform` look for a provider whose source has no host: part of its name in a lock file.
+The packages are the same. Nothing of Gridwright connects to them, and no other file has these names."""
 LEAST_TERRAFORM = ">= 1.5.0"
 """What OCI Resource Manager offers as its newest (OCI, Resource Manager, Terraform versions)."""
 _DATA = ("volume", "filesystem", "bucket")
@@ -81,6 +90,23 @@ class Root:
         return (
             json.dumps({name: part for name, part in parts.items() if part}, indent=2, sort_keys=True) + "\n"
         )
+
+
+def lock_text() -> str:
+    """The lock file of a root: `init` refuses a package of the provider that has none of these digests.
+
+    `zh` are those of packages as they are published, `h1` those of what is unpacked (Terraform, dependency
+    lock file). Each tool reads the block of its own registry, and drops the other one.
+    """
+    hashes = "".join(f'    "{each}",\n' for each in _LOCK["hashes"])
+    blocks = (
+        f'provider "{registry}/{_LOCK["provider"]}" {{\n'
+        f'  version     = "{_LOCK["version"]}"\n'
+        f'  constraints = "{_LOCK["version"]}"\n'
+        f"  hashes = [\n{hashes}  ]\n}}\n"
+        for registry in _REGISTRIES
+    )
+    return "\n".join(["# Written by Gridwright.\n", *blocks])
 
 
 def id_of(kind: str, name: str) -> str:

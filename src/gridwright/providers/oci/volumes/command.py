@@ -35,7 +35,8 @@ from gridwright.providers.oci.volumes.records import flush_records
 
 STATE = ROOT / "var/lib/gridwright/volumes.json"
 """Targets that this program noted: others are not its own, and it leaves them alone."""
-LOCK = ROOT / "run/lock/gridwright-volumes.lock"
+LOCK = ROOT / "run/gridwright-volumes.lock"
+"""Not in /run/lock, where all may make files on some systems."""
 PAUSE_S = float(os.environ.get("GRIDWRIGHT_VOLUMES_PAUSE_S", "5"))
 
 
@@ -52,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     troubles: Sequence[str] = ()
     try:
         configuration = read_configuration(given.config)
-        with LOCK.open("w") as lock:
+        # Who may read a file may lock it.
+        with os.fdopen(os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as lock:
+            os.fchmod(lock.fileno(), 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _leave(_noted(), done) if given.leave else _join(configuration, done)
     except BlockingIOError:

@@ -1,0 +1,163 @@
+"""The state directory of a grid and the parts of it that users share.
+
+Set-up makes them as root: the state directory for root alone to write, and each part sticky, as /tmp is.
+Where a grid was never set up, the first user makes the state directory, and it is that user's alone.
+
+Whoever owns a directory can put a program where another's was. So each use opens the state directory, the
+part and its own directory without following links. It stops where one belongs to neither root nor this user,
+or where others may write what is this user's.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shlex
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.trusted import open_directory, open_file
+
+PARTS = ("ask", "grid_engine", "iotest", "lsf", "parts", "slurm", "workload")
+"""Every part that users share, by its name in the state directory; set-up and labs make them all."""
+STATE_MODE, PART_MODE, OWN_MODE = 0o755, 0o1777, 0o700
+"""Modes of the state directory and of its parts where they are root's, and of what is one user's."""
+
+KEPT_S = 86_400.0
+"""How long traces of runs stay."""
+
+
+def this_user() -> str:
+    """The name of the user that runs this; the number where it has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def make_state(state: Path) -> None:
+    """Make the state directory with all of its parts, as root. Raises GridwrightError and OSError."""
+    os.close(_opened_state(state))
+    for name in PARTS:
+        shared_part(state, name)
+
+
+def shared_part(state: Path, name: str) -> Path:
+    """A part of the state directory that users share, made where this user may make it.
+
+    Raises GridwrightError (ENVIRONMENT), which names the owner where that is another user.
+    """
+    part = state / name
+    try:
+        above = _opened_state(state)
+        try:
+            make = OWN_MODE if os.fstat(above).st_uid else PART_MODE
+            # In a directory of root's, a part that a user made would be that user's, and keep all others out.
+            may_make = os.geteuid() == 0 or make == OWN_MODE
+            remedy = _remedy(state)
+            os.close(
+                open_directory(
+                    name, directory=above, make=make if may_make else None, is_shared=True, remedy=remedy
+                )
+            )
+        finally:
+            os.close(above)
+    except OSError as error:
+        raise unusable_state(error, state, part) from error
+    return part
+
+
+def own_directory(state: Path, part: str, names: Iterable[str] = ()) -> Path:
+    """The directory of this user in a part, with those in it, made where they are not there.
+
+    Raises GridwrightError (ENVIRONMENT) as `shared_part` does.
+    """
+    base = shared_part(state, part) / this_user()
+    remedy = f"root removes it: rm -r -- {shlex.quote(str(base))}"
+    try:
+        opened = open_directory(base, make=OWN_MODE, remedy=remedy)
+        try:
+            for name in names:
+                os.close(open_directory(name, directory=opened, make=OWN_MODE, remedy=remedy))
+        finally:
+            os.close(opened)
+    except OSError as error:
+        raise unusable_state(error, state, base) from error
+    return base
+
+
+def fresh_directory(state: Path, part: str) -> Path:
+    """A directory of this user alone in a part, with a name that nobody can know beforehand.
+
+    Raises GridwrightError (ENVIRONMENT) as `shared_part` does.
+    """
+    place = shared_part(state, part) / secrets.token_hex(8)
+    try:
+        place.mkdir(mode=OWN_MODE)
+    except OSError as error:
+        raise unusable_state(error, state, place) from error
+    return place
+
+
+def write_program(directory: Path, name: str, content: bytes) -> Path:
+    """A file of a directory that is this user's own, to be run, with this content and no other.
+
+    One that is there is read, whatever its name says of it. Raises GridwrightError and OSError.
+    """
+    opened = open_directory(directory)
+    try:
+        if not _holds(opened, name, content):
+            part = f".{name}.{secrets.token_hex(8)}"
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                with os.fdopen(open_file(opened, part, flags, OWN_MODE), "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    # Whatever the umask: a batch system may read it as a user of its own.
+                    os.fchmod(file.fileno(), 0o755)
+                os.replace(part, name, src_dir_fd=opened, dst_dir_fd=opened)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(part, dir_fd=opened)
+                raise
+    finally:
+        os.close(opened)
+    return directory / name
+
+
+def _holds(directory: int, name: str, content: bytes) -> bool:
+    """Whether a file has this content, is a program, and can be written by nobody else."""
+    try:
+        with os.fdopen(open_file(directory, name), "rb") as file:
+            status = os.fstat(file.fileno())
+            return status.st_mode & 0o555 == 0o555 and file.read(len(content) + 1) == content
+    except (OSError, GridwrightError):
+        return False
+
+
+def unusable_state(error: OSError, state: Path, path: Path | None = None) -> GridwrightError:
+    """The error of a state directory that cannot be used; `path` where the system names no file."""
+    return environment_error(
+        f"the state directory cannot be used: {error.strerror}",
+        where=str(path or error.filename or state),
+        remedy=_remedy(state),
+    )
+
+
+def _opened_state(state: Path) -> int:
+    if not state.exists() and not state.is_symlink():
+        state.parent.mkdir(parents=True, exist_ok=True)
+        return open_directory(state, make=OWN_MODE if os.geteuid() else STATE_MODE, remedy=_remedy(state))
+    return open_directory(state, is_shared=True, remedy=_remedy(state))
+
+
+def _remedy(state: Path) -> str:
+    place = shlex.quote(str(state))
+    return (
+        f"root makes it for all users: gridwright setup does, or install -d -o root -m 755 {place} && "
+        f"cd {place} && install -d -o root -m 1777 {' '.join(PARTS)}; or name one of your own with state: in "
+        "the spec"
+    )

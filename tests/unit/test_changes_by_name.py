@@ -1,0 +1,140 @@
+"""Owners, modes, attributes and removals go by descriptor, in one module, where another user can write.
+
+Each place that does otherwise is named here, with the reason why no other user can exchange what it names.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+from tests.support.source_names import MODULES, SOURCE, nodes
+
+ONE_MODULE = "beneath.py"
+CHANGES = {
+    "os": frozenset(
+        {*("chmod", "lchmod", "chown", "lchown", "utime", "setxattr", "removexattr", "mknod", "removedirs")}
+    ),
+    "shutil": frozenset({*("rmtree", "chown", "copystat", "copymode", "copy", "copy2", "copytree", "move")}),
+}
+METHODS = frozenset({"chmod", "lchmod", "extractall"})
+"""Of paths, and of archives."""
+
+OPEN = "of an open descriptor, never of a path"
+ROOTS = "in a directory of the system's that root alone writes"
+PRIVATE = "in a directory that was just made, under a random name, for this process alone"
+LAB = "in the directory of a lab or of its image, below root's own, while no node of the lab runs"
+RUN = "a run's directory is its user's; shutil.rmtree goes by descriptors and refuses a link of its name"
+STATE = "in the user's own part of the state directory, which is believed before it is used"
+REVIEWED: dict[str, dict[str, str]] = {
+    "cli/plan/init.py": {"Path.chmod": "a file that mkstemp made, beside the spec that its user writes"},
+    "grid/by_jobs.py": {"shutil.rmtree": STATE},
+    "monitor/history/live_histories.py": {"shutil.rmtree": PRIVATE},
+    "node_programs/scratch/apply.py": {
+        "Path.chmod": "a mount point that root makes, in a directory of root's"
+    },
+    "node_programs/users/applying.py": dict.fromkeys(
+        ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"),
+        "a home before it has its name: in a directory of root's (0700), made by mkdtemp",
+    ),
+    "providers/aws/boot/bake.py": {"shutil.rmtree": "on a machine that no user has, to make an image of"},
+    "providers/aws/roll/hardware_lines.py": {"Path.chmod": ROOTS},
+    "providers/boot/fetch.py": {"shutil.rmtree": ROOTS},
+    "providers/boot/roles/lustre_server/files/lustre_health.py": {"Path.chmod": ROOTS},
+    "providers/lab/image.py": dict.fromkeys(("Path.chmod", "shutil.rmtree"), LAB),
+    "providers/lab/node_root.py": dict.fromkeys(
+        ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"), LAB
+    ),
+    "providers/lab/teardown.py": {"shutil.rmtree": LAB},
+    "providers/oci/deploy/stack_directory.py": {"shutil.rmtree": "beside the spec, where its user writes"},
+    "repository/contents.py": {"os.utime": OPEN},
+    "repository/extended.py": {"os.setxattr": OPEN},
+    "repository/lazy/control.py": {"Path.chmod": ROOTS},
+    "repository/lazy/filling.py": {"os.utime": OPEN},
+    "repository/lazy/gate.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
+    "repository/lazy/loaded_ranges.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
+    "repository/making.py": {"os.utime": OPEN},
+    "repository/migration/copying.py": {"os.mknod": "in a directory that nobody else may enter"},
+    "repository/references.py": dict.fromkeys(
+        ("os.setxattr", "os.removexattr"),
+        "of a descriptor, or of a FID of Lustre, which names an inode; no link is followed",
+    ),
+    "repository/aside.py": {"os.utime": OPEN},
+    "repository/state_directory.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
+    "repository/unfinished.py": {"os.utime": OPEN},
+    "runs/directory.py": {"Path.chmod": PRIVATE},
+    "schedulers/record_file.py": {"Path.chmod": STATE},
+    "schedulers/ssh_connection.py": {"shutil.rmtree": PRIVATE},
+    "setup/running.py": {"Path.chmod": PRIVATE},
+    "workload/exchange.py": {"os.utime": STATE},
+}
+
+SHELL = re.compile(
+    r"\brm -\w*[rR]\w* |\bch(?:own|mod|grp) -\w*R|\bfind [^\n]*-(?:delete|exec)|\brecurse: *(?:true|yes)|"
+    r"\bsetfacl -\w*R|/tmp/[a-z]"
+)
+"""What goes down a tree in a shell or in Ansible, and names in /tmp that anybody can take beforehand."""
+SHELL_REVIEWED = {
+    "grid/unpack_part.sh": "in the user's own cache, which is looked at first",
+    "iotest/library_facts.py": "a word for people",
+    "providers/aws/image_build.py": "on a machine that no user has, to make an image of",
+    "schedulers/grid_engine/configuration.py": "in the spool of sge_qmaster's own user, and what mktemp made",
+    "schedulers/local/store.py": "a word for people",
+    "schedulers/private_sweep.py": "the job's user's own, which rm(1) goes down without following links",
+    "schedulers/slurm/job_script.py": "the job's user's own, which rm(1) goes down without following links",
+    "state_parts.py": "a word for people",
+}
+
+
+def changes(tree: ast.Module) -> Counter[str]:
+    """Calls that change what a path names."""
+    found: Counter[str] = Counter()
+    for node in nodes(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        name, of = node.func.attr, node.func.value
+        module = of.id if isinstance(of, ast.Name) else ""
+        if name in CHANGES.get(module, ()):
+            found[f"{module}.{name}"] += 1
+        elif name in METHODS and module not in CHANGES:
+            found[f"Path.{name}"] += 1
+    return found
+
+
+def test_changes_go_by_descriptor_in_one_module() -> None:
+    found = {
+        module: set(changes(tree))
+        for module, tree in MODULES.items()
+        if module != ONE_MODULE and changes(tree)
+    }
+    new = {module: calls - REVIEWED.get(module, {}).keys() for module, calls in found.items()}
+    assert not {module: calls for module, calls in new.items() if calls}, f"use {ONE_MODULE}, or say why not"
+    gone = {module: calls.keys() - found.get(module, set()) for module, calls in REVIEWED.items()}
+    assert not {module: calls for module, calls in gone.items() if calls}, "take them out of the table"
+
+
+def test_nothing_hides_behind_another_name() -> None:
+    """A name imported from os or shutil, or a call handed on, would escape the look above."""
+    hidden = []
+    for module, tree in MODULES.items():
+        called = {id(node.func) for node in nodes(tree) if isinstance(node, ast.Call)}
+        for node in nodes(tree):
+            match node:
+                case ast.ImportFrom(module=str(of), names=names):
+                    found = [each.name for each in names]
+                case ast.Attribute(value=ast.Name(id=of), attr=name) if id(node) not in called:
+                    found = [name]
+                case _:
+                    continue
+            hidden += [f"{module}: {of}.{name}" for name in found if name in CHANGES.get(of, ())]
+    assert hidden == []
+
+
+def test_shells_go_down_no_tree_that_others_write() -> None:
+    found: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*")):
+        if path.suffix in {".py", ".sh", ".yml", ".j2", ".service"} and path.is_file():
+            lines = [line.strip() for line in path.read_text().splitlines() if SHELL.search(line)]
+            found |= {path.relative_to(SOURCE).as_posix(): lines} if lines else {}
+    assert found.keys() == SHELL_REVIEWED.keys(), found
