@@ -157,3 +157,30 @@ def test_a_text_that_many_rows_share_is_not_copied_for_each(tmp_path: Path, name
         pytest.raises(ManifestError, match=name),
     ):
         list(read_manifest(file, Admission(opened, report)))
+
+
+@pytest.mark.root
+def test_what_comes_in_the_place_of_a_link_is_not_given_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write the directory exchanges the link for a name of another file, before it has its owner."""
+    library, outside = tmp_path / "library", tmp_path / "outside"
+    library.mkdir()
+    outside.write_text("root's")
+    before = outside.stat()
+    symlink = os.symlink
+
+    def exchanged(target: bytes, name: bytes, *, dir_fd: int) -> None:
+        symlink(target, name, dir_fd=dir_fd)
+        os.unlink(name, dir_fd=dir_fd)
+        os.link(outside, name, dst_dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "symlink", exchanged)
+    row = replace(ROW, mode=0o120777, target=b"x", size=1)
+    with contextlib.closing(opened_without_store(library)) as opened:
+        make = Maker(opened, RepositoryReport("archive", "import"))
+        with pytest.raises(OSError, match="in its place"):
+            make.link(row)
+    after = outside.stat()
+    assert (after.st_uid, after.st_mtime_ns) == (before.st_uid, before.st_mtime_ns)
+    assert list(library.iterdir()) == []
