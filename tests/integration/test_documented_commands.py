@@ -45,11 +45,12 @@ class Rule:
 
 
 RULES = (
-    Rule(r"^setup(?!.*--check)", Place.NOWHERE, "tunes the machine it runs on: test_setup_local, test_setup_lab"),
+    Rule(r"^setup(?!.*--check)", Place.NOWHERE, "tunes its machine: test_setup_local, test_setup_lab"),
     Rule(r"^node (claim|scratch)(?!.*--dry-run)", Place.NOWHERE, "formats disks: test_node_scratch"),
     Rule(r"^(up|down) .*lab|^lab (power|partition|heal)|umount|storage2", Place.NOWHERE,
          "breaks a lab that others look at: test_lab_faults, bench/guides.py"),
     Rule(r"lab-grid-engine", Place.NOWHERE, "needs a lab of Grid Engine: test_batch_systems"),
+    Rule(r"^lab exec .*-- gridwright", Place.NOWHERE, "needs an installation on nodes: bench/guides.py"),
     Rule(r"^(init|check|predict|render) ", Place.LOCAL, "needs no node"),
     Rule(r"lab\.yaml|^lab ", Place.LAB, "needs nodes"),
     Rule(r"^up (?!.*--check).*examples/(aws|oci)", Place.NOWHERE,
