@@ -1,7 +1,7 @@
 """Every command line of documents, examples and `--help` is read by the real parser, and nearly all are run.
 
-What no rule of `RULES` names runs in a directory with grid specs, runs, a library and a store of objects: a
-command that a page names anew cannot stay untested. Where it ends for want of something, `WANTS` says of what.
+What no rule of `RULES` names runs in a directory with grid specs, runs, a library and a store of objects:
+a command that a page names anew cannot stay untested. `WANTS` says for want of what some may end.
 """
 
 from __future__ import annotations
@@ -45,18 +45,20 @@ class Rule:
 
 
 RULES = (
-    Rule(r"^setup(?!.*--check)", Place.NOWHERE, "tunes the machine it runs on: test_setup_local, test_setup"),
-    Rule(r"^node (claim|scratch)(?!.*--dry-run)", Place.NOWHERE, "formats disks: test_node_claim, test_node_scratch"),
+    Rule(r"^setup(?!.*--check)", Place.NOWHERE, "tunes its machine: test_setup_local, test_setup_lab"),
+    Rule(r"^node (claim|scratch)(?!.*--dry-run)", Place.NOWHERE, "formats disks: test_node_scratch"),
     Rule(r"^(up|down) .*lab|^lab (power|partition|heal)|umount|storage2", Place.NOWHERE,
          "breaks a lab that others look at: test_lab_faults, bench/guides.py"),
     Rule(r"lab-grid-engine", Place.NOWHERE, "needs a lab of Grid Engine: test_batch_systems"),
+    Rule(r"^lab exec .*-- gridwright", Place.NOWHERE, "needs an installation on nodes: bench/guides.py"),
     Rule(r"^(init|check|predict|render) ", Place.LOCAL, "needs no node"),
     Rule(r"lab\.yaml|^lab ", Place.LAB, "needs nodes"),
     Rule(r"^up (?!.*--check).*examples/(aws|oci)", Place.NOWHERE,
          "takes minutes on a double: test_aws_up_down, test_oci_up_down"),
     Rule(r"^(up|down|stop|start|status|doctor|repo|setup) .*examples/oci", Place.NOWHERE,
          "needs a double with the grid on it: test_oci_up_down"),
-    Rule(r"^(up|down|stop|start|status|doctor|repo|setup|iotest|prove) .*examples/aws", Place.AWS, "needs AWS"),
+    Rule(r"^(up|down|stop|start|status|doctor|repo|setup|iotest|prove) .*examples/aws", Place.AWS,
+         "needs AWS"),
     Rule(r"^catalog refresh --", Place.NOWHERE, "needs price lists of the net: test_catalog_refresh"),
 )  # fmt: skip
 """The first that fits a command; what none fits is run locally."""
@@ -70,7 +72,7 @@ WANTS = {
     r"cannot be started: No such file|is not installed|no program": "programs of a scheduler or a site",
     r"names no such|no such run|has no run": "runs of a reader",
     r"is not up|there is no such directory": "a grid that is up",
-    r"permission events|fanotify|nobody loads|cannot be loaded when": "a kernel and file system for lazy load",
+    r"permission events|fanotify|nobody loads|cannot be loaded when": "a kernel for lazy load",
     r"there is no terminal|only what is watched|tuesday.top: cannot be read": "a terminal: test_top",
     r"the history of the nodes has nothing|of that time": "a history of that day",
     r"cannot be reached|cannot be resolved|Could not resolve|not known|timed out": "machines of a reader",
@@ -79,14 +81,17 @@ WANTS = {
     r"nobody has watched this grid yet": "a watch that runs",
     r"the account sees no|is not there$|image-unknown|vpc-unknown|no such VPC": "an account of AWS",
     r"cores are asked for": "a machine with more cores",
+    r"no run of flow \S+ is remembered": "a flow that ran",
     r"units would carry nothing": "the command in the place of an installation",
     r"there is no command$|Show this message and exit": "an argument, which a sentence leaves out",
     r"^error: \S+: it (is missing|needs a value)": "an argument, which a sentence leaves out",
 }
 """Messages of commands that end with 2 or 3: what a reader has and this place has not."""
 STOPPED = re.compile(
-    r"^(console(?!.*--unit)|exporter(?!.*--(rules|unit|dashboards))|watch(?!.*--(once|status|unit))|top(?!.*--(once|play|at))"
-    r"|jobs .*--watch|repo serve(?!.*--units)|node history|.*--until-steady|.*--interval 30s|.*--seconds \d*[05](s|m)"
+    r"^(console(?!.*--unit)|exporter(?!.*--(rules|unit|dashboards))|watch(?!.*--(once|status|unit))"
+    r"|top(?!.*--(once|play|at))"
+    r"|jobs .*--watch|repo serve(?!.*--units)|node history"
+    r"|.*--until-steady|.*--interval 30s|.*--seconds \d*[05](s|m)"
     r"|.*--(seconds 1m|seconds 10m|repeat))"
 )
 """They go on until somebody stops them, or for longer than a test may take."""
@@ -126,7 +131,7 @@ def rule_of(command: DocumentedCommand) -> Rule:
     return next(fits, Rule("", Place.LOCAL, ""))
 
 
-def of(place: Place) -> list[object]:
+def of(place: Place) -> Sequence[object]:
     """Parameters of a test: one command of each verb with each set of flags; the others are thorough."""
     seen = set()
     found = []
@@ -170,7 +175,7 @@ def run(
         flag = each.split()[0]
         if flag not in words and not (flag == "--seconds" and {"--until-steady", "--size"} & set(words)):
             words += each.split()
-    is_stopped = bool(STOPPED.search(command.text))
+    is_stopped = bool(STOPPED.search(command.text)) and rule_of(command).place is not Place.AWS
     with gridwright.start(*words, cwd=place, environment=environment) as running:
         if is_stopped:
             try:

@@ -131,9 +131,6 @@ def _commands(line: str) -> Iterator[list[str]]:
             commands.append([])
         elif word == ">":
             next(words)
-        elif word == "gridwright" and "--" in commands[-1]:
-            commands[-1].append(word)
-            commands.append([word])
         else:
             commands[-1].append(word)
     for each in commands:
@@ -141,6 +138,8 @@ def _commands(line: str) -> Iterator[list[str]]:
             del each[0]
         if each[:1] == ["gridwright"]:
             yield each[1:]
+            if "gridwright" in each[1:]:
+                yield each[each.index("gridwright", 1) + 1 :]
 
 
 def _filled(words: list[str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contributi
     disks: DiskRates | str = "nothing is known of its disks"
     if filesystem.disks is not None and instance is not None:
         disks = disk_rates(filesystem.disks, instance, site, "filesystems", name, "disks")
-    elif filesystem.disks is not None and not site.spec.is_cloud:
+    elif filesystem.disks is not None and filesystem.delivers is None and not site.spec.is_cloud:
         site.report(
             ("filesystems", name, "disks"),
             f"disks are looked up in the catalogue of a cloud, and provider {site.spec.provider} has none",
