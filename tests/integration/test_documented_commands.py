@@ -168,6 +168,9 @@ def run(
     gridwright = Command(place.parent)
     gridwright.runs = place / "runs"
     words = list(words or command.words)
+    if words[0] in ("down", "status") and not any(each.endswith(".yaml") for each in words):
+        # Without a file they take the only lab of the machine, which may be that of other tests.
+        words.append("grid.yaml")
     is_run = (
         words[0] != "workload" or words[1:2] in ([], ["run"]) or "." in words[1] or words[1].startswith("-")
     )
