@@ -363,8 +363,10 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
                 ("export", {"changed": "daily"}),
                 ("import", {"names": "hourly", "contents": True}),
                 ("hsm_archive", 2),
+                ("ids", "2000-60000"),
             )
         ),
+        ("suid", True),
         ("server", "10.9.0.8"),
         ("export", "/other"),
         ("version", "4.1"),

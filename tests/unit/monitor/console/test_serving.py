@@ -118,9 +118,8 @@ def test_the_token_of_the_address_becomes_a_cookie_that_no_script_reads(console:
 
 def test_wrong_tokens_of_others_lock_the_owner_out_neither_with_the_token_nor_with_the_cookie() -> None:
     with served(watching(), at_once=5) as console:
-        found = [console.ask("/api/about", Authorization="Bearer guess") for _ in range(80)]
-        assert [status for status, _, _ in found][:5] == [401] * 5
-        assert found[-1][0] == 429
+        found = [console.ask("/api/about", Authorization="Bearer guess") for _ in range(20)]
+        assert [status for status, _, _ in found] == [401] * 5 + [429] * 15
         assert {headers["connection"] for _, _, headers in found} == {"close"}
         cookie = f"{console.access.cookie_name}={console.access.cookie}"
         assert console.ask("/api/about")[0] == 200
