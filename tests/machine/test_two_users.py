@@ -225,7 +225,7 @@ def test_nothing_of_a_job_is_read_or_changed_by_another_user(place: Place, umask
     assert TABLES not in place.sh("mallory", look).out
     left = place.sh("root", "find /mnt/grid/work /mnt/grid/util -name table -o -name spill").out
     assert {line.rpartition("/")[2] for line in left.split()} == {"table", "spill"}
-    place.sh("root", "rm -rf /mnt/grid/work/gridwright-* /mnt/grid/util/gridwright-*")
+    place.sh("root", "find /mnt/grid/work /mnt/grid/util -mindepth 1 -maxdepth 1 -exec rm -rf {} +")
 
 
 def test_names_of_private_directories_that_mallory_takes_cost_alice_nothing(place: Place) -> None:
@@ -250,7 +250,7 @@ def test_names_of_private_directories_that_mallory_takes_cost_alice_nothing(plac
     # What she took is still hers: nobody's clearing away goes through it.
     kept = place.sh("root", "find /mnt/grid/work -maxdepth 1 -user mallory | wc -l").out
     assert int(kept) > len(names) - 1
-    place.sh("root", "rm -rf /mnt/grid/work/gridwright-* /mnt/grid/util/gridwright-*")
+    place.sh("root", "find /mnt/grid/work /mnt/grid/util -mindepth 1 -maxdepth 1 -exec rm -rf {} +")
 
 
 _USE = (
