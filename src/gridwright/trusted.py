@@ -145,14 +145,16 @@ def open_directory(
         path = Path(path).absolute()
         # Before it is made where somebody else leads to.
         if fault := _way_fault(path, is_shared=is_shared):
-            raise untrusted(path, fault.reason, fault.remedy or remedy)
+            raise _refusal(path, fault, remedy)
     if make is not None:
+        if directory is None:
+            _make_above(Path(path))
         with suppress(FileExistsError):
             os.mkdir(path, make & 0o777, dir_fd=directory)
             _complete(path, directory, make)
     if directory is None:
         if fault := _way_fault(path, is_shared=is_shared):
-            raise untrusted(path, fault.reason, fault.remedy or remedy)
+            raise _refusal(path, fault, remedy)
         # Its links are root's or this user's, and so is what they are in.
         flags &= ~os.O_NOFOLLOW
     try:
@@ -166,8 +168,25 @@ def open_directory(
     whole = _whole(path, directory)
     if fault := _fault(os.fstat(descriptor), is_shared=is_shared, place=whole):
         os.close(descriptor)
-        raise untrusted(whole, fault.reason, fault.remedy or remedy)
+        raise _refusal(whole, fault, remedy)
     return descriptor
+
+
+def _make_above(path: Path) -> None:
+    """Make what leads to a path, whatever the umask is: a group that may write it could exchange the rest."""
+    for place in reversed(path.parents):
+        if not place.is_dir():
+            with suppress(FileExistsError):
+                place.mkdir(mode=0o755)
+
+
+def _refusal(path: str | Path, fault: _Fault, remedy: str | None) -> GridwrightError:
+    """The error of a fault; where only a mode is wrong, or root has a user's HOME, the remedy is for that."""
+    if fault.remedy is None and os.geteuid() == 0:
+        for name in ("HOME", "XDG_STATE_HOME"):
+            if (home := os.environ.get(name)) and Path(path).is_relative_to(home):
+                remedy = f"{name} is {home}: as root use sudo -H and no -E, or root's own login"
+    return untrusted(path, fault.reason, fault.remedy or remedy)
 
 
 def _no_directory(path: str | Path, directory: int | None) -> str:
@@ -230,7 +249,7 @@ def open_file(
         fault = _Fault(f"it has another name elsewhere (a hard link), and belongs to {owner}")
     if fault:
         os.close(descriptor)
-        raise untrusted(whole, fault.reason, fault.remedy or remedy)
+        raise _refusal(whole, fault, remedy)
     return descriptor
 
 

@@ -191,7 +191,7 @@ def test_the_local_scheduler_takes_no_queue_that_others_made_or_may_write(tmp_pa
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    with pytest.raises(AssertionError, match=r"other users can write it \(mode 1777\)"):
+    with pytest.raises(AssertionError, match=r"other users can write it \(mode 1777, owner root\)"):
         as_user(ALICE, lambda: void(Store(shared)))
     assert list(shared.iterdir()) == []
 

@@ -65,10 +65,12 @@ def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> 
         if base is None:
             beside = open_directory(RESERVED, directory=opened, make=0o700, remedy=_remedy(resolved))
             return StateDirectory(resolved / RESERVED, beside, None)
-        _make(base)
+        for make in (False, True):
+            if make:
+                _make(base)
+            if reason := why_untrusted_path(base):
+                raise untrusted(base, reason, f"name a directory of your own with {VARIABLE}")
         base = base.resolve()
-        if reason := why_untrusted_path(base):
-            raise untrusted(base, reason, f"name a directory of your own with {VARIABLE}")
         path = base / _name(resolved)
         found = StateDirectory(path, open_directory(path, make=0o700), None)
         if identify:
