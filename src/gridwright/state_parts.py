@@ -26,6 +26,8 @@ PARTS = ("ask", "grid_engine", "iotest", "lsf", "parts", "slurm", "workload")
 STATE_MODE, PART_MODE, OWN_MODE = 0o755, 0o1777, 0o700
 """Modes of the state directory and of its parts where they are root's, and of what is one user's."""
 
+# No command line for root: chmod, chown and install follow links that users may have put there.
+_REMEDY = "root makes it for all users: gridwright setup; or name one of your own with state: in the spec"
 KEPT_S = 86_400.0
 """How long traces of runs stay."""
 
@@ -57,12 +59,8 @@ def shared_part(state: Path, name: str) -> Path:
             make = OWN_MODE if os.fstat(above).st_uid else PART_MODE
             # In a directory of root's, a part that a user made would be that user's, and keep all others out.
             may_make = os.geteuid() == 0 or make == OWN_MODE
-            remedy = _remedy(state)
-            os.close(
-                open_directory(
-                    name, directory=above, make=make if may_make else None, is_shared=True, remedy=remedy
-                )
-            )
+            mode = make if may_make else None
+            os.close(open_directory(name, directory=above, make=mode, is_shared=True, remedy=_REMEDY))
         finally:
             os.close(above)
     except OSError as error:
@@ -76,12 +74,14 @@ def own_directory(state: Path, part: str, names: Iterable[str] = ()) -> Path:
     Raises GridwrightError (ENVIRONMENT) as `shared_part` does.
     """
     base = shared_part(state, part) / this_user()
-    remedy = f"root removes it: rm -r -- {shlex.quote(str(base))}"
+    place = shlex.quote(str(base))
+    remedy = f"see what is in it, and have root move it away: mv -T -- {place} {place}.moved"
+    own = "see who made it; it is in a directory of yours, so that you can move it away"
     try:
         opened = open_directory(base, make=OWN_MODE, remedy=remedy)
         try:
             for name in names:
-                os.close(open_directory(name, directory=opened, make=OWN_MODE, remedy=remedy))
+                os.close(open_directory(name, directory=opened, make=OWN_MODE, remedy=own))
         finally:
             os.close(opened)
     except OSError as error:
@@ -143,21 +143,11 @@ def unusable_state(error: OSError, state: Path, path: Path | None = None) -> Gri
     return environment_error(
         f"the state directory cannot be used: {error.strerror}",
         where=str(path or error.filename or state),
-        remedy=_remedy(state),
+        remedy=_REMEDY,
     )
 
 
 def _opened_state(state: Path) -> int:
     if not state.exists() and not state.is_symlink():
-        state.parent.mkdir(parents=True, exist_ok=True)
-        return open_directory(state, make=OWN_MODE if os.geteuid() else STATE_MODE, remedy=_remedy(state))
-    return open_directory(state, is_shared=True, remedy=_remedy(state))
-
-
-def _remedy(state: Path) -> str:
-    place = shlex.quote(str(state))
-    return (
-        f"root makes it for all users: gridwright setup does, or install -d -o root -m 755 {place} && "
-        f"cd {place} && install -d -o root -m 1777 {' '.join(PARTS)}; or name one of your own with state: in "
-        "the spec"
-    )
+        return open_directory(state, make=OWN_MODE if os.geteuid() else STATE_MODE, remedy=_REMEDY)
+    return open_directory(state, is_shared=True, remedy=_REMEDY)

@@ -160,6 +160,7 @@ def test_a_part_or_a_state_directory_of_mallorys_is_not_used(state: Path, tmp_pa
             as_user(ALICE, lambda: void(make_job_directories(theirs)))
     linked = tmp_path / "linked"
     linked.symlink_to(state)
+    os.chown(linked, MALLORY, MALLORY, follow_symlinks=False)
     with pytest.raises(AssertionError, match="it is a symbolic link"):
         as_user(ALICE, lambda: void(make_job_directories(linked)))
 
@@ -190,7 +191,7 @@ def test_the_local_scheduler_takes_no_queue_that_others_made_or_may_write(tmp_pa
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    with pytest.raises(AssertionError, match=r"other users can write it \(mode 1777\)"):
+    with pytest.raises(AssertionError, match=r"other users can write it \(mode 1777, owner root\)"):
         as_user(ALICE, lambda: void(Store(shared)))
     assert list(shared.iterdir()) == []
 

@@ -52,7 +52,7 @@ def test_mallory_takes_no_lock_of_roots_also_where_an_earlier_release_made_it(
         path.chmod(0o644)
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Exception, match=r"symbolic links|Too many levels"), taken():
+    with pytest.raises(Exception, match=r"no regular file|Too many levels"), taken():
         pass
     assert not (tmp_path / "elsewhere").exists(), "a link in its place is followed"
 

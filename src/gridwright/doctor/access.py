@@ -88,7 +88,8 @@ def _state_faults(grid: Grid) -> Sequence[str] | None:
     """Where the state directory or a part of it is not root's, and who took the directory of another user."""
     if not grid.has_queue or grid.spec.scheduler.runs_on_one_machine:
         return None
-    text = resources.files("gridwright.setup").joinpath(*_LOOK).read_text("utf-8")
+    text = resources.files("gridwright.grid").joinpath("trusted.sh").read_text("utf-8")
+    text += resources.files("gridwright.setup").joinpath(*_LOOK).read_text("utf-8")
     with suppress(GridwrightError):
         answer = grid.head.run(
             ["sh", "-s", str(grid.state), "", "look", *PARTS], stdin=text.encode(), timeout_s=_STATE_S

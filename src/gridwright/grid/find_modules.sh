@@ -3,7 +3,7 @@
 environment=$1 minor=$2 program=$3
 shift 3
 # What is in it runs as whoever asks, root too.
-trusted shared "${environment%/*}" && trusted_environment "$environment" || environment=
+trusted_way "${environment%/*}" && trusted_environment "$environment" || environment=
 for each in ${environment:+"$environment/bin/python"} "python3.$minor" python3 python3.14 python3.13 python3.12 python3.11; do
     found=$(command -v "$each") || continue
     if "$found" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then

@@ -1,6 +1,7 @@
 # Whether what lies in directories may be run: each is root's or this user's, and no other can write it (with `shared`,
 # others may add to it where it is sticky, as /tmp is). A link is none. Says which is not, and whose it is.
 trusted() (
+    export LC_ALL=C
     how=$1
     shift
     for place in "$@"; do
@@ -15,7 +16,47 @@ trusted() (
         exit 1
     done
 )
-# The same of an environment of Python, of which the first directories are looked at.
+# Whether nobody but root and this user can put another thing where an absolute path leads: each directory from / on,
+# and the way to the target of each link, as why_untrusted_path in trusted.py. What does not exist ends the walk.
+trusted_way() (
+    export LC_ALL=C
+    me=$(id -u) rest=$1/ at='' closed='' links=0
+    name=.
+    while :; do
+        place=$at/$name
+        case $name in
+            '') ;;
+            ..) at=${at%/*} ;;
+            *)
+                mode=$(stat -c '%u %04a %F' -- "$place" 2>/dev/null) || { ! [ -e "$place" ] && ! [ -L "$place" ]; exit; }
+                inside=
+                case $closed in ?*) case $place in "$closed"/*) inside=$me ;; esac ;; esac
+                case $mode in
+                    "0 "*"symbolic link" | "$me "*"symbolic link")
+                        links=$((links + 1))
+                        [ $links -le 40 ] || { printf 'untrusted\t%s\tlinks without end\n' "$place"; exit 1; }
+                        target=$(readlink -- "$place")
+                        rest=$target/$rest
+                        case $target in /*) at='' ;; esac
+                        ;;
+                    "0 "?[0-7][0145][0145]" directory" | "$me "?[0-7][0145][0145]" directory" | "0 1"*" directory" | "$me 1"*" directory" | "${inside:-none} "*" directory")
+                        [ "$inside" ] || case $mode in "$me "??00" "*) closed=$place ;; esac
+                        at=${place%/.}
+                        ;;
+                    *)
+                        printf 'untrusted\t%s\t%s\n' "$place" "$(stat -c '%U, mode %a, %F' -- "$place" 2>/dev/null)"
+                        exit 1
+                        ;;
+                esac
+                ;;
+        esac
+        [ "$rest" ] || exit 0
+        name=${rest%%/*} rest=${rest#*/}
+    done
+)
+# The same of an environment of Python, of which the first directories are looked at. One that is not there is not run:
+# another user could make it meanwhile.
 trusted_environment() {
-    trusted own "$1" "$1/bin" "$1/lib" "$1"/lib/python3.* "$1"/lib/python3.*/site-packages "$1/pyvenv.cfg"
+    [ -e "$1/bin/python" ] || { trusted own "$1"; return 1; }
+    trusted_way "$1" && trusted own "$1" "$1/bin" "$1/lib" "$1"/lib/python3.* "$1"/lib/python3.*/site-packages "$1/pyvenv.cfg"
 }

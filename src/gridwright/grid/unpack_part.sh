@@ -3,6 +3,7 @@
 # (the user's cache by default; else a directory for each user in it), directories of packages that it has beside (joined by colons), and the word
 # `look` to see only whether it is there. Says the path of its Python.
 set -eu
+[ -z "${3:-}" ] || trusted_way "$3" >&2
 if [ "${3:-}" ] && ! [ -d "$3" ]; then
     # In a state directory of root's, root makes the part that users share; one of a user's own is that user's alone.
     mkdir -p "$(dirname "$3")"
@@ -15,11 +16,11 @@ if [ "${3:-}" ] && ! [ -d "$3" ]; then
     fi
     mkdir -m "$mode" "$3" 2>/dev/null || [ -d "$3" ]
 fi
-[ -z "${3:-}" ] || trusted shared "$(dirname "$3")" "$3" >&2
 umask 077
 cache=${3:+$3/$(id -u)}
 cache=${cache:-${XDG_CACHE_HOME:-$HOME/.cache}/gridwright}
 place=$cache/$1
+trusted_way "$cache" >&2
 works() { "$1/bin/python" -P -c 'import gridwright._native' 2>/dev/null; }
 if [ "${5:-}" ]; then
     trusted own "$cache" >&2 && works "$place" || exit 1

@@ -135,6 +135,9 @@ def playbook_files(
         **_programs_of_kinds(spec),
         "tuning.yaml": tuning_text(),
         DISTRIBUTIONS: distributions_text(),
+        "roles/state/files/trusted.sh": resources.files("gridwright.grid")
+        .joinpath("trusted.sh")
+        .read_bytes(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
         "roles/users/files/users.pyz": users_program(),

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridwright import handed_files
 from gridwright.errors import Level
 from gridwright.messages import Extensible, MessageError, decode, encode
+from gridwright.trusted import open_directory, open_file
 from gridwright.watch.damping import Changed, Step
 
 NAME, FORMER = "changes.jsonl", "changes.former.jsonl"
@@ -73,7 +75,8 @@ def read_changes(directory: Path) -> Iterator[LoggedChange]:
     last = 0
     for name in (FORMER, NAME):
         try:
-            lines = (directory / name).read_bytes().split(b"\n")
+            with handed_files.open_file(directory / name, follows=False) as file:
+                lines = file.read().split(b"\n")
         except OSError:
             continue
         for line in lines:
@@ -106,14 +109,20 @@ def logged(changes: Sequence[Changed], first: int, at_s: float) -> list[LoggedCh
 
 
 def append(directory: Path, changes: Sequence[LoggedChange]) -> None:
-    """Put changes at the end that are not there yet, and have them on disk. Raises OSError."""
+    """Put changes at the end that are not there yet, on disk. Raises OSError and GridwrightError."""
     there = max((each.number for each in read_changes(directory)), default=0)
     lines = [encode(each) + b"\n" for each in changes if each.number > there]
     if not lines:
         return
-    path = directory / NAME
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    file = os.open(path, flags, 0o644)
+    opened = open_directory(directory)
+    try:
+        _append(opened, lines)
+    finally:
+        os.close(opened)
+
+
+def _append(directory: int, lines: Sequence[bytes]) -> None:
+    file = open_file(directory, NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         size = os.fstat(file).st_size
         # What a kill tore keeps its line to itself.
@@ -126,4 +135,4 @@ def append(directory: Path, changes: Sequence[LoggedChange]) -> None:
     finally:
         os.close(file)
     if size > MOST_BYTES:
-        path.replace(directory / FORMER)
+        os.replace(NAME, FORMER, src_dir_fd=directory, dst_dir_fd=directory)

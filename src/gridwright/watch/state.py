@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gridwright import handed_files
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.messages import Extensible, MessageError, decode, encode
 from gridwright.spec.model import GridSpec
+from gridwright.trusted import open_directory, open_file
 from gridwright.watch.change_log import LoggedChange
 from gridwright.watch.damping import KnownFinding, RoundNumbers
 from gridwright.watch.notices import FindingReason, Notice
@@ -23,6 +25,7 @@ from gridwright.watch.round_messages import FindingKey
 FILE, LOCK = "state.json", "watch.lock"
 SERVICE = Path("/var/lib/gridwright-watch")
 """Where the service of the head node keeps what it knows, by grid."""
+_REMEDY = "run it as its owner, or name another directory with --state"
 HERE = "this-machine"
 """The name of a watch without a spec."""
 
@@ -110,7 +113,8 @@ def read_state(directory: Path) -> WatchState | None:
     """What a watch knows; None where there is none. Raises GridwrightError (ENVIRONMENT)."""
     path = directory / FILE
     try:
-        return decode(path.read_bytes(), WatchState)
+        with handed_files.open_file(path, follows=False) as file:
+            return decode(file.read(), WatchState)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, MessageError) as error:
@@ -128,21 +132,22 @@ def new_state(grid: str) -> WatchState:
 
 def write_state(directory: Path, state: WatchState) -> None:
     """Keep it: a reader or a crash has the old one or the new one. Raises GridwrightError (ENVIRONMENT)."""
-    path = directory / FILE
-    part = directory / f".{FILE}.part"
+    part = f".{FILE}.part"
     try:
-        with part.open("wb") as file:
-            file.write(encode(state))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        flushed = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        opened = open_directory(directory, remedy=_REMEDY)
         try:
-            os.fsync(flushed)
+            flags = os.O_WRONLY | os.O_CREAT
+            with os.fdopen(open_file(opened, part, flags, 0o644, remedy=_REMEDY), "wb") as file:
+                file.truncate(0)
+                file.write(encode(state))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, FILE, src_dir_fd=opened, dst_dir_fd=opened)
+            os.fsync(opened)
         finally:
-            os.close(flushed)
+            os.close(opened)
     except OSError as error:
-        raise unwritable(error, path) from error
+        raise unwritable(error, directory / FILE) from error
 
 
 def unwritable(error: OSError, path: Path) -> GridwrightError:
@@ -162,9 +167,12 @@ def held(directory: Path) -> Iterator[None]:
     """
     path = directory / LOCK
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        # Who may read a file may lock it.
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        opened = open_directory(directory, make=0o755, remedy=_REMEDY)
+        try:
+            # Who may read a file may lock it.
+            file = open_file(opened, LOCK, os.O_RDWR | os.O_CREAT, remedy=_REMEDY)
+        finally:
+            os.close(opened)
         os.fchmod(file, 0o600)
     except OSError as error:
         raise unwritable(error, path) from error

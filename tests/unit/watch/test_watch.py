@@ -165,7 +165,7 @@ def killed_at(at: int, place: Path, to: AnyReceiver) -> int:
             (couriers, "send_once"),
             (os, "fsync"),
             (os, "write"),
-            (Path, "replace"),
+            (os, "replace"),
         )
         for place_, name in places:
             setattr(place_, name, killer.around(getattr(place_, name)))

@@ -38,9 +38,11 @@ def _differing(observation: Observation) -> Iterator[NodeJudgement]:
     "state-directory-unsafe",
     "warning",
     "a part of the state directory is in the hands of another user than root",
-    reason="Whoever owns it keeps others from their queue. Nothing of it is run: each command stops there.",
+    reason="Whoever owns it, or can write a directory above it, keeps others from their queue. Nothing of it "
+    "is run: each command stops there.",
     source="gridwright help jobs, The state directory",
-    remedy="run gridwright setup as root; look at what is another user's, and remove it",
+    remedy="run gridwright setup as root; look at what is another user's, and move it away; what is above it "
+    "is to be root's, writable for no other",
 )
 def _state(observation: Observation) -> Iterator[NodeJudgement]:
     if observation.state_faults is None:

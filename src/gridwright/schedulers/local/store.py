@@ -46,8 +46,8 @@ class Store:
         self.logs = f"{state / LOGS}/"
         self._durable = durable
         try:
-            state.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Jobs run what it says, and runner and launcher open their files in it by name.
+            # Jobs run what it says, and runner and launcher open their files in it by name: what is above it
+            # cannot be exchanged either.
             opened = open_directory(state, make=0o700, remedy=_OWN)
             try:
                 os.close(open_directory(LOGS, directory=opened, make=0o700, remedy=_OWN))

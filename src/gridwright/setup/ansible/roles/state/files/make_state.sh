@@ -1,6 +1,8 @@
 # Makes the state directory of a grid and the parts of it that users share, as root's. Where users' first use came
-# before, they are made root's now. Arguments: the directory; the mount point that it lies on, or nothing; `make`, or
-# `look` to change nothing; names of parts. Says one line for each thing: changed, refused, taken, foreign or unmounted.
+# before, they are made root's now. It begins with what trusted.sh defines: what is above the directory, and where a
+# link of root's in its place leads, is root's already. Arguments: the directory; the mount point that it lies on, or
+# nothing; `make`, or `look` to change nothing; names of parts. Says one line for each thing: changed, refused, taken,
+# foreign, untrusted or unmounted.
 set -u
 state=$1 mount=$2 order=$3
 shift 3
@@ -30,6 +32,11 @@ enter() {
 if [ "$mount" ] && ! cut -d ' ' -f 2 /proc/self/mounts | grep -qxF -- "$mount"; then
     say unmounted "$mount" "the state directory lies on it, and is made once it is mounted"
     exit 0
+fi
+trusted_way "${state%/*}/" || exit 1
+if [ -L "$state" ]; then
+    trusted_way "$state" || exit 1
+    state=$(readlink -f -- "$state") || exit 1
 fi
 parent=${state%/*}
 [ "$order" = look ] || mkdir -p -- "${parent:-/}" || exit 1
