@@ -11,15 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.disturbance import markers
+from gridwright.disturbance.markers import Announcement
 from gridwright.doctor.messages import Append, Begin, Put, Read, TakeLock, TrialOrder, TryLock, Write
 from gridwright.doctor.probes.node import PREFIX, Probe
 from gridwright.errors import GridwrightError
+from gridwright.iotest import scratch as iotest_scratch
+from gridwright.iotest.scratch import FileSet, Scratch
 from gridwright.workload.counted_file import CountedFile
 from gridwright.workload.data_set import HOME, DataSet, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.generate import write_table
+from gridwright.workload.launches import guard
 from gridwright.workload.launches.traffic import LaunchTraffic
 from gridwright.workload.prepare import missing_tables, prepare
+from gridwright.workload.private_directories import PrivateDirectories
 from gridwright.workload.scales import Scale
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 
@@ -52,8 +58,8 @@ def precious(tmp_path: Path) -> Path:
         Write("seen", "x"),
         Put("seen", "x"),
         Append("seen", "one", 3),
-        TakeLock("seen", "flock"),
-        TryLock("seen", "flock"),
+        TakeLock("flock", "seen"),
+        TryLock("flock", "seen"),
         Read("seen"),
     ],
     ids=lambda each: type(each).__name__,
@@ -173,9 +179,12 @@ def test_a_directory_that_mallory_exchanges_meanwhile_takes_nothing(library: Pat
         _links_of_a_set(data.directory, precious)
 
     as_user(MALLORY, attack)
-    for act in (lambda: data.lock().__enter__(), lambda: data.record({}), data.evict, data.remove_partial):
+    acts: list[Callable[[], None]] = [lambda: data.record({}), data.evict, data.remove_partial]
+    for act in acts:
         with suppress(OSError, GridwrightError):
             act()
+    with suppress(GridwrightError), data.lock():
+        pass
     assert data.entries() == {}
     with data.in_use():
         pass
@@ -245,3 +254,83 @@ def test_users_of_a_shared_library_use_roots_data_set_and_not_each_others(shared
         assert DataSet.of(shared, SMALL, 2).directory.parent.name == f"{HOME}-{ALICE}"
 
     as_user(ALICE, use)
+
+
+def _exchange(place: Path, target: Path, *names: str) -> None:
+    """Mallory takes a directory away, and puts one with links in its place."""
+    place.rename(place.with_name("away"))
+    place.mkdir(mode=0o777)
+    for name in names:
+        (place / name).symlink_to(target)
+
+
+def test_the_files_of_an_io_test_go_into_its_own_directory_alone(library: Path, precious: Path) -> None:
+    scratch = Scratch.create(library)
+    absent = precious.with_name("absent")
+    as_user(MALLORY, lambda: _exchange(scratch.directory, absent, "shared-1", iotest_scratch.MARKER))
+    scratch.make_shared("shared-1", instead_of=iotest_scratch.MARKER)
+    scratch.keep(FileSet(1, 1, ()))
+    assert {each.name for each in (library / "away").iterdir()} == {"shared-1", iotest_scratch.MARKER}
+    assert (scratch.directory / iotest_scratch.MARKER).is_symlink()
+    with suppress(OSError):
+        scratch.remove(lambda: None)
+    assert not absent.exists()
+    assert (scratch.directory / "shared-1").is_symlink()
+
+
+def test_a_marker_is_left_raised_and_removed_in_an_own_directory_alone(library: Path, precious: Path) -> None:
+    scratch = Scratch.create(library)
+    said = Announcement("token", "run", "host", "root", "iotest")
+    marker = markers.write_marker(scratch.directory, said)
+    elsewhere = precious.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / marker.name).write_text("precious")
+
+    def attack() -> None:
+        scratch.directory.rename(library / "away")
+        scratch.directory.symlink_to(elsewhere)
+
+    as_user(MALLORY, attack)
+    with pytest.raises(OSError, match="directory"):
+        markers.beat(marker, 7)
+    with pytest.raises(OSError, match="directory"):
+        markers.remove_marker(marker)
+    (elsewhere / marker.name).rename(precious)
+    with pytest.raises(OSError, match="directory"):
+        markers.write_marker(scratch.directory, said)
+    assert [*elsewhere.iterdir()] == []
+    assert precious.read_text() == "precious"
+
+
+def test_a_launch_gets_no_directory_in_one_that_mallory_put_there(library: Path, tmp_path: Path) -> None:
+    made = PrivateDirectories.create(library, library, keep=False)
+    work, util = made.of_launch(1, "sort")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def attack() -> None:
+        made.work.rename(library / "away")
+        made.work.symlink_to(elsewhere)
+
+    as_user(MALLORY, attack)
+    with pytest.raises(OSError, match="directory"):
+        guard._make(work)
+    guard._make(util)
+    assert [*elsewhere.iterdir()] == []
+
+
+def test_what_mallory_moves_into_the_place_of_a_private_directory_stays(library: Path) -> None:
+    made = PrivateDirectories.create(library, library, keep=False)
+    alices = library / "alices"
+    alices.mkdir()
+    (alices / "work").write_text("of a year")
+    os.chown(alices, ALICE, ALICE)
+
+    def attack() -> None:
+        made.work.rename(library / "away")
+        alices.rename(made.work)
+
+    as_user(MALLORY, attack)
+    made.remove()
+    assert (made.work / "work").read_text() == "of a year"
+    assert not made.util.exists()

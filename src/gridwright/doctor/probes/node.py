@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gridwright.beneath import DIRECTORY, OwnDirectory, own_directories
+from gridwright.beneath import OwnDirectory, open_own, own_directories
 from gridwright.doctor.messages import (
     ANSWERS,
     ORDERS,
@@ -51,8 +51,6 @@ PREFIX = ".gridwright-probe-"
 STALE_S = 600.0
 """A directory of trials that is older was left by a machine that stopped."""
 RECORD_BYTES = 512
-_SQUASHED_UID = 65_534
-"""Whose root's files are on an export with root_squash, by default (exports(5))."""
 
 
 class Probe:
@@ -104,18 +102,9 @@ class Probe:
             _remove_stale(library)
             self._library = os.open(library, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             os.mkdir(place.name, 0o700, dir_fd=self._library)
-            self._opened = self._own(os.open(place.name, DIRECTORY, dir_fd=self._library))
+            self._opened = open_own(place.name, directory=self._library)
         self._place = place
         return True
-
-    def _own(self, opened: int) -> int:
-        """A directory that only this user, on whatever node, can change. Raises OSError where it is not."""
-        status = os.fstat(opened)
-        owners = {os.geteuid(), _SQUASHED_UID} if os.geteuid() == 0 else {os.geteuid()}
-        if status.st_uid not in owners or status.st_mode & 0o077:
-            os.close(opened)
-            raise OSError(errno.ESTALE, "another directory has come in its place")
-        return opened
 
     def _is_seen(self) -> bool:
         if self._place is None:
@@ -126,7 +115,7 @@ class Probe:
         if self._place is None:
             raise LookupError("no directory was begun")
         if self._opened is None:
-            self._opened = self._own(os.open(self._place, DIRECTORY))
+            self._opened = open_own(self._place)
         return self._opened
 
     def _open(self, name: str, flags: int) -> int:
