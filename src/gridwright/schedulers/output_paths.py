@@ -13,8 +13,11 @@ _PLACE = re.compile(r"\{([a-z]+)\}")
 
 
 def filled(path: str, values: Mapping[str, str]) -> str:
-    """A path with a value for each place that it has; a brace that begins no place stays."""
-    return _PLACE.sub(lambda found: values.get(found[1], found[0]), path)
+    """A path with a value for each place that it has; a brace that begins no place stays.
+
+    A value is part of one name: a slash in it becomes `_`, so that a job's name leads to no other directory.
+    """
+    return _PLACE.sub(lambda found: values.get(found[1], found[0]).replace("/", "_"), path)
 
 
 def path_problems(request: JobRequest) -> Iterator[Problem]:
