@@ -2,7 +2,8 @@
 
 What is believed is run, or says what is to be removed, overwritten or run. It has to belong to root or to the
 user who runs this, and nobody else may write it. POSIX ACLs that let others write are seen, too: the group's
-permissions are their mask then (acl(5)).
+permissions are their mask then (acl(5)). Whoever can write a directory above puts another one in its place,
+so the whole way from `/` is looked at, too.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import errno
 import os
 import pwd
+import shlex
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_MOST_LINKS = 40
+"""As in path_resolution(7)."""
 
 
 def user_name(uid: int) -> str:
@@ -28,17 +33,97 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+class _Fault(NamedTuple):
+    """Why something is not believed, and what mends it where its owner can do so without losing anything."""
+
+    reason: str
+    remedy: str | None = None
+
+
 def why_untrusted(status: os.stat_result, *, is_shared: bool = False) -> str | None:
     """Why the content of a file or a directory is not believed; None where it is.
 
     With `is_shared`, others may add to a directory where its sticky bit keeps them from what is not theirs,
     as in /tmp.
     """
+    fault = _fault(status, is_shared=is_shared)
+    return fault and fault.reason
+
+
+def why_untrusted_path(path: str | Path, *, is_shared: bool = False) -> str | None:
+    """Why somebody else could put another thing where an absolute path leads; None where nobody can.
+
+    Every directory from `/` on is looked at, as sshd's StrictModes does, and so is the way to the target of
+    each symbolic link. All belong to root or to this user. Nobody else may write a directory, unless it is
+    sticky (the last one: with `is_shared`). What does not exist ends the walk: nobody else can make it but in
+    a sticky directory. Raises OSError.
+    """
+    fault = _way_fault(path, is_shared=is_shared)
+    return fault and fault.reason
+
+
+def _fault(
+    status: os.stat_result, *, is_shared: bool = False, name: str = "it", place: str | None = None
+) -> _Fault | None:
+    owner = user_name(status.st_uid)
     if status.st_uid not in (0, os.geteuid()):
-        return f"it belongs to {user_name(status.st_uid)}"
+        return _Fault(f"{name} belongs to {owner}")
     if status.st_mode & _OTHERS_WRITE and not (is_shared and status.st_mode & stat.S_ISVTX):
-        return f"other users can write it (mode {stat.S_IMODE(status.st_mode):04o})"
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        remedy = None
+        if place and status.st_uid == os.geteuid():
+            remedy = f"chmod go-w {shlex.quote(place)}"
+        return _Fault(f"other users can write {name} (mode {mode}, owner {owner})", remedy)
     return None
+
+
+def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
+    """As `why_untrusted_path`: goes from name to name, and puts its target in the place of a link."""
+    names = os.fspath(path).split("/")[::-1]
+    way = [("/", _is_closed(os.lstat("/")))]
+    links = 0
+    while names:
+        name = names.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            way = way[:-1] or way
+            continue
+        above, is_closed = way[-1]
+        place = os.path.join(above, name)  # noqa: PTH118 - as short as can be: each command does this
+        try:
+            status = os.lstat(place)
+            if stat.S_ISDIR(status.st_mode):
+                # The slash makes an automounter mount what is to be there.
+                status = os.lstat(f"{place}/")
+        except FileNotFoundError:
+            return None
+        is_last = not any(names)
+        called = "it" if place == os.fspath(path) else place
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if status.st_uid not in (0, os.geteuid()):
+                return _Fault(f"{called} is a symbolic link, and belongs to {user_name(status.st_uid)}")
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+            target = os.readlink(place)  # noqa: PTH115
+            names += target.split("/")[::-1]
+            way = way[:1] if target.startswith("/") else way
+            continue
+        if not is_last and not stat.S_ISDIR(status.st_mode):
+            return _Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
+        fault = _fault(status, is_shared=is_shared or not is_last, name=called, place=place)
+        # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
+        is_closed |= _is_closed(status)
+        if fault and not (is_closed and status.st_uid == os.geteuid()):
+            return fault
+        way.append((place, is_closed))
+    return None
+
+
+def _is_closed(status: os.stat_result) -> bool:
+    """Whether a directory is this user's, and lets nobody else pass."""
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def open_directory(
@@ -51,24 +136,37 @@ def open_directory(
 ) -> int:
     """A descriptor of a directory that is believed; `make` is the mode with which it is made where it is not.
 
-    `path` may be one name in the open `directory`. The directory itself is no symbolic link; `is_shared` is
+    `path` may be one name in the open `directory`, and is no symbolic link then. Else nobody but root and
+    this user can put another one in its place (`why_untrusted_path`): paths below it hold. `is_shared` is
     that of `why_untrusted`. Raises GridwrightError (ENVIRONMENT), which names whose it is, and OSError.
     """
+    flags = DIRECTORY
+    if directory is None:
+        path = Path(path).absolute()
+        # Before it is made where somebody else leads to.
+        if fault := _way_fault(path, is_shared=is_shared):
+            raise untrusted(path, fault.reason, fault.remedy or remedy)
     if make is not None:
         with suppress(FileExistsError):
             os.mkdir(path, make & 0o777, dir_fd=directory)
             _complete(path, directory, make)
+    if directory is None:
+        if fault := _way_fault(path, is_shared=is_shared):
+            raise untrusted(path, fault.reason, fault.remedy or remedy)
+        # Its links are root's or this user's, and so is what they are in.
+        flags &= ~os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, DIRECTORY, dir_fd=directory)
+        descriptor = os.open(path, flags, dir_fd=directory)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise untrusted(_whole(path, directory), _no_directory(path, directory), remedy) from error
         if error.errno == errno.EACCES and (reason := _why_closed(path, directory)):
             raise untrusted(_whole(path, directory), reason, remedy) from error
         raise
-    if reason := why_untrusted(os.fstat(descriptor), is_shared=is_shared):
+    whole = _whole(path, directory)
+    if fault := _fault(os.fstat(descriptor), is_shared=is_shared, place=whole):
         os.close(descriptor)
-        raise untrusted(_whole(path, directory), reason, remedy)
+        raise untrusted(whole, fault.reason, fault.remedy or remedy)
     return descriptor
 
 
@@ -123,12 +221,16 @@ def open_file(
             raise untrusted(_whole(name, directory), "it is no regular file", remedy) from error
         raise
     status = os.fstat(descriptor)
-    reason = "it is no regular file" if not stat.S_ISREG(status.st_mode) else why_untrusted(status)
-    if reason is None and status.st_nlink > 1:
-        reason = "it has another name elsewhere (a hard link)"
-    if reason:
+    whole = _whole(name, directory)
+    owner = user_name(status.st_uid)
+    fault = _fault(status, place=whole)
+    if not stat.S_ISREG(status.st_mode):
+        fault = _Fault(f"it is no regular file, and belongs to {owner}")
+    elif fault is None and status.st_nlink > 1:
+        fault = _Fault(f"it has another name elsewhere (a hard link), and belongs to {owner}")
+    if fault:
         os.close(descriptor)
-        raise untrusted(_whole(name, directory), reason, remedy)
+        raise untrusted(whole, fault.reason, fault.remedy or remedy)
     return descriptor
 
 

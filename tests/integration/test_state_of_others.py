@@ -160,6 +160,7 @@ def test_a_part_or_a_state_directory_of_mallorys_is_not_used(state: Path, tmp_pa
             as_user(ALICE, lambda: void(make_job_directories(theirs)))
     linked = tmp_path / "linked"
     linked.symlink_to(state)
+    os.chown(linked, MALLORY, MALLORY, follow_symlinks=False)
     with pytest.raises(AssertionError, match="it is a symbolic link"):
         as_user(ALICE, lambda: void(make_job_directories(linked)))
 

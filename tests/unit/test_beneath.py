@@ -21,7 +21,7 @@ from gridwright.beneath import (
     remove_tree,
 )
 from gridwright.errors import GridwrightError
-from gridwright.trusted import open_directory, open_file
+from gridwright.trusted import open_directory, open_file, why_untrusted_path
 from tests.support.as_user import ALICE, MALLORY, as_user, exchange, open_to_all, racing
 
 
@@ -120,12 +120,79 @@ def test_a_directory_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
         with pytest.raises(GridwrightError, match=text):
             open_directory(place)
     (tmp_path / "link").symlink_to("/etc")
+    os.close(open_directory(tmp_path / "link"))
+    above = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(GridwrightError, match="symbolic link"):
+        open_directory("link", directory=above)
+    os.close(above)
+    os.chown(tmp_path / "link", MALLORY, MALLORY, follow_symlinks=False)
+    with pytest.raises(GridwrightError, match="it is a symbolic link, and belongs to 2002"):
         open_directory(tmp_path / "link")
     os.close(open_directory(tmp_path / "shared", make=0o1777, is_shared=True))
     assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o1777
     with pytest.raises(GridwrightError, match="can write"):
         open_directory(tmp_path / "shared")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
+def test_whoever_can_exchange_what_is_above_is_named(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    for name, owner, mode in (
+        ("mallory", MALLORY, 0o755),
+        ("project", 0, 0o2775),
+        ("alice", ALICE, 0o755),
+        ("tmp", 0, 0o1777),
+        ("closed", ALICE, 0o700),
+    ):
+        place = tmp_path / name
+        (place / "state").mkdir(parents=True)
+        for each in (place / "state", place):
+            os.chown(each, owner, owner)
+        place.chmod(mode)
+    for name in ("mallory", "project", "tmp"):
+        os.chown(tmp_path / name / "state", ALICE, ALICE)
+    (tmp_path / "closed" / "umask 002" / "state").mkdir(parents=True)
+    for each in (tmp_path / "closed" / "umask 002", tmp_path / "closed" / "umask 002" / "state"):
+        os.chown(each, ALICE, ALICE)
+    (tmp_path / "closed" / "umask 002").chmod(0o775)
+    (tmp_path / "roots").symlink_to("alice")
+    (tmp_path / "tmp" / "theirs").symlink_to("../alice")
+    os.chown(tmp_path / "tmp" / "theirs", MALLORY, MALLORY, follow_symlinks=False)
+    (tmp_path / "round").symlink_to("mallory/back")
+    (tmp_path / "mallory" / "back").symlink_to("../alice")
+    (tmp_path / "alice" / "out").symlink_to("../project")
+
+    def act() -> None:
+        for good in (
+            "alice/state",
+            "roots/state",
+            "tmp/state",
+            "closed/umask 002/state",
+            "roots/../alice/state",
+        ):
+            os.close(open_directory(tmp_path / good))
+            assert why_untrusted_path(tmp_path / good) is None
+        for bad, text in (
+            ("mallory/state", f"{tmp_path}/mallory belongs to 2002"),
+            ("mallory/../alice/state", f"{tmp_path}/mallory belongs to 2002"),
+            ("project/state", f"other users can write {tmp_path}/project .mode 2775, owner root"),
+            ("alice/out/state", f"other users can write {tmp_path}/project .mode 2775, owner root"),
+            ("tmp/theirs/state", f"{tmp_path}/tmp/theirs is a symbolic link, and belongs to 2002"),
+            ("round/state", f"{tmp_path}/mallory belongs to 2002"),
+            ("mallory/not there", f"{tmp_path}/mallory belongs to 2002"),
+        ):
+            with pytest.raises(GridwrightError, match=text):
+                open_directory(tmp_path / bad, make=0o700)
+            assert why_untrusted_path(tmp_path / bad)
+
+    as_user(ALICE, act)
+    for name in ("mallory", "alice"):
+        with pytest.raises(GridwrightError, match="belongs to"):
+            open_directory(tmp_path / name / "state")
+    # What is the caller's own is not to be removed: its mode alone is wrong.
+    with pytest.raises(GridwrightError) as caught:
+        open_directory(tmp_path / "project" / "state")
+    assert caught.value.problems[0].remedy == f"chmod go-w {tmp_path}/project"
 
 
 def test_a_file_of_somebody_else_is_not_believed(tmp_path: Path) -> None:

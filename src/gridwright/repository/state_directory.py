@@ -25,14 +25,13 @@ from pathlib import Path
 from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError
 from gridwright.repository.keys import RESERVED, shown
-from gridwright.trusted import open_directory, open_file, untrusted, why_untrusted
+from gridwright.trusted import open_directory, open_file, untrusted, why_untrusted, why_untrusted_path
 
 VARIABLE = "GRIDWRIGHT_REPOSITORY_STATE"
 """Another directory for the state of all repositories, for whoever sets it."""
 ROOT_STATE = Path("/var/lib/gridwright/repositories")
 FILE, LOCK = "known.sqlite", "lock"
 _ATTRIBUTE = "gridwright.directory"
-_OTHERS = 0o077
 _COPY_S = 30.0
 
 
@@ -68,7 +67,7 @@ def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> 
             return StateDirectory(resolved / RESERVED, beside, None)
         _make(base)
         base = base.resolve()
-        if reason := _why_way_untrusted(base):
+        if reason := why_untrusted_path(base):
             raise untrusted(base, reason, f"name a directory of your own with {VARIABLE}")
         path = base / _name(resolved)
         found = StateDirectory(path, open_directory(path, make=0o700), None)
@@ -103,7 +102,7 @@ def _base(opened: int, resolved: Path) -> Path | None:
         return Path(given).absolute()
     if os.geteuid() == 0:
         return ROOT_STATE
-    if os.fstat(opened).st_uid == os.geteuid() and _why_way_untrusted(resolved) is None:
+    if os.fstat(opened).st_uid == os.geteuid() and why_untrusted_path(resolved) is None:
         return None
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home).absolute() / "gridwright" / "repositories"
@@ -115,19 +114,6 @@ def _make(base: Path) -> None:
         if not place.is_dir():
             with suppress(FileExistsError):
                 place.mkdir(mode=0o700 if place == base else 0o755)
-
-
-def _why_way_untrusted(path: Path) -> str | None:
-    """Why somebody else could put another directory where a resolved path leads to; None where nobody can."""
-    is_private = False
-    for place in (*reversed(path.parents), path):
-        status = place.lstat()
-        is_private |= status.st_uid == os.geteuid() and not status.st_mode & _OTHERS
-        reason = why_untrusted(status, is_shared=place != path)
-        # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
-        if reason and not (is_private and status.st_uid == os.geteuid()):
-            return f"{place}: {reason}"
-    return None
 
 
 def _name(resolved: Path) -> str:
@@ -170,7 +156,7 @@ def _take_over(opened: int, resolved: Path, state: StateDirectory, file: str) ->
         pass
     former = resolved / RESERVED / file
     try:
-        reason = _why_way_untrusted(resolved)
+        reason = why_untrusted_path(resolved)
         beside = os.open(RESERVED, DIRECTORY, dir_fd=opened)
     except FileNotFoundError:
         return
