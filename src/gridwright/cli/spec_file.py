@@ -5,9 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import shlex
 import stat
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +44,8 @@ def has_default_spec() -> bool:
                 raise environment_error(
                     f"it is not taken without being named: {place} {reason}",
                     where=f"./{DEFAULT_SPEC}",
-                    remedy=f"read it, and name it if you trust it: {_named_command()}",
+                    remedy="read it, and name it if you trust it, such as gridwright doctor ./grid.yaml, "
+                    "or gridwright jobs --grid ./grid.yaml",
                 )
     return True
 
@@ -80,12 +79,6 @@ def _is_own_group(status: os.stat_result) -> bool:
     return (owner.pw_gid, owner.pw_name) == (group.gr_gid, group.gr_name) and {*group.gr_mem} <= {
         owner.pw_name
     }
-
-
-def _named_command() -> str:
-    """The command that was typed, with the file."""
-    words = shlex.join(["gridwright", *sys.argv[1:2]])
-    return f"{words} ./{DEFAULT_SPEC} (of some commands: --grid ./{DEFAULT_SPEC})"
 
 
 def load_placed(file: Path | None) -> GridSpec:
