@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import ipaddress
 import os
 import resource
 import socket
+import struct
+import termios
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
+_INT = struct.Struct("i")
 _FOR_FILES = 256
 """Descriptors that are left for files and children of the service, where half of all are more than that."""
 _OF_ONE = 2
@@ -102,9 +106,11 @@ class AcceptedConnection(socket.socket):
     def is_silent(self) -> bool:
         """Whether nothing of its request waits to be read: who has just asked makes room for nobody."""
         try:
-            return not (self._other or self).recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except OSError:
+            # Bytes in the queue (FIONREAD, tcp(7)); recv would wait for the socket's timeout.
+            left = fcntl.ioctl((self._other or self).fileno(), termios.FIONREAD, bytes(_INT.size))
+        except (OSError, ValueError):
             return True
+        return _INT.unpack(left) == (0,)
 
     def _real_close(self, *arguments: Any) -> None:  # noqa: ANN401 - as the base has them
         with self.listener.lock:

@@ -30,9 +30,10 @@ FILES = 96
 def console(place: Path, files: int) -> Iterator[tuple[int, str, subprocess.Popen[str], Path]]:
     """The real one, which may have so many descriptors: port, token, process and log."""
     log = place / "log"
+    limited = ["prlimit", f"--nofile={files}:{files}", GRIDWRIGHT]
     with log.open("wb") as error:
         process = subprocess.Popen(
-            ["prlimit", f"--nofile={files}:{files}", GRIDWRIGHT, "console", "--port", "0", "--runs", str(place / "runs")], cwd=place,
+            [*limited, "console", "--port", "0", "--runs", str(place / "runs")], cwd=place,
             stdout=subprocess.PIPE, stderr=error, stdin=subprocess.DEVNULL, text=True,
         )  # fmt: skip
     try:
