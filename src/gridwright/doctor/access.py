@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,8 @@ from gridwright.state_parts import PARTS
 _LOOK = ("ansible", "roles", "state", "files", "make_state.sh")
 """What set-up makes the state directory with; it can only look, too."""
 _STATE_S = 20.0
+_WORDS = 3
+"""Of a line of it: what it is, which path, and in words."""
 Reach = Callable[[Sequence[str], bytes, float], Mapping[str, CommandOutput | None]]
 """Runs a command with an input on all nodes, each within some seconds; None where one is silent."""
 
@@ -95,8 +97,20 @@ def _state_faults(grid: Grid) -> Sequence[str] | None:
             ["sh", "-s", str(grid.state), "", "look", *PARTS], stdin=text.encode(), timeout_s=_STATE_S
         )
         lines = [line.split("\t") for line in answer.stdout.decode(errors="replace").splitlines()]
-        return [f"{words[1]}: {words[2]}" for words in lines if len(words) == 3]
+        return list(_in_words(words for words in lines if len(words) == _WORDS))
     return None
+
+
+def _in_words(lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    """What the script says, as faults: what is missing of one directory is one."""
+    missing: dict[str, list[str]] = {}
+    for _, place, what in lines:
+        if what.startswith("none -> "):
+            missing.setdefault(place.rpartition("/")[0], []).append(place.rpartition("/")[2])
+        else:
+            yield f"{place}: {what}"
+    for directory, names in missing.items():
+        yield f"{directory} lacks {', '.join(names)}, which set-up makes"
 
 
 def _reach(

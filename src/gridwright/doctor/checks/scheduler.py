@@ -37,9 +37,9 @@ def _differing(observation: Observation) -> Iterator[NodeJudgement]:
 @SCHEDULER.check(
     "state-directory-unsafe",
     "warning",
-    "a part of the state directory is in the hands of another user than root",
-    reason="Whoever owns it, or can write a directory above it, keeps others from their queue. Nothing of it "
-    "is run: each command stops there.",
+    "the state directory is not as set-up makes it: a part is missing, or another user's",
+    reason="Users cannot use a part that is missing. Whoever owns one, or can write a directory above it, "
+    "keeps others from their queue. Nothing of it is run: each command stops there.",
     source="gridwright help jobs, The state directory",
     remedy="run gridwright setup as root; look at what is another user's, and move it away; what is above it "
     "is to be root's, writable for no other",
