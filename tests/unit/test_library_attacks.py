@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from gridwright.doctor.probes.node import PREFIX, Probe
 from gridwright.errors import GridwrightError
 from gridwright.iotest import scratch as iotest_scratch
 from gridwright.iotest.scratch import FileSet, Scratch
+from gridwright.layouts.journal import MoveJournal
 from gridwright.workload.counted_file import CountedFile
 from gridwright.workload.data_set import HOME, DataSet, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
@@ -204,16 +205,14 @@ def test_a_table_is_written_into_a_new_file(tmp_path: Path, precious: Path) -> N
     assert precious.read_text() == "precious"
 
 
-def test_a_lock_that_mallory_holds_keeps_nobody_from_making_or_using_a_data_set(shared: Path) -> None:
-    data = make(shared)
-    with data.lock(), data.in_use():
-        pass
+@contextmanager
+def locked_by_mallory(directory: Path) -> Iterator[None]:
+    """She holds all files of a directory that she can open."""
 
     def holds() -> None:
-        names = [each for each in data.directory.iterdir() if each.is_file() and os.access(each, os.R_OK)]
-        taken = [os.open(each, os.O_RDONLY) for each in names]
-        for each in taken:
-            fcntl.flock(each, fcntl.LOCK_EX)
+        names = [each for each in directory.iterdir() if each.is_file() and os.access(each, os.R_OK)]
+        for each in names:
+            fcntl.flock(os.open(each, os.O_RDONLY), fcntl.LOCK_EX)
         os.write(written, b"x")
         os.read(ends, 1)
 
@@ -227,13 +226,34 @@ def test_a_lock_that_mallory_holds_keeps_nobody_from_making_or_using_a_data_set(
             os._exit(0)
     try:
         os.read(ready, 1)
-        with data.lock(), data.in_use():
-            pass
-        as_user(ALICE, lambda: data.in_use().__enter__())
+        yield
     finally:
         os.write(end, b"x")
         os.waitpid(holder, 0)
+        for each in (ready, written, ends, end):
+            os.close(each)
+
+
+def test_a_lock_that_mallory_holds_keeps_nobody_from_making_or_using_a_data_set(shared: Path) -> None:
+    data = make(shared)
+    with data.lock(), data.in_use():
+        pass
+    with locked_by_mallory(data.directory):
+        with data.lock(), data.in_use():
+            pass
+        as_user(ALICE, lambda: data.in_use().__enter__())
     assert remove_data(shared) == [data.directory]
+
+
+def test_a_lock_that_mallory_holds_keeps_nobody_from_moving_files(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    path = tmp_path / "layouts" / "data.jsonl"
+    with MoveJournal(path) as journal:
+        journal.begin([], [])
+    with locked_by_mallory(path.parent), MoveJournal(path) as journal:
+        journal.begin([], [])
+        with pytest.raises(GridwrightError, match="another rebalance"), MoveJournal(path):
+            pass
 
 
 def test_users_of_a_shared_library_use_roots_data_set_and_not_each_others(shared: Path) -> None:

@@ -34,6 +34,7 @@ class MoveJournal:
         self.path = path
         self._clock = clock
         self._open: TextIO | None = None
+        self._lock: TextIO | None = None
 
     @property
     def _file(self) -> TextIO:
@@ -44,8 +45,11 @@ class MoveJournal:
     def __enter__(self) -> MoveJournal:
         try:
             self.path.parent.parent.mkdir(parents=True, exist_ok=True)
+            # Others read the journal, and who can open a file can lock it.
+            lock = self.path.with_name(f".{self.path.name}-lock")
+            self._lock = _opened(lock, "a", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._open = _opened(self.path, "a+", os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._file.write("\n")  # After a line that a kill has cut off.
         except BlockingIOError:
             raise environment_error(
@@ -64,8 +68,9 @@ class MoveJournal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._open is not None:
-            self._open.close()
+        for file in (self._open, self._lock):
+            if file is not None:
+                file.close()
 
     def begin(self, wanted: Sequence[str], places: Sequence[str]) -> None:
         """Note that a search begins."""
@@ -110,11 +115,11 @@ class MoveJournal:
         return [read for line in self._file if (read := _read(line))]
 
 
-def _opened(path: Path, mode: str, flags: int) -> TextIO:
+def _opened(path: Path, mode: str, flags: int, permissions: int = 0o644) -> TextIO:
     """Open a journal that nobody else can have written. Raises GridwrightError, OSError."""
     directory = open_directory(path.parent, make=0o755 if flags & os.O_CREAT else None)
     try:
-        descriptor = open_file(directory, path.name, flags, 0o644)
+        descriptor = open_file(directory, path.name, flags, permissions)
         return cast("TextIO", os.fdopen(descriptor, mode, encoding="utf-8", errors="surrogateescape"))
     finally:
         os.close(directory)

@@ -68,7 +68,7 @@ def _nameless(path: Path) -> Iterator[tuple[int, int]]:
     hang, while names are the metadata server's.
     """
     name = path / f"{_PREFIX}{time.time():.0f}-{os.urandom(6).hex()}"
-    flags = os.O_RDWR | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     with ExitStack() as opened:
         first = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600)
         opened.callback(os.close, first)
