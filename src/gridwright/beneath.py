@@ -26,6 +26,8 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a directory is opened that must not be a symbolic link."""
 _PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _IMPLIED_MODE = 0o755
+_SQUASHED_UID = 65_534
+"""Whose root's files are on an export with root_squash, by default (exports(5))."""
 _DEEPEST = 100
 """Open directories while a tree is removed: deeper ones are moved up first, so that no tree is too deep."""
 _ROUNDS = 50
@@ -124,6 +126,20 @@ def make_private(directory: int, name: bytes) -> int:
         os.close(made)
         raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(name))
     return made
+
+
+def open_own(path: str | bytes | os.PathLike[str], *, directory: int | None = None) -> int:
+    """Open a directory, by a path or by a name in an open one, that this user made and nobody else can write.
+
+    Its own name is not followed. Raises OSError: ESTALE where another has come in its place.
+    """
+    opened = os.open(path, DIRECTORY, dir_fd=directory)
+    status = os.fstat(opened)
+    owners = {os.geteuid(), _SQUASHED_UID} if os.geteuid() == 0 else {os.geteuid()}
+    if status.st_uid not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        os.close(opened)
+        raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(path))
+    return opened
 
 
 class PrivateDirectory:

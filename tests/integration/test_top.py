@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,8 +124,10 @@ class Terminal:
 
     def shows(self, text: bytes) -> None:
         """Wait until it shows a text."""
+        deadline = time.monotonic() + 180
         while text not in self.shown:
-            assert select.select([self._leader], [], [], 60)[0], self.shown[-2000:]
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self._leader], [], [], min(left, 60))[0], self.shown[-4000:]
             self.shown += os.read(self._leader, 1 << 16)
 
     def press(self, keys: bytes) -> None:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 MALLORY = 2002
 _CONNECTS = """
-import encodings.idna, os, socket, sys
-user, port, count = map(int, sys.argv[1:])
+import encodings.idna, os, select, socket, sys
+user, port, count, again = map(int, sys.argv[1:])
 os.setgroups([])
 os.setresgid(user, user, user)
 os.setresuid(user, user, user)
@@ -18,15 +18,23 @@ held = []
 for _ in range(count):
     held.append(socket.create_connection(("127.0.0.1", port), timeout=20))
 print("connected", flush=True)
+while again:
+    for each in select.select(held, [], [])[0]:
+        held.remove(each)
+        each.close()
+        held.append(socket.create_connection(("127.0.0.1", port), timeout=20))
 sys.stdin.read()
 """
 
 
 @contextmanager
-def silent_connections(port: int, count: int) -> Iterator[None]:
-    """Hold so many connections from a process of mallory's, which is there for the block."""
+def silent_connections(port: int, count: int, *, again: bool = False) -> Iterator[None]:
+    """Hold so many connections from a process of mallory's, which is there for the block.
+
+    With `again`, each that is shut is made anew at once.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-I", "-c", _CONNECTS, str(MALLORY), str(port), str(count)],
+        [sys.executable, "-I", "-c", _CONNECTS, str(MALLORY), str(port), str(count), str(int(again))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

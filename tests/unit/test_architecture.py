@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),
+    "own_directories": frozenset({"errors"}),
     "bounded": frozenset(),
     "messages": frozenset(),
     "kernel_files": frozenset(),
@@ -56,7 +57,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
-        *("beneath", "trusted", "state_parts", "foreign_text", "handed_files"),
+        *("beneath", "trusted", "state_parts", "foreign_text", "handed_files", "own_directories"),
     }
 )
 

@@ -137,3 +137,42 @@ def test_shells_go_down_no_tree_that_others_write() -> None:
             lines = [line.strip() for line in path.read_text().splitlines() if SHELL.search(line)]
             found |= {path.relative_to(SOURCE).as_posix(): lines} if lines else {}
     assert found.keys() == SHELL_REVIEWED.keys(), found
+
+
+def starts_of_python(tree: ast.Module) -> list[tuple[int, list[str]]]:
+    """Lines of commands that begin with this Python, and their words that are written out."""
+    found = []
+    for node in nodes(tree):
+        if not isinstance(node, ast.List | ast.Tuple) or not node.elts:
+            continue
+        if ast.unparse(node.elts[0]) == "sys.executable":
+            words = [each.value for each in node.elts[1:] if isinstance(each, ast.Constant)]
+            found.append((node.lineno, [str(each) for each in words]))
+    return found
+
+
+def test_python_takes_no_module_from_the_callers_working_directory() -> None:
+    """Without -P or -I, `python -m` looks for modules in the working directory first, also as root."""
+    starts = [
+        (f"{module}:{line}", words)
+        for module, tree in MODULES.items()
+        for line, words in starts_of_python(tree)
+    ]
+    assert len(starts) > 15
+    unsafe = [place for place, words in starts if {"-m", "-c"} & {*words} and not {"-P", "-I"} & {*words[:1]}]
+    assert unsafe == []
+
+
+def test_shells_start_python_without_the_working_directory_too() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}: {line.strip()}"
+        for path in sorted(SOURCE.rglob("*"))
+        if path.suffix in {".sh", ".j2", ".service", ".yml"} and path.is_file()
+        for line in path.read_text().splitlines()
+        if re.search(r"(python[^ ]*|\$2\") -[cm] ", line)
+    ]
+    assert [each for each in found if not each.startswith(AT_BOOT)] == []
+
+
+AT_BOOT = "providers/aws/boot/begin.sh"
+"""Runs while a machine starts, in the root directory."""

@@ -26,6 +26,7 @@ from gridwright.disturbance.markers import (
     markers,
     nearby,
     read_marker,
+    remove_marker,
     write_marker,
 )
 from gridwright.messages import decode, encode
@@ -110,7 +111,7 @@ class _Herald:
         finally:
             for path in self._own:
                 with contextlib.suppress(OSError):
-                    path.unlink(missing_ok=True)
+                    remove_marker(path)
 
     def _turn(self, beats: int) -> None:
         changed = None

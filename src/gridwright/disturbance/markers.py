@@ -10,11 +10,13 @@ import json
 import os
 import stat
 from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
+from gridwright.beneath import open_own
 from gridwright.runs.load_record import OtherRun
 
 MARKER = "gridwright-run.json"
@@ -52,25 +54,42 @@ class Sighting:
 
 def write_marker(directory: Path, announcement: Announcement) -> Path:
     """Leave a marker that everybody may read. Raises OSError."""
-    path = directory / MARKER
     text = f"{0:0{_BEATS}d}\n{json.dumps(asdict(announcement))}\n"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        os.fchmod(fd, 0o644)
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-    return path
+    with _own(directory) as opened:
+        fd = os.open(MARKER, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=opened)
+        try:
+            os.fchmod(fd, 0o644)
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+    return directory / MARKER
 
 
 def beat(path: Path, beats: int) -> float:
     """Raise the counter of a marker; returns when, by the clock of its file system. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with _own(path.parent) as opened:
+        fd = os.open(path.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=opened)
     try:
         os.pwrite(fd, f"{beats:0{_BEATS}d}".encode(), 0)
         return os.fstat(fd).st_mtime
     finally:
         os.close(fd)
+
+
+def remove_marker(path: Path) -> None:
+    """Remove a marker of ours, where it is. Raises OSError."""
+    with _own(path.parent) as opened, suppress(FileNotFoundError):
+        os.unlink(path.name, dir_fd=opened)
+
+
+@contextmanager
+def _own(directory: Path) -> Iterator[int]:
+    """A scratch directory of ours: who owns the library can put another in its place."""
+    opened = open_own(directory)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def read_marker(path: Path) -> Sighting | None:

@@ -35,8 +35,8 @@ trusted own "$cache" >&2
 find "$cache" -maxdepth 1 \( -name 'part-*' -o -name 'new-*' \) -mtime +30 -exec rm -rf {} + 2>/dev/null || :
 new=$(mktemp -d "$cache/new-XXXXXX")
 trap 'rm -rf "$new"' EXIT
-python=$("$2" -c 'import os, sys; print(os.path.realpath(sys._base_executable))')
-packages=$new/$("$python" -c 'import sys; print("lib/python%d.%d/site-packages" % sys.version_info[:2])')
+python=$("$2" -I -c 'import os, sys; print(os.path.realpath(sys._base_executable))')
+packages=$new/$("$python" -I -c 'import sys; print("lib/python%d.%d/site-packages" % sys.version_info[:2])')
 mkdir -p "$packages" "$new/bin"
 tar -xzf - -C "$packages"
 [ -z "${4:-}" ] || printf '%s\n' "$4" | tr ':' '\n' > "$packages/beside.pth"

@@ -12,11 +12,12 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright.beneath import OwnDirectory, own_directories, remove_tree
+from gridwright.beneath import OwnDirectory, descriptor_path, open_own, own_directories
 from gridwright.errors import GridwrightError
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
@@ -46,23 +47,33 @@ class FileSet:
 class Scratch:
     """A fresh directory inside a library."""
 
-    def __init__(self, directory: Path, marker: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, opened: int, marker: dict[str, Any]) -> None:
+        """`opened` is the descriptor of the directory, which becomes this object's."""
         self.directory = directory
+        self._opened = opened
         self._marker = marker
-        self._identity = _identity(directory)
+        self._identity = _identity(opened)
 
     @classmethod
     def create(cls, library: Path, **owner: str) -> Scratch:
         """Make the directory and its marker, which also names its `owner`. Raises OSError."""
         directory = library / f"{PREFIX}{secrets.token_hex(6)}"
-        # Others may come in by a name that they know: that of the marker of a run.
-        directory.mkdir(mode=0o711)
+        parent = os.open(library, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            scratch = cls(directory, {"process": process_facts(), "kept": False, "files": None} | owner)
-            scratch._write_marker()
-        except BaseException:
-            remove_tree(directory)
-            raise
+            # Others may come in by a name that they know: that of the marker of a run.
+            os.mkdir(directory.name, 0o711, dir_fd=parent)
+            opened = open_own(directory.name, directory=parent)
+            try:
+                scratch = cls(
+                    directory, opened, {"process": process_facts(), "kept": False, "files": None} | owner
+                )
+                scratch._write_marker()
+            except BaseException:
+                OwnDirectory(directory, opened, parent).remove()
+                os.close(opened)
+                raise
+        finally:
+            os.close(parent)
         return scratch
 
     def make_shared(self, name: str, *, instead_of: str | None) -> None:
@@ -71,9 +82,10 @@ class Scratch:
         Each has a name of its own: clients of other nodes may remember an earlier one by its name.
         """
         if instead_of is not None:
-            (self.directory / Path(instead_of).name).unlink(missing_ok=True)
-        path = self.directory / Path(name).name
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            with suppress(FileNotFoundError):
+                os.unlink(Path(instead_of).name, dir_fd=self._opened)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        os.close(os.open(Path(name).name, flags, 0o600, dir_fd=self._opened))
 
     def keep(self, files: FileSet) -> None:
         """Mark the directory as kept on purpose. Raises OSError."""
@@ -94,7 +106,9 @@ class Scratch:
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self.directory))
 
     def _write_marker(self) -> None:
-        write_atomically(self.directory / MARKER, json.dumps(self._marker, indent=1) + "\n", 0o644)
+        write_atomically(
+            Path(descriptor_path(self._opened)) / MARKER, json.dumps(self._marker, indent=1) + "\n", 0o644
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +179,6 @@ def remove_owned(library: Path, run: str, nodes: Collection[str]) -> list[Path]:
     return removed
 
 
-def _identity(directory: Path | int) -> tuple[int, int]:
-    status = os.fstat(directory) if isinstance(directory, int) else os.lstat(directory)
+def _identity(directory: int) -> tuple[int, int]:
+    status = os.fstat(directory)
     return status.st_dev, status.st_ino

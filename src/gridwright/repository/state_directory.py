@@ -24,6 +24,7 @@ from pathlib import Path
 
 from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError
+from gridwright.own_directories import state_home
 from gridwright.repository.keys import RESERVED, shown
 from gridwright.trusted import open_directory, open_file, untrusted, why_untrusted, why_untrusted_path
 
@@ -106,8 +107,7 @@ def _base(opened: int, resolved: Path) -> Path | None:
         return ROOT_STATE
     if os.fstat(opened).st_uid == os.geteuid() and why_untrusted_path(resolved) is None:
         return None
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home).absolute() / "gridwright" / "repositories"
+    return state_home() / "gridwright" / "repositories"
 
 
 def _make(base: Path) -> None:

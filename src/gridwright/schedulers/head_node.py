@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from gridwright.commands import CommandOutput, CommandPlace, run_bounded
 from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.trusted import untrusted, why_untrusted_path
 
 
 class HeadNodeUnreachable(GridwrightError):
@@ -88,3 +90,13 @@ class LocalHeadNode:
         """Listen where the nodes are: on all addresses, since the barrier has a secret of its own."""
         listener = socket.create_server(("", 0), backlog=1024)
         return listener, socket.gethostname()
+
+
+def check_run(head: HeadNode, path: Path, instead: str) -> None:
+    """Refuse what a spec has run on this machine, its head node, where others could have written it.
+
+    `instead` is how to go on without naming it. Raises GridwrightError (ENVIRONMENT), which names its owner.
+    """
+    if isinstance(head, LocalHeadNode) and (reason := why_untrusted_path(path)):
+        remedy = f"let root or you own it with all that is above it, for no other to write; or {instead}"
+        raise untrusted(path, f"the spec has it run, and {reason}", remedy)

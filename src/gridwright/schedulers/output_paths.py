@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gridwright.errors import Problem
+from gridwright.node_programs.batch_job.job_file import part_of_a_name
 from gridwright.schedulers.job import JobRequest
 
 PLACES = ("job", "index", "name")
@@ -13,8 +14,13 @@ _PLACE = re.compile(r"\{([a-z]+)\}")
 
 
 def filled(path: str, values: Mapping[str, str]) -> str:
-    """A path with a value for each place that it has; a brace that begins no place stays."""
-    return _PLACE.sub(lambda found: values.get(found[1], found[0]), path)
+    """A path with a value for each place that it has; a brace that begins no place stays.
+
+    A job's name leads to no other directory: see `part_of_a_name`.
+    """
+    return _PLACE.sub(
+        lambda found: part_of_a_name(values[found[1]]) if found[1] in values else found[0], path
+    )
 
 
 def path_problems(request: JobRequest) -> Iterator[Problem]:

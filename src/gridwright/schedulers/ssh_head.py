@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import socket
 import time
@@ -10,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridwright.commands import CommandOutput, run_bounded
+from gridwright.own_directories import state_home
 from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.ssh_connection import SharedConnection
@@ -160,5 +160,4 @@ class SshHead:
 
 def host_keys_file(name: str) -> Path:
     """Where the host keys of a grid's machines are kept, for each user."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "gridwright" / "host-keys" / name
+    return state_home() / "gridwright" / "host-keys" / name

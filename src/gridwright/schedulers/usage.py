@@ -39,6 +39,10 @@ class JobUsage:
     """What its processes read from and wrote to file systems, all libraries together."""
     eligible: float | None = None
     """When it could have started: its dependencies and its begin time were met. None: not known."""
+    forgeable: bool = False
+    """Whether any user can write such a record, of any other: by the name of an own job."""
+    refused: bool = False
+    """Whether it counts for nobody: it contradicts an earlier record of its number, or cannot be."""
 
     @property
     def elapsed_s(self) -> float:

@@ -3,20 +3,41 @@
 A connection waits for its request, and is shut when that is not whole in time. Where there is no room for
 another one, that which has waited longest makes room: who is silent on purpose keeps nobody out, also where
 all come through one load balancer or are users of one machine. A connection whose request is whole stays
-until it is answered, for no longer than an answer may take.
+until it is answered, for no longer than an answer may take. All bounds leave descriptors for files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import ipaddress
 import os
+import resource
 import socket
+import struct
+import termios
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+_INT = struct.Struct("i")
+_FOR_FILES = 256
+"""Descriptors that are left for files and children of the service, where half of all are more than that."""
+_OF_ONE = 2
+"""Descriptors of one connection: see `AcceptedConnection.keep_other`."""
+_ENDING = 32
+"""How many that were shut may still have their descriptors, beside those that are open."""
+_ENDS_S = 0.001
+"""For these to end."""
+_PAUSE_S = 0.02
+"""Where a connection cannot be accepted, until the next try: it goes on to wait in the kernel meanwhile."""
+_NOT_OF_ACCEPTING = frozenset(
+    {errno.EAGAIN, errno.EINTR, errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
+)
+"""Errors of accept(2) that say nothing of a connection or of resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +51,24 @@ class Bounds:
     """From its beginning, or its last answer, to the end of a request."""
     answer_s: float
     """From there to the end of the answer."""
+
+
+def within_descriptors(bounds: Bounds) -> Bounds:
+    """The bounds that the limit of open files allows, which is raised as far as they need and it can be.
+
+    The limit is RLIMIT_NOFILE of getrlimit(2).
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _FOR_FILES + _OF_ONE * (bounds.in_all + _ENDING)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return bounds
+    room = max(1, (soft - min(_FOR_FILES, soft // 2)) // _OF_ONE - min(_ENDING, soft // 16))
+    return replace(bounds, in_all=min(bounds.in_all, room), of_one_peer=min(bounds.of_one_peer, room))
 
 
 def peer_of(address: str) -> str:
@@ -64,12 +103,28 @@ class AcceptedConnection(socket.socket):
         with contextlib.suppress(OSError):
             (self._other or self).shutdown(socket.SHUT_RDWR)
 
+    def is_silent(self) -> bool:
+        """Whether nothing of its request waits to be read: who has just asked makes room for nobody."""
+        try:
+            # Bytes in the queue (FIONREAD, tcp(7)); recv would wait for the socket's timeout.
+            left = fcntl.ioctl((self._other or self).fileno(), termios.FIONREAD, bytes(_INT.size))
+        except (OSError, ValueError):
+            return True
+        return _INT.unpack(left) == (0,)
+
     def _real_close(self, *arguments: Any) -> None:  # noqa: ANN401 - as the base has them
         with self.listener.lock:
             self.listener.forget(self)
+            self.listener.ending.discard(self)
             if self._other is not None:
                 self._other.close()
             super()._real_close(*arguments)  # type: ignore[misc]
+
+
+def _after_a_pause(seconds: float) -> ConnectionAbortedError:
+    """For who accepts in a loop, which is to be no busy one."""
+    time.sleep(seconds)
+    return ConnectionAbortedError()
 
 
 class Listener(socket.socket):
@@ -87,13 +142,29 @@ class Listener(socket.socket):
         self._open: dict[int, AcceptedConnection] = {}
         self._changed = threading.Condition(self.lock)
         self._watches = False
+        self.ending: set[AcceptedConnection] = set()
+        """Those that were shut, and have their descriptors until whoever serves them closes them."""
 
     def accept(self) -> tuple[AcceptedConnection, Any]:
         """The next connection, for which another one was shut if need be.
 
-        Raises ConnectionAbortedError where all others are being answered; OSError, as the base does.
+        Raises ConnectionAbortedError where all others are being answered, or where the system has no room
+        for it: it is tried again then, after a pause, and that which waits longest makes room. Raises other
+        OSError as the base does.
         """
-        number, address = self._accept()  # type: ignore[attr-defined]
+        with self.lock:
+            has_many = self.bounds is not None and len(self.ending) >= min(_ENDING, self.bounds.in_all)
+        if has_many:
+            # They end as soon as their threads, or the event loop, come to it.
+            raise _after_a_pause(_ENDS_S)
+        try:
+            number, address = self._accept()  # type: ignore[attr-defined]
+        except OSError as error:
+            if error.errno is None or error.errno in _NOT_OF_ACCEPTING:
+                raise
+            with self.lock:
+                self._shut_longest_waiting(None)
+            raise _after_a_pause(_PAUSE_S) from error
         found = AcceptedConnection(self.family, self.type, self.proto, fileno=number)
         found.listener = self
         # The base has a timeout of the listener inherited by nobody, either.
@@ -150,10 +221,15 @@ class Listener(socket.socket):
         waiting = [each for each in self._open.values() if each.waits and peer in {None, each.peer}]
         if not waiting:
             return False
-        longest = min(waiting, key=lambda each: each.ends_at)
-        longest.shut()
-        self.forget(longest)
+        waiting.sort(key=lambda each: each.ends_at)
+        self._end(next((each for each in waiting if each.is_silent()), waiting[0]))
         return True
+
+    def _end(self, connection: AcceptedConnection) -> None:
+        """Shut a connection, and count it among those that end. The lock is held."""
+        connection.shut()
+        self.forget(connection)
+        self.ending.add(connection)
 
     def forget(self, connection: AcceptedConnection) -> None:
         """Count a connection no more. The lock is held."""
@@ -167,8 +243,12 @@ class Listener(socket.socket):
             while self._open:
                 now = time.monotonic()
                 for each in [each for each in self._open.values() if each.ends_at <= now]:
-                    each.shut()
-                    self.forget(each)
+                    if each.waits:
+                        self._end(each)
+                    else:
+                        # What answers it may hang; that must not keep others out.
+                        each.shut()
+                        self.forget(each)
                 if self._open:
                     self._changed.wait(min(each.ends_at for each in self._open.values()) - now)
             self._watches = False

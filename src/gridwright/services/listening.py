@@ -20,7 +20,7 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
-from gridwright.services.connections import Bounds, Listener
+from gridwright.services.connections import Bounds, Listener, within_descriptors
 
 Network = IPv4Network | IPv6Network
 SHORTEST_TOKEN = 16
@@ -29,7 +29,7 @@ sent: at 10,000 a second, 64 random bits (16 characters of `openssl rand -hex`) 
 _FEWEST_DISTINCT = 6
 """Characters that differ: of 16 random hexadecimal digits, fewer do in one of 50,000 tokens."""
 _LONGEST_TOKEN = 1024
-_WAITING = 64
+_WAITING = 512
 """Connections that the kernel keeps for a service that is busy."""
 
 
@@ -105,7 +105,7 @@ class Listening:
         """A socket that listens there. Raises GridwrightError (status ENVIRONMENT) where it cannot."""
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         made = Listener(family, socket.SOCK_STREAM)
-        made.bounds, made.proxies = bounds, self.proxies
+        made.bounds, made.proxies = within_descriptors(bounds), self.proxies
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((self.address, self.port))

@@ -113,7 +113,7 @@ def command_line(request: SetupRequest, place: Path) -> list[str]:
         *["--extra-vars", json.dumps({"gridwright_become": request.become, **_restart(request)})],
         *(["--extra-vars", f"@{request.variables.absolute()}"] if request.variables else []),
     ]
-    return [sys.executable, "-m", "ansible", "playbook", *options, "site.yml"]
+    return [sys.executable, "-P", "-m", "ansible", "playbook", *options, "site.yml"]
 
 
 def _restart(request: SetupRequest) -> dict[str, str]:

@@ -13,6 +13,7 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import DEFAULT_GROUPS
+from gridwright.trusted import why_untrusted_path
 
 LARGEST_BYTES = 4 << 20
 """All files of a role: every machine fetches them at its start, and render writes them."""
@@ -20,6 +21,7 @@ MOST_FILES = 1000
 LONGEST_PATH = 100
 """Bytes of a name in a tar archive of the format ustar (POSIX.1-1988), as the bundle is."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_OWN_IT = "let root or you own it with all that is above it, for no other to write, or use a copy of yours"
 _LEFT_OUT = frozenset({"__pycache__", ".git", ".DS_Store", ".molecule", ".cache"})
 
 
@@ -112,6 +114,9 @@ def _role(reading: _Reading, path: tuple[str, ...], directory: Path) -> SiteRole
     if not (directory / "tasks/main.yml").is_file():
         reading.problem(path, f"{directory} has no tasks/main.yml", "name the directory of a role of Ansible")
         return None
+    if reason := why_untrusted_path(directory.absolute()):
+        reading.problem(path, f"{directory} is not run: {reason}", _OWN_IT)
+        return None
     groups = tuple(reading.spec.setup.only_on.get(name, DEFAULT_GROUPS))
     return SiteRole(name, groups, _files(reading, path, directory))
 
@@ -127,6 +132,8 @@ def _files(reading: _Reading, path: tuple[str, ...], directory: Path) -> dict[st
                 reading.problem(
                     path, f"{each} is no plain file", "put a copy of the file there, or remove it"
                 )
+            elif reason := why_untrusted_path(each.absolute()):
+                reading.problem(path, f"{each} is not run: {reason}", _OWN_IT)
             elif len(os.fsencode(name)) > LONGEST_PATH:
                 reading.problem(
                     path, f"{name} is longer than {LONGEST_PATH} bytes", "give the file a shorter path"

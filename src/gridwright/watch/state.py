@@ -15,6 +15,7 @@ from pathlib import Path
 from gridwright import handed_files
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.messages import Extensible, MessageError, decode, encode
+from gridwright.own_directories import state_home
 from gridwright.spec.model import GridSpec
 from gridwright.trusted import open_directory, open_file
 from gridwright.watch.change_log import LoggedChange
@@ -102,11 +103,10 @@ def watch_directory(spec: GridSpec | None) -> Path:
     name = spec.name if spec is not None else HERE
     if (SERVICE / name / FILE).exists():
         return SERVICE / name
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     if spec is not None and spec.file is not None:
         place = os.fsencode(spec.file.parent.resolve())
         name = f"{name}-{hashlib.sha256(place).hexdigest()[:8]}"
-    return Path(base) / "gridwright" / "watch" / name
+    return state_home() / "gridwright" / "watch" / name
 
 
 def read_state(directory: Path) -> WatchState | None:

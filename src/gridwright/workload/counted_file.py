@@ -40,7 +40,7 @@ class CountedFile(io.RawIOBase):
         self._at = 0
         """Where the next call reads or writes."""
         with blocked_time() as blocked:
-            self._fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._count(0, 0, blocked[0])
 
     def readable(self) -> bool:

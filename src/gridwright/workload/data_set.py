@@ -5,6 +5,10 @@
         copy-0/transactions.arrow ...
 
 It is kept from run to run. `gridwright workload clean` removes it.
+
+Other users may write the library. So a data set is believed only below directories of root's or of the user
+who runs this that nobody else can write; else that user has own ones in DATA/gridwright-workload-UID. All is
+opened name by name from the library on, without following links.
 """
 
 from __future__ import annotations
@@ -15,12 +19,16 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gridwright.beneath import DIRECTORY, descriptor_path
+from gridwright.errors import GridwrightError
 from gridwright.runs.atomic import write_atomically
+from gridwright.trusted import open_directory, read_file, why_untrusted
 from gridwright.workload.scales import Scale
 from gridwright.workload.table_facts import TableFacts
 
@@ -29,12 +37,22 @@ if TYPE_CHECKING:
 
 HOME = "gridwright-workload"
 MANIFEST = "manifest.json"
-_LOCK = ".lock"
+_LOCK = ".maker"
+"""Who makes the data set has it; nobody else can open it."""
 _IN_USE = ".in-use"
+_FORMER_LOCK = ".lock"
+"""Every user could take that of earlier releases."""
 _PARTIAL = ".partial"
 _FACTS = {"rows", "sha256", "checksum", "expected"}
 _OURS = re.compile(r"[a-z]+-seed\d+-v\d+")
+_HOMES = re.compile(rf"{HOME}(-\d+)?")
+_COPY = re.compile(r"copy-\d+")
+_TABLE = re.compile(r"(?P<copy>copy-\d+)/[a-z]+\.(arrow|csv)")
 _OUR_FILES = re.compile(r"[a-z]+\.(arrow|csv)(\.partial)?|\.?manifest\.json(\.\d+\.part)?")
+_MOST_BYTES = 1 << 24
+"""Of a manifest: one of a hundred copies has a hundredth of that."""
+_MODE = 0o755
+_ANY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 VERSION = 1
 """Goes up whenever the same seed and scale would give other bytes."""
 
@@ -54,7 +72,8 @@ class DataSet:
     @classmethod
     def of(cls, library: Path, scale: Scale, seed: int) -> DataSet:
         """The data set that belongs to a scale and a seed."""
-        return cls(library / HOME / f"{scale.name}-seed{seed}-v{VERSION}", scale, seed)
+        name = f"{scale.name}-seed{seed}-v{VERSION}"
+        return cls(library / _home(library, name) / name, scale, seed)
 
     def path(self, table: str, copy: int, suffix: str) -> Path:
         """Where a table of a copy lies."""
@@ -67,24 +86,22 @@ class DataSet:
         that cannot be read.
         """
         try:
-            manifest = json.loads((self.directory / MANIFEST).read_text())
-            if manifest["units"] != self.scale.units:
-                return {}
-            found = manifest["tables"].items()
-            return {name: entry for name, entry in found if self._is_there(entry)}
-        except FileNotFoundError:
+            with self._opened() as directory:
+                manifest = json.loads(read_file(directory, MANIFEST, _MOST_BYTES))
+                if manifest["units"] != self.scale.units:
+                    return {}
+                found = manifest["tables"].items()
+                return {name: entry for name, entry in found if _is_there(directory, entry)}
+        except (FileNotFoundError, GridwrightError):
             return {}
         except (ValueError, KeyError, TypeError, AttributeError):
             return {}
 
-    def _is_there(self, entry: dict[str, Any]) -> bool:
-        with contextlib.suppress(OSError):
-            same = (self.directory / entry["file"]).stat().st_size == entry["bytes"]
-            return bool(same and entry.keys() >= _FACTS)
-        return False
+    def _opened(self, *, make: bool = False) -> contextlib.AbstractContextManager[int]:
+        return opened_below(self.directory.parents[1], self.directory.parts[-2:], make=make)
 
     def record(self, made: dict[str, tuple[Path, Made]]) -> None:
-        """Add tables, by `copy/table`, to the manifest. Raises OSError."""
+        """Add tables, by `copy/table`, to the manifest. Raises OSError, GridwrightError."""
         tables = self.entries()
         for name, (path, facts) in made.items():
             fields = asdict(facts)
@@ -98,7 +115,9 @@ class DataSet:
             "units": self.scale.units,
             "tables": dict(sorted(tables.items())),
         }
-        write_atomically(self.directory / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+        with self._opened() as directory:
+            place = Path(descriptor_path(directory)) / MANIFEST
+            write_atomically(place, json.dumps(manifest, indent=1) + "\n", 0o644)
 
     def facts(self, copy: int) -> dict[str, TableFacts]:
         """What a launch needs to know of the tables of a copy, by table. Raises OSError."""
@@ -116,96 +135,186 @@ class DataSet:
 
     def evict(self) -> None:
         """Take its files out of this node's page cache, where the kernel agrees (posix_fadvise(2))."""
-        for entry in self.entries().values():
-            with contextlib.suppress(OSError):
-                fd = os.open(self.directory / entry["file"], os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-                finally:
-                    os.close(fd)
+        with contextlib.suppress(OSError, GridwrightError), self._opened() as directory:
+            for entry in self.entries().values():
+                with contextlib.suppress(OSError):
+                    fd = os.open(entry["file"], os.O_RDONLY | _ANY, dir_fd=directory)
+                    try:
+                        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                    finally:
+                        os.close(fd)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep others from making the same data set. Raises Locked, and OSError.
+        """Keep others from making the same data set. Raises Locked, OSError, and as `opened_below`.
 
         A file system without flock(2), such as Lustre without that mount option, is not locked:
         tables are renamed into place, so that two makers only do the work twice.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with self._locked(_LOCK, fcntl.LOCK_EX):
+        with self._opened(make=True) as directory, _locked(directory, _LOCK, fcntl.LOCK_EX, 0o600):
             yield
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep others from removing the data set meanwhile; any number may use it.
+        """Keep its owner from removing the data set meanwhile; any number may use it.
 
-        Where this user may not write, and no user who may has used it, nothing is locked.
+        Where this user may not write, and no user who may has used it, nothing is locked. Who may only read
+        it can hold the lock of a remover, too, and keeps nobody from using what is there.
         Raises BlockingIOError if it is being removed now.
         """
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(self._locked(_IN_USE, fcntl.LOCK_SH))
+                directory = held.enter_context(self._opened())
+                held.enter_context(_locked(directory, _IN_USE, fcntl.LOCK_SH, 0o644))
             except Locked:
-                what = "another process is removing the data set"
-                raise BlockingIOError(errno.EWOULDBLOCK, what, str(self.directory)) from None
-            except OSError:
+                if not self.entries():
+                    what = "another process is removing the data set"
+                    raise BlockingIOError(errno.EWOULDBLOCK, what, str(self.directory)) from None
+            except (OSError, GridwrightError):
                 pass
             yield
-
-    @contextlib.contextmanager
-    def unused(self) -> Iterator[None]:
-        """Keep others from using the data set. Raises Locked if someone does, and OSError."""
-        with self._locked(_IN_USE, fcntl.LOCK_EX):
-            yield
-
-    @contextlib.contextmanager
-    def _locked(self, name: str, kind: int) -> Iterator[None]:
-        path = self.directory / name
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError:
-            # A shared lock needs no more than to read.
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            try:
-                fcntl.flock(fd, kind | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Locked from None
-            except OSError:
-                pass
-            yield
-        finally:
-            os.close(fd)
 
     def remove_partial(self) -> None:
         """Remove what a killed maker left half written; only with the lock."""
-        for file in self.directory.glob(f"copy-*/*{_PARTIAL}"):
-            with contextlib.suppress(OSError):
-                file.unlink()
+        with contextlib.suppress(OSError, GridwrightError), self._opened() as directory:
+            for name in _names(directory, _COPY):
+                with _subdirectory(directory, name) as copy:
+                    _unlink(copy, [each for each in _names(copy, _OUR_FILES) if each.endswith(_PARTIAL)])
+
+
+def _home(library: Path, name: str) -> str:
+    """The directory of a library with the data set of a name: the one of all, or this user's own."""
+    own = f"{HOME}-{os.geteuid()}"
+    there = library / HOME
+    try:
+        status = there.lstat()
+        if not stat.S_ISDIR(status.st_mode) or why_untrusted(status):
+            return own
+        status = (there / name).lstat()
+        return own if not stat.S_ISDIR(status.st_mode) or why_untrusted(status) else HOME
+    except FileNotFoundError:
+        return own if there.is_dir() and not os.access(there, os.W_OK) else HOME
+    except OSError:
+        return HOME
+
+
+@contextlib.contextmanager
+def opened_below(library: Path, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
+    """A descriptor of a directory of data, reached by names from a library on; with `make`, made.
+
+    Raises OSError, and GridwrightError where one of them is a link, or can be written by other users.
+    """
+    with contextlib.ExitStack() as opened:
+        here = os.open(library, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened.callback(os.close, here)
+        for name in names:
+            here = open_directory(name, directory=here, make=_MODE if make else None)
+            opened.callback(os.close, here)
+        yield here
+
+
+def _is_there(directory: int, entry: dict[str, Any]) -> bool:
+    """Whether an entry of the manifest names a table of the open data set that is whole."""
+    with contextlib.suppress(OSError):
+        named = _TABLE.fullmatch(entry["file"])
+        if named is None or why_untrusted(os.stat(named["copy"], dir_fd=directory, follow_symlinks=False)):
+            return False
+        status = os.stat(entry["file"], dir_fd=directory, follow_symlinks=False)
+        same = stat.S_ISREG(status.st_mode) and status.st_size == entry["bytes"]
+        return bool(same and entry.keys() >= _FACTS)
+    return False
+
+
+@contextlib.contextmanager
+def _locked(directory: int, name: str, kind: int, mode: int) -> Iterator[None]:
+    """A lock on a file of an open directory. Raises Locked, and OSError."""
+    try:
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | _ANY, mode, dir_fd=directory)
+    except OSError:
+        # A shared lock needs no more than to read.
+        fd = os.open(name, os.O_RDONLY | _ANY, dir_fd=directory)
+    try:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Locked from None
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _subdirectory(directory: int, name: str) -> Iterator[int]:
+    """Open a directory by name. Raises OSError: NotADirectoryError also where it is a link."""
+    opened = os.open(name, DIRECTORY, dir_fd=directory)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _unlink(directory: int, names: Sequence[str]) -> None:
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=directory)
+
+
+def _names(directory: int, pattern: re.Pattern[str]) -> list[str]:
+    return sorted(filter(pattern.fullmatch, os.listdir(directory)))
 
 
 def remove_data(library: Path) -> list[Path]:
-    """Remove all data sets in a library; returns their directories. Raises Locked and OSError.
+    """Remove data sets in a library, root those of all users; returns their directories.
 
-    Only what has a name of ours is removed; a file of someone else stays, with its directory.
+    Only what has a name of ours is removed; a file of someone else stays, with its directory. Raises, after
+    the others were removed, Locked where one is used, and OSError.
     """
-    removed = []
-    home = library / HOME
-    for directory in sorted(home.iterdir()) if home.is_dir() else []:
-        if directory.is_symlink() or not directory.is_dir() or not _OURS.fullmatch(directory.name):
-            continue
-        data = DataSet(directory, Scale("", 0, 0.0, {}, {}), 0)
-        with data.lock(), data.unused():
-            copies = [each for each in directory.glob("copy-*") if not each.is_symlink()]
-            for place in (*copies, directory):
-                for file in [each for each in place.iterdir() if _OUR_FILES.fullmatch(each.name)]:
-                    file.unlink()
-            for name in (_LOCK, _IN_USE):
-                (directory / name).unlink()
-            for place in (*copies, directory):
-                with contextlib.suppress(OSError):
-                    place.rmdir()
-        removed.append(directory)
-    with contextlib.suppress(OSError):
-        home.rmdir()
+    removed, failures = list[Path](), list[OSError | Locked]()
+    with contextlib.ExitStack() as opened:
+        try:
+            top = opened.enter_context(opened_below(library, ()))
+        except FileNotFoundError:
+            return []
+        for home in _names(top, _HOMES):
+            # What is no directory, or one that others closed, is none of ours.
+            with (
+                contextlib.suppress(NotADirectoryError, PermissionError),
+                _subdirectory(top, home) as place,
+            ):
+                for name in _names(place, _OURS):
+                    try:
+                        if _remove_set(place, name):
+                            removed.append(library / home / name)
+                    except (Locked, OSError) as error:
+                        failures.append(error)
+            with contextlib.suppress(OSError):
+                os.rmdir(home, dir_fd=top)
+    if failures:
+        raise failures[0]
     return removed
+
+
+def _remove_set(home: int, name: str) -> bool:
+    """Remove a data set of an open directory; False where it is none of ours. Raises Locked, OSError."""
+    with contextlib.ExitStack() as opened:
+        try:
+            place = opened.enter_context(_subdirectory(home, name))
+        except (NotADirectoryError, PermissionError):
+            return False
+        if os.geteuid() not in (0, os.fstat(place).st_uid):
+            return False
+        opened.enter_context(_locked(place, _LOCK, fcntl.LOCK_EX, 0o600))
+        opened.enter_context(_locked(place, _IN_USE, fcntl.LOCK_EX, 0o644))
+        # Without it nobody begins to use the tables.
+        _unlink(place, [MANIFEST])
+        for copy in _names(place, _COPY):
+            with contextlib.suppress(NotADirectoryError), _subdirectory(place, copy) as tables:
+                _unlink(tables, _names(tables, _OUR_FILES))
+            with contextlib.suppress(OSError):
+                os.rmdir(copy, dir_fd=place)
+        _unlink(place, [*_names(place, _OUR_FILES), _FORMER_LOCK, _LOCK, _IN_USE])
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=home)
+    return True

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.beneath import own_directories, remove_tree
+from gridwright.beneath import OwnDirectory, descriptor_path, open_own, own_directories
 from gridwright.errors import GridwrightError
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
@@ -36,6 +36,8 @@ class PrivateDirectories:
     work: Path
     util: Path
     keep: bool
+    identities: tuple[tuple[int, int], ...]
+    """Device and inode of each: others may own the library, and exchange what has its name."""
 
     @classmethod
     def create(cls, work: Path, util: Path, *, keep: bool, run: Path | None = None) -> PrivateDirectories:
@@ -44,22 +46,20 @@ class PrivateDirectories:
         `run` is the directory that is there as long as the run of several nodes which they belong to.
         """
         made: list[Path] = []
+        identities: list[tuple[int, int]] = []
         name = f"{PREFIX}{run.name}-" if run is not None else PREFIX
         marker = {"process": process_facts(), "kept": keep}
         if run is not None:
             marker["run"] = str(run)
         try:
             for library in (work, util):
-                directory = library / f"{name}{secrets.token_hex(6)}"
-                # Others may come in by a name that they know, such as that of the marker of a run.
-                directory.mkdir(mode=0o711)
-                made.append(directory)
-                write_atomically(directory / MARKER, json.dumps(marker, indent=1) + "\n", 0o644)
+                made.append(library / f"{name}{secrets.token_hex(6)}")
+                identities.append(_make(made[-1], json.dumps(marker, indent=1) + "\n"))
         except BaseException:
-            for directory in made:
-                remove_tree(directory)
+            for directory, identity in zip(made, identities, strict=False):
+                _remove(directory, identity)
             raise
-        return cls(made[0], made[1], keep)
+        return cls(made[0], made[1], keep, tuple(identities))
 
     def of_launch(self, number: int, label: str) -> tuple[Path, Path]:
         """The directories in work and util of one launch; not made yet."""
@@ -69,8 +69,38 @@ class PrivateDirectories:
     def remove(self) -> None:
         """Remove them with all that is in them, unless they are to be kept."""
         if not self.keep:
-            for directory in (self.work, self.util):
-                remove_tree(directory)
+            for directory, identity in zip((self.work, self.util), self.identities, strict=True):
+                _remove(directory, identity)
+
+
+def _make(directory: Path, marker: str) -> tuple[int, int]:
+    """Make a directory of ours with its marker; its device and inode. Raises OSError."""
+    library = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Others may come in by a name that they know, such as that of the marker of a run.
+        os.mkdir(directory.name, 0o711, dir_fd=library)
+        opened = open_own(directory.name, directory=library)
+        try:
+            write_atomically(Path(descriptor_path(opened)) / MARKER, marker, 0o644)
+            return _identity(opened)
+        except BaseException:
+            OwnDirectory(directory, opened, library).remove()
+            raise
+        finally:
+            os.close(opened)
+    finally:
+        os.close(library)
+
+
+def _remove(directory: Path, identity: tuple[int, int]) -> None:
+    for own in own_directories(directory.parent, directory.name):
+        if own.path == directory and _identity(own.descriptor) == identity:
+            own.remove()
+
+
+def _identity(opened: int) -> tuple[int, int]:
+    status = os.fstat(opened)
+    return status.st_dev, status.st_ino
 
 
 def remove_run(library: Path, run: Path) -> list[Path]:

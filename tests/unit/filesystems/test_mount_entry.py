@@ -103,5 +103,5 @@ def test_programs_on_a_mount_make_nobody_somebody_else_unless_the_spec_says_so()
 
 
 def test_disks_of_nodes_never_have_programs_that_make_somebody_else() -> None:
-    with pytest.raises(GridwrightError, match="always mounted with nosuid"):
+    with pytest.raises(GridwrightError, match="disks of nodes with nosuid"):
         parse_spec("filesystems:\n  fs: {type: local, path: /scratch, suid: true}\n")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from gridwright.cli.work.usage import UsageFlags, run_usage
 from gridwright.schedulers.grid_engine.accounting import row_of
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.slurm.accounting import believed_row, parse_completion
-from gridwright.schedulers.slurm.usage import parse_completion_usage
+from gridwright.schedulers.slurm.usage import _PICK, believed_usage, parse_completion_usage
+from gridwright.schedulers.usage import JobUsage
 from gridwright.state_parts import this_user
 from tests.support.pretend_slurm import PretendJob
 from tests.unit.schedulers.test_slurm_losses import Grid, request
@@ -125,3 +131,126 @@ def test_grid_engines_accounting_counts_jobs_of_this_user_alone() -> None:
     account = {"jobnumber": "7", "jobname": f"j{TAG}", "failed": "0", "exit_status": "0"}
     assert row_of({**account, "owner": "mallory"}) is None
     assert row_of({**account, "owner": this_user()}) is not None
+
+
+NOW = 1_795_271_000.0
+"""When the file is read; its lines have times before, in hours."""
+
+
+def ended(
+    job: int,
+    user: str,
+    start: float,
+    end: float,
+    *,
+    cores: int = 4,
+    name: str = "x",
+    submit: float | None = None,
+) -> str:
+    """A line of a job; times are hours before NOW."""
+
+    def at(hours: float) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - hours * 3600))
+
+    return (
+        f"JobId={job} UserId={user} GroupId={user} Name={name} JobState=COMPLETED Partition=batch TimeLimit=1"
+        f" StartTime={at(start)} EndTime={at(end)} NodeList=n1 NodeCnt=1 ProcCnt={cores}"
+        " WorkDir=/x ReservationName= Tres=cpu=1 Account= QOS= WcKey= Cluster=c"
+        f" SubmitTime={at(start if submit is None else submit)} EligibleTime={at(start)} DerivedExitCode=0:0"
+        " ExitCode=0:0 "
+    )
+
+
+MINE, HERS = "alice(2001)", "mallory(2002)"
+TRUE = [ended(7, MINE, 20, 18), ended(8, HERS, 20, 17), ended(9, MINE, 17, 2, cores=2), ended(12, MINE, 3, 1)]
+
+
+def believed(text: str) -> list[JobUsage]:
+    return believed_usage([f" {each}" for each in text.splitlines()], 1, 8, NOW)
+
+
+def hours(jobs: list[JobUsage]) -> dict[str | None, float]:
+    found: dict[str | None, float] = {}
+    for each in jobs:
+        if not each.refused:
+            found[each.user] = found.get(each.user, 0.0) + each.core_s / 3600
+    return found
+
+
+@pytest.mark.parametrize(
+    ("forged", "position"),
+    [
+        pytest.param(ended(10, MINE, 16, 0, cores=4000), 4, id="more cores than there are"),
+        pytest.param(ended(8, MINE, 16, 0), 4, id="the number of a job of another user"),
+        pytest.param(ended(7, MINE, 20, 0), 4, id="a second run before the first had ended"),
+        pytest.param(ended(9, MINE, 1.5, 0, cores=8), 4, id="other cores of a number"),
+        pytest.param(ended(10, MINE, 16, -5), 4, id="an end after now"),
+        pytest.param(ended(10, MINE, 200, 100), 2, id="an end long before those around it"),
+        pytest.param(ended(10, MINE, 20, 3), 1, id="an end long after those around it"),
+        pytest.param(ended(10, MINE, 16, 0, submit=10), 4, id="a start before it was handed in"),
+    ],
+)
+def test_core_hours_that_mallory_writes_for_alice_do_not_count(forged: str, position: int) -> None:
+    lines = TRUE[:position] + ended(30, HERS, 1, 0, name=f"x\n{forged}\ny").split("\n") + TRUE[position:]
+    jobs = believed("\n".join(lines))
+    assert hours(jobs) == hours(believed("\n".join(TRUE)))
+    assert [each.user for each in jobs if each.refused] == ["alice"]
+    assert all(each.forgeable for each in jobs)
+
+
+def test_runs_of_a_requeued_job_and_a_clock_that_is_put_back_count() -> None:
+    jobs = believed("\n".join([*TRUE, ended(7, MINE, 1.2, 1.1), ended(13, HERS, 2, 1.9)]))
+    assert not any(each.refused for each in jobs)
+    assert {each.id: round(each.elapsed_s / 360) for each in jobs if each.id in ("7", "13")} == {
+        "7": 1,
+        "13": 1,
+    }
+
+
+def test_a_number_that_an_older_line_gives_to_another_user_is_marked(tmp_path: Path) -> None:
+    file = tmp_path / "jobcomp"
+    lines = [ended(7, MINE, 2000, 1999), ended(7, HERS, 3, 2), ended(9, HERS, 3, 1)]
+    file.write_text("\n".join(lines) + "\n")
+    day = time.strftime("%Y-%m-%d", time.localtime(NOW - 86_400))
+    picked = subprocess.run(
+        ["awk", "-v", f"since={day}", _PICK, file], capture_output=True, text=True, check=True
+    )
+    assert picked.stdout.splitlines() == [f"!{lines[1]}", f" {lines[2]}"]
+    assert [each.refused for each in believed_usage(picked.stdout.splitlines(), 1, 8, NOW)] == [False, True]
+
+
+def test_own_jobs_are_those_of_the_record(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    (identifier,) = grid.submit()
+    grid.begin()
+    grid.end(0)
+    grid.job(identifier)
+    monkeypatch.setattr("gridwright.schedulers.slurm.usage._from_file", lambda *_: [])
+    own = grid.scheduler.usage(0.0, NOW * 2)
+    assert [each.id for each in own] == [identifier]
+    forged = [
+        JobUsage(
+            id=identifier, name="x", state=JobState.COMPLETED, started=0.0, ended=own[0].ended, forgeable=True
+        ),
+        JobUsage(id="4000", name="x", state=JobState.COMPLETED, ended=own[0].ended, forgeable=True),
+    ]
+    monkeypatch.setattr("gridwright.schedulers.slurm.usage._from_file", lambda *_: forged)
+    assert grid.scheduler.usage(0.0, NOW * 2) == [forged[1], *own]
+
+
+def test_the_command_says_what_can_be_forged_and_what_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = "\n".join([*TRUE, ended(10, MINE, 16, 0, cores=4000)])
+    grid = SimpleNamespace(
+        usage=lambda since, until: believed(forged),
+        spec=SimpleNamespace(name="g", scheduler=SimpleNamespace(remembers_jobs_s=None, type="slurm")),
+    )
+    monkeypatch.setattr("gridwright.cli.work.usage.open_grid", lambda _: grid)
+    monkeypatch.setattr("gridwright.cli.work.usage._prices", lambda _: None)
+    run_usage(UsageFlags(since="1d", json=True))
+    said = capsys.readouterr()
+    printed = json.loads(said.out)
+    assert printed["forgeable"] is True
+    assert printed["refused"] == [{"id": "10", "user": "alice", "core_hours": 64_000.0}]
+    assert "every user can write lines" in said.err
+    assert "1 lines of that file (64,000.0 core-hours, for alice) are not counted" in said.err

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import DEFAULT_SPEC
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def asked_spec(file: Path | None) -> GridSpec | None:
 
     Raises GridwrightError.
     """
-    if file is None and not DEFAULT_SPEC.exists():
+    if file is None and not has_default_spec():
         return None
     from gridwright.spec import load_spec
 

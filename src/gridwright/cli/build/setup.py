@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile, read_path
+from gridwright.cli.arguments import Json, Reader, SpecFile, read_path
 from gridwright.cli.build.render import Slurm
 from gridwright.cli.flags import verb
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, environment_error, input_error, nearest
 
@@ -152,7 +153,7 @@ def _check_flags(flags: SetupFlags) -> None:
 
 def _spec(flags: SetupFlags) -> GridSpec:
     """The grid spec; with --local and none at hand, that of a node of no grid."""
-    if flags.local and flags.file is None and not DEFAULT_SPEC.exists():
+    if flags.local and flags.file is None and not has_default_spec():
         from gridwright.spec import parse_spec
 
         # A directory of the node itself: nothing is mounted for it, and no disk is touched.

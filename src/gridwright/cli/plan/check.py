@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import read_path
+from gridwright.cli.arguments import DEFAULT_SPEC, SpecFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(parser=read_path, help="The grid spec.")] = Path("grid.yaml"),
+    file: SpecFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Validate a grid spec, and warn of what will hurt.
@@ -23,12 +23,14 @@ def check(
     Example: gridwright check grid.yaml
     """
     from gridwright.cli.output import LazyResult, Output
+    from gridwright.cli.spec_file import load
     from gridwright.errors import GridwrightError
-    from gridwright.spec import all_findings, load_spec, warn
+    from gridwright.spec import all_findings, warn
 
     output = Output("check", json=as_json)
+    shown = file or DEFAULT_SPEC
     try:
-        spec = load_spec(file)
+        spec = load(file)
         if spec.is_placed and spec.is_cloud:
             _check_catalogue(spec)
         elif spec.is_placed:
@@ -38,14 +40,14 @@ def check(
         if not as_json:
             raise
         problems = error.problems
-        output.show(LazyResult(document=lambda: _document(file, ok=False, problems=problems), text=str))
+        output.show(LazyResult(document=lambda: _document(shown, ok=False, problems=problems), text=str))
         raise typer.Exit(int(error.status)) from None
     findings = warn(spec)
     silenced = len(all_findings(spec)) - len(findings)
     output.show(
         LazyResult(
-            document=lambda: _document(file, ok=True, findings=findings),
-            text=lambda: "\n".join(_summary(file, spec, findings, silenced)),
+            document=lambda: _document(shown, ok=True, findings=findings),
+            text=lambda: "\n".join(_summary(shown, spec, findings, silenced)),
         )
     )
 

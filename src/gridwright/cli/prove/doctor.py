@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile
+from gridwright.cli.arguments import Json, Reader, SpecFile
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.errors import ExitStatus, input_error, nearest
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def doctor(
 
     only = only or []
     _check_names(only)
-    spec = load_placed(file) if file is not None or DEFAULT_SPEC.exists() else None
+    spec = load_placed(file) if file is not None or has_default_spec() else None
     seen = _see(spec, nodes, only)
     results = _judge(seen, only)
     Output("doctor", json=json).show(

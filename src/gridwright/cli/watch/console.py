@@ -14,6 +14,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, DEFAULT_SPEC, Reader, RunsDirectory, SpecFile
 from gridwright.cli.flags import verb
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus
 from gridwright.services.console_address import PORT
@@ -89,7 +90,7 @@ def console(flags: ConsoleFlags) -> int:
 
 
 def _grid(file: Path | None) -> Grid | None:
-    if file is None and not DEFAULT_SPEC.exists():
+    if file is None and not has_default_spec():
         return None
     from gridwright.cli.grid_file import open_grid
 
@@ -101,7 +102,7 @@ def _show_unit(flags: ConsoleFlags) -> ExitStatus:
     from gridwright.cli.output import Output
     from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
 
-    file = flags.file or (DEFAULT_SPEC if DEFAULT_SPEC.exists() else None)
+    file = flags.file or (DEFAULT_SPEC if has_default_spec() else None)
     command = [program(), "console", *([] if file is None else [str(file.absolute())])]
     command += [*listening_words(flags, flags.port), "--runs", str(flags.runs.absolute())]
     command += [] if flags.user_header is None else ["--user-header", flags.user_header]

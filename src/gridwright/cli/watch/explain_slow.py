@@ -10,7 +10,6 @@ import typer
 
 from gridwright.cli.arguments import (
     DEFAULT_RUNS,
-    DEFAULT_SPEC,
     Json,
     Reader,
     RunsDirectory,
@@ -19,6 +18,7 @@ from gridwright.cli.arguments import (
 )
 from gridwright.cli.flags import Reads, read_flags, verb
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.watch.named_servers import Servers, named_servers
 from gridwright.errors import ExitStatus
 
@@ -103,7 +103,7 @@ def _checked(flags: ExplainSlowFlags) -> SlowQuestion:
         reader.problem("a job is looked at with all that it uses", "--library", "leave out one of them")
     if flags.at is not None and flags.servers is not None:
         reader.problem("servers are asked now, and keep no history", "--servers", "leave out --at")
-    no_grid = flags.play is not None or (flags.file is None and not DEFAULT_SPEC.exists())
+    no_grid = flags.play is not None or (flags.file is None and not has_default_spec())
     hosts = named_servers(reader, flags.servers, no_grid=no_grid)
     reader.finish(values)
     return SlowQuestion(

@@ -12,6 +12,7 @@ import typer
 from gridwright.cli.arguments import DEFAULT_SPEC, Reader, SpecFile, read_path
 from gridwright.cli.flags import verb
 from gridwright.cli.output import Output
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus
 
@@ -102,7 +103,7 @@ def exporter(flags: ExporterFlags) -> int:
 def _directories(file: Path | None, named: list[Path]) -> tuple[str, ...]:
     """Those of the spec, and those that were named. Raises GridwrightError."""
     paths = [str(each.absolute()) for each in named]
-    if file is not None or (DEFAULT_SPEC.exists() and not named):
+    if file is not None or (has_default_spec() and not named):
         from gridwright.spec import load_spec
 
         spec = load_spec(file or DEFAULT_SPEC)

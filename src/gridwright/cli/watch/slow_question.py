@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import DEFAULT_SPEC
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.verbosity import say
 from gridwright.errors import GridwrightError, environment_error, input_error, nearest
 
@@ -207,7 +208,7 @@ def _finding_marks(question: SlowQuestion, start_s: float, end_s: float) -> Iter
 
 def _grid(question: SlowQuestion) -> Grid | None:
     """The grid that was named; None for this machine. Raises GridwrightError."""
-    if question.file is None and not DEFAULT_SPEC.exists():
+    if question.file is None and not has_default_spec():
         return None
     from gridwright.cli.grid_file import open_grid
 

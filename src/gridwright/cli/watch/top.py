@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile, read_path
+from gridwright.cli.arguments import Json, Reader, SpecFile, read_path
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.watch.named_servers import Servers, named_servers
 from gridwright.errors import ExitStatus
 
@@ -101,7 +102,7 @@ def _checked(
         reader.problem("a recording says itself what was watched", "--play", "leave FILE out")
     if play is not None and at is not None:
         reader.problem("a recording is no history that nodes keep", "--at", "leave out --at, or --play")
-    no_grid = play is not None or (file is None and not DEFAULT_SPEC.exists())
+    no_grid = play is not None or (file is None and not has_default_spec())
     hosts = named_servers(reader, servers, no_grid=no_grid)
     return reader.finish(seconds), at_s, hosts
 
@@ -173,7 +174,7 @@ def _show(pictures: Pictures, interval_s: float) -> ExitStatus:
 
 
 def _grid(file: Path | None) -> Grid | None:
-    if file is None and not DEFAULT_SPEC.exists():
+    if file is None and not has_default_spec():
         return None
     from gridwright.cli.grid_file import open_grid
 

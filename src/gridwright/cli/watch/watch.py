@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Json, SpecFile, read_path
+from gridwright.cli.arguments import Json, SpecFile, read_path
 from gridwright.cli.flags import verb
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _run(flags: WatchFlags) -> int:
     from gridwright.watch.state import watch_directory
 
     _check(flags)
-    spec = load_placed(flags.file) if flags.file is not None or DEFAULT_SPEC.exists() else None
+    spec = load_placed(flags.file) if flags.file is not None or has_default_spec() else None
     directory = flags.state.absolute() if flags.state is not None else watch_directory(spec)
     if flags.status:
         return _show(directory, json=flags.json)

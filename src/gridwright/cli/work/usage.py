@@ -33,6 +33,8 @@ _BY = ("user", "account", "queue", "job-name")
 _DASH = "–"  # noqa: RUF001 - an en dash is what an absent figure prints as
 _GB = 1e9
 _MOMENT_S = 60.0
+_MOST_USERS = 5
+"""Users that a note names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,11 @@ def run_usage(flags: UsageFlags) -> ExitStatus:
     check_output(reader, "--chart", flags.chart)
     reader.finish(values)
     grid = open_grid(flags.grid)
-    jobs = grid.usage(since, until)
-    if forgotten := _forgotten(grid.spec, since):
-        say(forgotten)
+    found = grid.usage(since, until)
+    jobs, refused = [each for each in found if not each.refused], [each for each in found if each.refused]
+    for note in (_forgotten(grid.spec, since), _forgeable(jobs), _refused(refused)):
+        if note:
+            say(note)
     price = _prices(grid.spec)
     groups = usage_groups(jobs, values["by"], price)
     total = usage_group(None, jobs, price)
@@ -101,6 +105,10 @@ def run_usage(flags: UsageFlags) -> ExitStatus:
                 "by": values["by"],
                 "groups": [asdict(each) for each in groups],
                 "total": asdict(total),
+                "forgeable": any(each.forgeable for each in jobs),
+                "refused": [
+                    {"id": each.id, "user": each.user, "core_hours": each.core_s / 3600} for each in refused
+                ],
             },
             text=lambda: _table(values["by"], groups, total),
         ),
@@ -118,6 +126,30 @@ def _forgotten(spec: GridSpec, since: float) -> str:
     return (
         f"note: scheduler {spec.scheduler.type} remembers a job for {remembered / 86_400:.0f} days after its "
         "end; of those before, some or all are missing here"
+    )
+
+
+def _forgeable(jobs: Sequence[JobUsage]) -> str:
+    if not any(each.forgeable for each in jobs):
+        return ""
+    return (
+        "note: these figures are from Slurm's file of ended jobs, into which every user can write lines for "
+        "any other; nobody can with slurmdbd (scheduler.accounting)"
+    )
+
+
+def _refused(refused: Sequence[JobUsage]) -> str:
+    if not refused:
+        return ""
+    from gridwright.cli.work.jobs_table import printable
+
+    users = ", ".join(
+        printable(each) for each in sorted({each.user or _DASH for each in refused})[:_MOST_USERS]
+    )
+    hours = sum(each.core_s for each in refused) / 3600
+    return (
+        f"note: {len(refused)} lines of that file ({hours:,.1f} core-hours, for {users}) are not counted: "
+        "they contradict others, or cannot be; somebody may have forged them"
     )
 
 

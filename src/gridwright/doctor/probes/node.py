@@ -4,22 +4,28 @@ It reads orders, one JSON document a line, and answers each with one; whoever or
 into step, so that no part waits for a file of the other. All it makes is in one directory of the library,
 which goes when the orders end, however they end. Nothing is imported that is slow to start.
 
+The directory is opened once, and all in it is reached from there: users may own the library, and put a
+directory with links in the place of ours at any moment.
+
 Orders and answers are declared in `gridwright.doctor.messages`.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gridwright.beneath import own_directories, remove_tree
+from gridwright.beneath import OwnDirectory, open_own, own_directories
 from gridwright.doctor.messages import (
     ANSWERS,
     ORDERS,
@@ -52,19 +58,21 @@ class Probe:
 
     def __init__(self) -> None:
         self._place: Path | None = None
-        self._owner = False
+        self._opened: int | None = None
+        self._library: int | None = None
+        """The open library, where this part makes the directory."""
         self._locked: dict[str, int] = {}
         self._handlers: dict[type[TrialOrder], Callable[[Any], bool | float | str | dict[str, int]]] = {
             Begin: self._begin,
-            Look: lambda _: self._there().is_dir(),
+            Look: lambda _: self._is_seen(),
             Write: self._write,
-            Read: lambda order: self._file(order.name).read_text(),
+            Read: lambda order: self._content(order.name).decode(),
             Put: self._put,
             TakeLock: self._lock,
             GiveBack: self._unlock,
             TryLock: self._try,
             Append: self._append,
-            Count: lambda order: count_records(self._file(order.name).read_bytes()),
+            Count: lambda order: count_records(self._content(order.name)),
             Time: lambda _: time.time(),
         }
 
@@ -77,47 +85,72 @@ class Probe:
         for file in self._locked.values():
             os.close(file)
         self._locked.clear()
-        if self._owner and self._place is not None:
-            remove_tree(self._place)
-            self._owner = False
+        if self._place is not None and self._opened is not None and self._library is not None:
+            OwnDirectory(self._place, self._opened, self._library).remove()
+        for descriptor in (self._opened, self._library):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._opened = self._library = None
 
     def _begin(self, order: Begin) -> bool:
         # What an earlier trial of this part made and holds goes first.
         self.close()
+        self._place = None
         library = Path(order.directory)
         place = library / f"{PREFIX}{order.mark}"
         if order.owner:
             _remove_stale(library)
-            place.mkdir(mode=0o700)
-            self._owner = True
+            self._library = os.open(library, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            os.mkdir(place.name, 0o700, dir_fd=self._library)
+            self._opened = open_own(place.name, directory=self._library)
         self._place = place
         return True
 
-    def _there(self) -> Path:
+    def _is_seen(self) -> bool:
         if self._place is None:
             raise LookupError("no directory was begun")
-        return self._place
+        return self._place.is_dir() and not self._place.is_symlink()
 
-    def _file(self, name: str) -> Path:
-        return self._there() / Path(name).name
+    def _there(self) -> int:
+        if self._place is None:
+            raise LookupError("no directory was begun")
+        if self._opened is None:
+            self._opened = open_own(self._place)
+        return self._opened
+
+    def _open(self, name: str, flags: int) -> int:
+        """Open a regular file of the directory that has no other name. Raises OSError."""
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.open(Path(name).name, flags, 0o600, dir_fd=self._there())
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(file)
+            raise OSError(errno.ESTALE, "another file has come in its place", name)
+        return file
+
+    def _content(self, name: str) -> bytes:
+        with os.fdopen(self._open(name, os.O_RDONLY), "rb") as file:
+            return file.read()
 
     def _write(self, order: Write) -> bool:
-        with self._file(order.name).open("w") as file:
+        with os.fdopen(self._open(order.name, os.O_WRONLY | os.O_CREAT), "w") as file:
+            file.truncate()
             file.write(order.text)
         return True
 
     def _put(self, order: Put) -> bool:
-        path = self._file(order.name)
-        beside = path.with_suffix(".new")
-        with beside.open("w") as file:
+        name = Path(order.name).name
+        with suppress(FileNotFoundError):
+            os.unlink(f"{name}.new", dir_fd=self._there())
+        with os.fdopen(self._open(f"{name}.new", os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w") as file:
             file.write(order.text)
             file.flush()
             os.fsync(file.fileno())
-        beside.rename(path)
+        os.rename(f"{name}.new", name, src_dir_fd=self._there(), dst_dir_fd=self._there())
         return True
 
     def _lock(self, order: TakeLock) -> bool:
-        file = os.open(self._file(order.name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = self._open(order.name, os.O_RDWR | os.O_CREAT)
         self._locked[order.kind] = file
         _take(order.kind, file)
         return True
@@ -129,7 +162,7 @@ class Probe:
 
     def _try(self, order: TryLock) -> bool:
         """Whether the lock was free; it is given back at once."""
-        file = os.open(self._file(order.name), os.O_RDWR | os.O_CLOEXEC)
+        file = self._open(order.name, os.O_RDWR)
         try:
             _take(order.kind, file)
         except BlockingIOError:
@@ -142,7 +175,7 @@ class Probe:
         return True
 
     def _append(self, order: Append) -> bool:
-        file = os.open(self._file(order.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        file = self._open(order.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             for number in range(order.records):
                 os.write(file, record(order.who, number))

@@ -38,7 +38,7 @@ class LocalKind(FileSystemKind[LocalFileSystem]):
         if fields.get("suid") is True:
             yield (
                 ("suid",),
-                FieldError("disks of nodes are always mounted with nosuid and nodev", "remove suid"),
+                FieldError("set-up mounts disks of nodes with nosuid and nodev", "remove suid"),
             )
 
     def findings(self, name: str, filesystem: LocalFileSystem, spec: GridSpec) -> Iterator[Finding]:

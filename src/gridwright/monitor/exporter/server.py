@@ -65,10 +65,6 @@ class MetricsServer:
                     connection, address = self._socket.accept()
                 except (TimeoutError, ConnectionAbortedError):
                     continue
-                except OSError:
-                    # Out of descriptors: it goes on with the next one.
-                    time.sleep(_LOOK_S)
-                    continue
                 self._begin(connection, str(address[0]))
 
     def _begin(self, connection: AcceptedConnection, peer: str) -> None:

@@ -21,6 +21,7 @@ from gridwright.node_programs.batch_job.job_file import (
     WHOLE,
     JobFile,
     RunEnd,
+    part_of_a_name,
     read_end,
     read_job_file,
     run_name,
@@ -68,7 +69,7 @@ def _print_to_log(job: JobFile, index: int) -> None:
 def _placed(path: str, job: JobFile, index: int) -> str:
     number = os.environ.get(job.number_variable, "")
     values = {"job": number if index == WHOLE else f"{number}_{index}", "index": str(index), "name": job.name}
-    return re.sub(r"\{(job|index|name)\}", lambda found: values[found[1]], path)
+    return re.sub(r"\{(job|index|name)\}", lambda found: part_of_a_name(values[found[1]]), path)
 
 
 def _output(path: str) -> int:

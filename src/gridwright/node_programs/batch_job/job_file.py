@@ -27,6 +27,14 @@ class Predecessor:
     """How they must have ended: ok, any, not-ok; each: the element of the same index must have completed."""
 
 
+def part_of_a_name(value: str) -> str:
+    """A value for a place in the name of a file: it leads to no other directory.
+
+    Each slash becomes `_`, and so does each dot of a value that has nothing else.
+    """
+    return value.replace("/", "_") if value.strip(".") else "_" * len(value)
+
+
 @dataclass(frozen=True)
 class JobFile:
     """All that a node has to know of a submission."""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gridwright import schedulers
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.own_directories import cache_home
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.mirror import environment, mirror
 from gridwright.spec.model import GridSpec
@@ -102,8 +103,7 @@ def recipe_hash(more: Sequence[str] = ()) -> str:
 
 def image_directory(more: Sequence[str] = ()) -> Path:
     """Where the image is kept, with what belongs to it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "gridwright" / "lab" / recipe_hash(more)
+    return cache_home() / "gridwright" / "lab" / recipe_hash(more)
 
 
 def root_filesystem(more: Sequence[str] = ()) -> Path:

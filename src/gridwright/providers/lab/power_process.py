@@ -25,7 +25,7 @@ def start_power(record: LabRecord, spec: GridSpec) -> LabRecord:
         return record
     with Places(record.lab).power_log.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE, record.lab],
+            [sys.executable, "-P", "-m", _MODULE, record.lab],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -121,7 +121,9 @@ def make_libraries(lab: RunningLab) -> None:
     controller = lab.nodes[lab.layout.controller.name]
     closed = {lab.spec.library_directory("data")} if "data" in lab.spec.libraries else set()
     open_ = {lab.spec.library_directory(name) for name in lab.spec.libraries} - closed
-    for directories, mode in ((closed, "0755"), (open_, "1777")):
+    # A file system that is new may let everybody exchange what lies in its root, as MooseFS does.
+    roots = {lab.spec.filesystem_of(name).path for name in lab.spec.libraries}
+    for directories, mode in ((roots, "0755"), (closed, "0755"), (open_, "1777")):
         if not directories:
             continue
         done = controller.run(["install", "-d", "-m", mode, "--", *sorted(map(str, directories))])

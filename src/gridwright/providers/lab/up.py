@@ -23,7 +23,9 @@ from gridwright.providers.lab.services.users import make_homes
 from gridwright.providers.lab.serving import make_libraries, running_lab, serve, services_of, states
 from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
 from gridwright.providers.lab.teardown import ignore_signals, take_down
+from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
+from gridwright.state_parts import make_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
         if state.lacking is not None and state.node not in powered:
             mended.append(f"{state.service} did not serve on {state.node}: {state.lacking}")
             serve(lab, [each for each in services if each.name == state.service], [state.node], caller)
+    make_state(state_directory(spec))
     make_libraries(lab)
     make_homes(lab)
     if powered and (record.power is None or not record.power.alive):

@@ -175,7 +175,7 @@ def _new_group(directory: str) -> int:
 
 
 def _loader_command(service: LazyService, lock: int, end: int, group: int, follows: bool) -> Sequence[str]:
-    python = [sys.executable, "-m"]
+    python = [sys.executable, "-P", "-m"]
     heir = [*python, __name__, f"--lock={lock}", f"--group={group}", *service.arguments()]
     more = service.arguments()[:-1] + (["--nobody-wrote"] if follows else [])
     module = "gridwright.repository.lazy.loader_process"

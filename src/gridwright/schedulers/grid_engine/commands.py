@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gridwright.schedulers.batch.tools import Answered, BatchTools
 from gridwright.schedulers.grid_engine.section import GridEngineSection
-from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.head_node import HeadNode, check_run
 
 _AWAY = (
     "commlib error",
@@ -23,11 +23,16 @@ _ARCHITECTURES = ("lx-amd64", "lx-arm64", "lx-ppc64le", "lx-x86")
 
 
 def tools(section: GridEngineSection, head: HeadNode) -> BatchTools:
-    """The commands, as the section finds them."""
+    """The commands, as the section finds them. Raises as `check_run`."""
     # qsub, qstat and qacct tell and take times of the zone they are run in; lists stay in one line.
     environment = dict(os.environ) | {"LC_ALL": "C", "TZ": "UTC", "SGE_SINGLE_LINE": "1"}
     if section.root is not None:
         places = [str(section.root / "bin" / each) for each in _ARCHITECTURES]
+        remedy = "set SGE_ROOT and PATH in the shell that runs gridwright, without `root`"
+        check_run(head, section.root, remedy)
+        for place in map(Path, places):
+            for program in sorted(place.iterdir()) if place.is_dir() else ():
+                check_run(head, program, remedy)
         environment |= {"SGE_ROOT": str(section.root)}
         environment["PATH"] = ":".join([*places, environment.get("PATH", "/usr/bin:/bin")])
     if section.cell is not None:

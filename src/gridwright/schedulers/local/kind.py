@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from gridwright.own_directories import state_home
 from gridwright.schedulers.kind import SchedulerKind
 from gridwright.spec.scheduler import REPLACED, SchedulerSection
 
@@ -68,9 +69,8 @@ class LocalSchedulerKind(SchedulerKind[LocalSchedulerSection]):
 
         Grids of one name whose specs are in different directories have one each.
         """
-        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         name = spec.name if spec.file is None else f"{spec.name}-{_mark(spec.file.parent)}"
-        return Path(base) / "gridwright" / name
+        return state_home() / "gridwright" / name
 
 
 def _mark(directory: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.schedulers.batch.tools import Answered, BatchTools
-from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.head_node import HeadNode, check_run
 from gridwright.schedulers.lsf.section import LsfSection
 
 _AWAY = (
@@ -36,11 +36,12 @@ _OURS = (
 
 
 def tools(section: LsfSection, head: HeadNode) -> BatchTools:
-    """The commands, as the section finds them."""
+    """The commands, as the section finds them. Raises as `check_run`."""
     environment = {name: value for name, value in os.environ.items() if name not in _OURS}
     environment |= {"LC_ALL": "C", "LSB_NTRIES": "3", "LSB_DISPLAY_YEAR": "Y"}
     prefix: Sequence[str] = ()
     if section.profile is not None:
+        check_run(head, section.profile, "source it in the shell that runs gridwright, without `profile`")
         prefix = ("/bin/sh", "-c", '. "$0" && exec "$@"', str(section.profile))
     return BatchTools(head, "LSF", environment, meaning, prefix)
 

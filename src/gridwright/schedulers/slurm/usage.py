@@ -1,11 +1,18 @@
-"""What jobs used, out of slurmdbd by sacct, or out of the file of jobcomp/filetxt and our own record."""
+"""What jobs used, out of slurmdbd by sacct, or out of the file of jobcomp/filetxt and our own record.
+
+Users can put lines of any content into that file, by names of jobs (see `accounting`). A line counts where it
+can be and contradicts no earlier one, and this user's jobs are those of the record; the rest is `forgeable`.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
+from math import inf
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.schedulers.job_tag import tag_of
@@ -27,16 +34,20 @@ _NAMES = _FIELDS.split(",")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _BYTES = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)[nc]?")
 _PICK = """
-{
+/^JobId=[0-9]+ UserId=/ {
+    if (!($1 in first)) first[$1] = $2
     at = match($0, / EndTime=[^ ]*/)
-    if (at && (substr($0, at + 9, 10) >= since)) print
+    if (at && (substr($0, at + 9, 10) >= since)) print (first[$1] == $2 ? " " : "!") $0
 }
 """
-"""Lines of the file whose jobs ended on that day or later; a day earlier is asked for than is wanted."""
+"""Lines of the file whose jobs ended on that day or later; a day earlier is asked for than is wanted. Those
+begin with `!` whose number an earlier line gives to another user."""
 _DAY_S = 86_400.0
 _LONG_S = 120.0
 _APART_S = 60.0
 """Ends further apart are of two jobs with one number: a slurmctld that lost its state gives it out again."""
+_APART_CLOCKS_S = 3700.0
+"""How far the order of times of the file is off: an hour where clocks are put back, and what they differ."""
 
 
 def read_usage(tools: Tools, record: JobRecord, since: float, until: float) -> list[JobUsage]:
@@ -52,7 +63,11 @@ def read_usage(tools: Tools, record: JobRecord, since: float, until: float) -> l
     else:
         found = []
     own = {each.id: each for each in _from_record(record)}
-    merged = [_with_own(each, own.get(each.id)) for each in found] or list(own.values())
+    if any(each.forgeable for each in found):
+        # What an own job used no line of a file says better.
+        merged = [each for each in found if each.id not in own] + list(own.values())
+    else:
+        merged = [_with_own(each, own.get(each.id)) for each in found] or list(own.values())
     return [each for each in merged if each.ended is not None and since <= each.ended <= until]
 
 
@@ -100,8 +115,73 @@ def _from_file(tools: Tools, cluster: Cluster, since: float) -> list[JobUsage]:
         answer = tools.head.run(["awk", "-v", f"since={day}", _PICK, path], timeout_s=_LONG_S)
     except GridwrightError:
         return []
-    lines = answer.stdout.decode(errors="replace").split("\n") if answer.status == 0 else []
-    return _last([found for line in lines if (found := parse_completion_usage(line, _threads(cluster)))])
+    if answer.status != 0:
+        return []
+    lines = answer.stdout.decode(errors="replace").split("\n")
+    cores = sum(node.state.cores for node in cluster.nodes.values())
+    return believed_usage(lines, _threads(cluster), cores, time.time())
+
+
+def believed_usage(lines: Iterable[str], threads: int, cores: int, now: float) -> list[JobUsage]:
+    """The last run of each job, by lines of jobcomp/filetxt in their order; `refused` is what cannot be.
+
+    `cores` are those of the whole cluster. A line begins with `!` where an earlier one that is left out
+    gives its number to another user, else with a blank.
+    """
+    read = [
+        (line[0], fields, each)
+        for line in lines
+        if (fields := completion_fields(line[1:])) and (each := parse_completion_usage(line[1:], threads))
+    ]
+    fit = _in_order([each.ended or 0.0 for _, _, each in read])
+    owners: dict[str, str | None] = {}
+    last: dict[str, JobUsage] = {}
+    refused: list[JobUsage] = []
+    for (sign, fields, each), fits in zip(read, fit, strict=True):
+        # Elements of an array have numbers of their own, and all are of one user.
+        numbers = {fields["JobId"] or "", fields["ArrayJobId"] or fields["JobId"] or ""}
+        same_user = sign == " " and all(owners.get(number, each.user) == each.user for number in numbers)
+        if same_user and fits and _can_be(each, last.get(each.id), cores, now):
+            owners |= dict.fromkeys(numbers, each.user)
+            last[each.id] = each
+        else:
+            refused.append(replace(each, refused=True))
+    return [*last.values(), *refused]
+
+
+def _in_order(ends: Sequence[float]) -> list[bool]:
+    """Which lines are where their ends belong: lines are written in order of end.
+
+    The longest sequence in order is taken as true: one line with another end does not spoil those around it.
+    """
+    tails: list[float] = []
+    at_tail: list[int] = []
+    before = list[int]()
+    for at, end in enumerate(ends):
+        place = bisect_right(tails, end)
+        before.append(at_tail[place - 1] if place else -1)
+        tails[place : place + 1], at_tail[place : place + 1] = [end], [at]
+    at, true = at_tail[-1] if at_tail else -1, set[int]()
+    while at >= 0:
+        true.add(at)
+        at = before[at]
+    least = list(accumulate((end if at in true else 0.0 for at, end in enumerate(ends)), max))
+    most = list(accumulate((ends[at] if at in true else inf for at in reversed(range(len(ends)))), min))
+    return [
+        low - _APART_CLOCKS_S <= end <= high + _APART_CLOCKS_S
+        for end, low, high in zip(ends, least, reversed(most), strict=True)
+    ]
+
+
+def _can_be(each: JobUsage, before: JobUsage | None, cores: int, now: float) -> bool:
+    """Whether a line can be true, by itself and after an earlier one of its number."""
+    times = [moment for moment in (each.submitted, each.started, each.ended) if moment is not None]
+    in_order = all(one <= other + _APART_CLOCKS_S for one, other in pairwise([*times, now]))
+    if each.ended is None or not in_order or (cores and each.cores > cores):
+        return False
+    # One that was requeued has a line for each run, and they follow each other.
+    again = before is None or (each.started or each.ended) >= (before.ended or 0.0) - _APART_S
+    return again and (before is None or before.cores == each.cores)
 
 
 def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
@@ -109,7 +189,7 @@ def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
     fields = completion_fields(line)
     if fields is None:
         return None
-    return _usage(
+    found = _usage(
         _identifier(fields["JobId"] or "", fields["ArrayJobId"], fields["ArrayTaskId"]),
         {
             "JobName": fields["Name"],
@@ -126,6 +206,7 @@ def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
         },
         threads,
     )
+    return replace(found, forgeable=True)
 
 
 def _identifier(job: str, array: str | None, element: str | None) -> str:

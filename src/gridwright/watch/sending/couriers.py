@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 from gridwright.commands import CommandError, CommandPlace, CommandStopped, run_bounded
 from gridwright.messages import MessageError, decode, encode
+from gridwright.trusted import why_untrusted_path
 from gridwright.watch.notices import Notice
 from gridwright.watch.sending.receivers import (
     RECEIVERS,
@@ -107,6 +110,9 @@ def send_once(receiver: AnyReceiver, notice: Notice, stop: Callable[[], bool]) -
 
 
 def _to_program(receiver: ProgramReceiver, notice: Notice, stop: Callable[[], bool]) -> SendOutcome:
+    program = shutil.which(receiver.words[0])
+    if program and (reason := why_untrusted_path(Path(program).absolute())):
+        return SendOutcome(f"{program} is not run: {reason}")
     environment = {name: value for name, value in os.environ.items() if name != SECRET_VARIABLE}
     environment |= {"GRIDWRIGHT_NOTICE": notice.id, "GRIDWRIGHT_ATTEMPT": str(notice.attempts)}
     ended = run_bounded(

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 PARTIAL = ".partial"
 """Ends the name of a table that is still being written."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _HashedFile(io.RawIOBase):
     """A file that is hashed as it is written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, directory: int, name: str) -> None:
         super().__init__()
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(name, _NEW, 0o644, dir_fd=directory)
         self.hash = hashlib.sha256()
         self.bytes_ = 0
 
@@ -68,13 +69,17 @@ def write_table(
 ) -> Made:
     """Make a table and write it to `path`, by way of a file beside it.
 
-    `units` are the units of every table of the data set. Raises OSError, and InterruptedError if
+    `units` are the units of every table of the data set; the path to the file's directory is the caller's,
+    and is followed once. Raises OSError, and InterruptedError if
     `stopped` became true.
     """
-    partial = path.with_name(path.name + PARTIAL)
+    partial = path.name + PARTIAL
     checksum, expected = Checksum(), dict[str, Any]()
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        file = _HashedFile(partial)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial, dir_fd=directory)
+        file = _HashedFile(directory, partial)
         with file, _sink(table, file) as put:
             for part in parts(table, units, seed, copy):
                 if stopped():
@@ -84,11 +89,13 @@ def write_table(
                 for name, figure in table.expect(columns, part).items():
                     expected[name] = expected[name] + figure if name in expected else figure
                 put(columns)
-        partial.rename(path)
+        os.rename(partial, path.name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with contextlib.suppress(OSError):
-            partial.unlink()
+            os.unlink(partial, dir_fd=directory)
         raise
+    finally:
+        os.close(directory)
     return Made(
         rows=checksum.rows,
         bytes_=file.bytes_,

@@ -10,8 +10,11 @@ import os
 import sys
 from pathlib import Path
 
+from gridwright.beneath import descriptor_path
+from gridwright.errors import GridwrightError
 from gridwright.messages import decode, encode
 from gridwright.schedulers.process_tree import die_with_parent
+from gridwright.workload.data_set import opened_below
 from gridwright.workload.messages import TableAnswer, TableRequest
 
 
@@ -25,15 +28,18 @@ def main() -> None:
         request = decode(line, TableRequest)
         path = Path(request.path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made = write_table(
-                TABLES[request.table],
-                path,
-                units=request.units,
-                seed=request.seed,
-                copy=request.copy,
-            )
+            # LIBRARY/HOME/SET/COPY/TABLE: from the library on, other users may write.
+            with opened_below(path.parents[3], path.parts[-4:-1], make=True) as directory:
+                made = write_table(
+                    TABLES[request.table],
+                    Path(descriptor_path(directory)) / path.name,
+                    units=request.units,
+                    seed=request.seed,
+                    copy=request.copy,
+                )
             answer = TableAnswer(made)
+        except GridwrightError as error:
+            answer = TableAnswer(error=str(error), path=str(path))
         except OSError as error:
             answer = TableAnswer(error=error.strerror or str(error), path=str(path))
         os.write(sys.stdout.fileno(), encode(answer) + b"\n")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from gridwright.beneath import remove_tree
+from gridwright.beneath import open_own, remove_tree
 from gridwright.messages import encode
 from gridwright.runs.launch_record import LaunchPhase, UnwaitedCount
 from gridwright.schedulers.process_tree import (
@@ -173,8 +173,8 @@ class _Guard:
                 self._group = None
         self._clock = cpu_clock(self._group)
         try:
-            self._order.work.mkdir(mode=0o700)
-            self._order.util.mkdir(mode=0o700)
+            for directory in (self._order.work, self._order.util):
+                _make(directory)
             self._watch(self._start())
         except OSError as error:
             self._outcome.ended_by = self._outcome.ended_by or "start"
@@ -360,6 +360,15 @@ class _Guard:
         for directory in (self._order.work, self._order.util):
             if not remove_tree(directory):
                 self._outcome.left.append(str(directory))
+
+
+def _make(directory: Path) -> None:
+    """Make a directory of the launch in one of ours: in no other that came in its place. Raises OSError."""
+    parent = open_own(directory.parent)
+    try:
+        os.mkdir(directory.name, 0o700, dir_fd=parent)
+    finally:
+        os.close(parent)
 
 
 def _wait_until_ended(pid: int) -> None:

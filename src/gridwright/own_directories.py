@@ -1,0 +1,43 @@
+"""Directories of the user's own, as the XDG Base Directory Specification 0.8 has them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from contextlib import suppress
+from pathlib import Path
+
+from gridwright.errors import environment_error
+
+
+def state_home() -> Path:
+    """Where programs keep state of the user who runs this. Raises as `home_directory`."""
+    return _named_or_below_home("XDG_STATE_HOME", ".local/state")
+
+
+def cache_home() -> Path:
+    """Where programs keep what can be made anew, for the user who runs this. Raises as `home_directory`."""
+    return _named_or_below_home("XDG_CACHE_HOME", ".cache")
+
+
+def _named_or_below_home(variable: str, below: str) -> Path:
+    """The directory of a variable; a relative one is ignored, as the specification has it."""
+    named = Path(os.environ.get(variable, ""))
+    return named if named.is_absolute() else home_directory() / below
+
+
+def home_directory() -> Path:
+    """The home directory: HOME where it is an absolute path, else that of the user's account.
+
+    Raises GridwrightError (ENVIRONMENT) for a user without an account, where HOME is not set.
+    """
+    named = Path(os.environ.get("HOME", ""))
+    if named.is_absolute():
+        return named
+    with suppress(KeyError):
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    raise environment_error(
+        f"user {os.getuid()} has no account, and so no home directory",
+        where="HOME",
+        remedy="set HOME to a directory of this user; jobs also go by state: in the grid spec",
+    )

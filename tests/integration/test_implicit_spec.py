@@ -1,0 +1,187 @@
+"""What lies in the working directory of somebody else runs nothing of theirs: the real commands, as root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gridwright.errors import GridwrightError
+from gridwright.setup.site_roles import read_site_roles
+from gridwright.spec.load import parse_spec
+from gridwright.watch.notices import Notice
+from gridwright.watch.sending.couriers import send_once
+from gridwright.watch.sending.receivers import ProgramReceiver
+from tests.support.as_user import ALICE, MALLORY, open_to_all, words_of
+from tests.support.command import GRIDWRIGHT
+
+pytestmark = pytest.mark.root
+COMMANDS = (
+    ["doctor"],
+    ["usage"],
+    ["top", "--once"],
+    ["jobs"],
+    ["submit", "--", "true"],
+    ["check"],
+    ["status"],
+    ["explain-slow", "--interval", "1s"],
+    ["watch", "--once"],
+    ["console", "--unit"],
+    ["exporter", "--unit"],
+    ["layout", "check"],
+    ["setup", "--local", "--check"],
+    ["repo", "status"],
+    ["predict"],
+)
+LSF = "scheduler: {type: lsf, profile: %s/profile.lsf}\n"
+GRID_ENGINE = "scheduler: {type: grid_engine, root: %s/sge}\n"
+SPEC = """name: trap
+provider: local
+filesystems: {disk: {type: local, path: %s/disk}}
+libraries: {data: {}, work: {}, util: {}}
+state: %s/state
+"""
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """Mallory's directory, with a grid.yaml whose scheduler's programs are hers."""
+    open_to_all(tmp_path)
+    place = tmp_path / "mallory"
+    place.mkdir()
+    lure(place, LSF)
+    own(place, MALLORY)
+    return place
+
+
+def lure(place: Path, scheduler: str) -> None:
+    text = f"#!/bin/sh\nid -u >> {place.parent}/caught\n"
+    (place / "disk").mkdir()
+    (place / "grid.yaml").write_text(SPEC % (place, place) + scheduler % place)
+    (place / "profile.lsf").write_text(text)
+    for directory in ("lx-amd64", "lx-arm64"):
+        (place / "sge/bin" / directory).mkdir(parents=True)
+        for program in ("qstat", "qhost", "qacct", "qconf", "qsub", "qdel"):
+            made = place / "sge/bin" / directory / program
+            made.write_text(text)
+            made.chmod(0o755)
+
+
+def own(place: Path, uid: int) -> None:
+    for each in (place, *place.rglob("*")):
+        os.chown(each, uid, uid)
+
+
+def run(words: list[str], place: Path, uid: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
+    environment |= {"HOME": str(place.parent), "XDG_STATE_HOME": "", **more}
+    return subprocess.run(
+        [*(words_of(uid) if uid else []), GRIDWRIGHT, *words], cwd=place, env=environment, text=True,
+        stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=200,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_roots_command_in_mallorys_directory_takes_no_grid_yaml_of_hers(trap: Path, words: list[str]) -> None:
+    done = run(words, trap)
+    assert done.returncode in {2, 3}, done.stderr
+    assert "./grid.yaml belongs to 2002" in done.stderr
+    assert "./grid.yaml" in done.stderr.partition("name it")[2]
+    assert not (trap.parent / "caught").exists()
+
+
+def test_who_owns_the_spec_and_its_directory_takes_it(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "grid.yaml").write_text((SPEC % (place, place)).replace(f"state: {place}/state\n", ""))
+    own(place, ALICE)
+    assert run(["check"], place, ALICE).returncode == 0
+    # As `sudo gridwright check` has it; of mallory's sudo it is somebody else's.
+    assert run(["check"], place, SUDO_UID=f"{ALICE}").returncode == 0
+    assert run(["check"], place, SUDO_UID=f"{MALLORY}").returncode == 3
+    assert run(["check"], place).returncode == 3
+    assert run(["check"], place, MALLORY).returncode == 3
+    assert run(["check", "./grid.yaml"], place).returncode == 0
+    own(place, 0)
+    assert run(["check"], place, ALICE).returncode == 0
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
+def test_a_spec_that_others_can_write_or_exchange_is_not_taken(tmp_path: Path, mode: int) -> None:
+    open_to_all(tmp_path)
+    place = tmp_path / "place"
+    place.mkdir()
+    spec = place / "grid.yaml"
+    spec.write_text(SPEC % (place, place))
+    os.chown(place, 0, MALLORY)
+    assert run(["check"], place).returncode == 0
+    place.chmod(mode)
+    done = run(["check"], place)
+    assert done.returncode == 3
+    assert f"its directory belongs to root, and other users can write it (mode {mode:04o})" in done.stderr
+    place.chmod(0o755)
+    os.chown(spec, 0, MALLORY)
+    spec.chmod(0o664)
+    assert run(["check"], place).returncode == 3
+
+
+def test_a_link_to_a_spec_of_mallory_is_not_taken(trap: Path) -> None:
+    place = trap.parent / "mine"
+    place.mkdir()
+    (place / "grid.yaml").symlink_to(trap / "grid.yaml")
+    done = run(["check"], place)
+    assert done.returncode == 3
+    assert f"belongs to {MALLORY}" in done.stderr
+
+
+@pytest.mark.parametrize("scheduler", [LSF, GRID_ENGINE], ids=["lsf", "grid_engine"])
+def test_a_named_spec_has_no_program_of_mallory_run(trap: Path, scheduler: str) -> None:
+    """The spec is root's own; what it names lies where mallory can write."""
+    (trap / "grid.yaml").unlink()
+    mine = trap.parent / "mine.yaml"
+    mine.write_text(SPEC % (trap.parent, trap.parent) + scheduler % trap)
+    for words in (["usage", "--grid"], ["top", "--once"], ["jobs", "--grid"], ["doctor"]):
+        done = run([*words, str(mine)], trap.parent)
+        assert not (trap.parent / "caught").exists(), words
+        assert done.returncode != 0, words
+        assert "the spec has it run" in done.stderr + done.stdout, (words, done.stderr)
+        assert str(MALLORY) in done.stderr + done.stdout
+    # A directory of root's with a program of mallory's, and a parent of hers.
+    for part in trap.rglob("*"):
+        os.chown(part, 0, 0)
+    done = run(["usage", "--grid", str(mine)], trap.parent)
+    assert f"belongs to {MALLORY}" in done.stderr
+    assert not (trap.parent / "caught").exists()
+    os.chown(trap, 0, 0)
+    run(["usage", "--grid", str(mine)], trap.parent)
+    assert (trap.parent / "caught").read_text().split()[0] == "0"
+
+
+def test_no_role_and_no_program_of_the_watch_of_mallory_is_run(trap: Path) -> None:
+    role = trap / "roles/extra"
+    (role / "tasks").mkdir(parents=True)
+    own(trap, 0)
+    (role / "tasks/main.yml").write_text("- ansible.builtin.command: 'true'\n")
+    spec = parse_spec(
+        f"filesystems: {{disk: {{type: local, path: /data}}}}\nsetup: {{after: [{role}]}}", base=trap.parent
+    )
+    assert read_site_roles(spec, ()).after
+    for place in (role / "tasks/main.yml", role / "tasks", role, trap / "roles"):
+        os.chown(place, MALLORY, MALLORY)
+        with pytest.raises(GridwrightError, match=f"is not run: .* belongs to {MALLORY}"):
+            read_site_roles(spec, ())
+        os.chown(place, 0, 0)
+    program = trap / "page"
+    program.write_text(f"#!/bin/sh\nid -u >> {trap.parent}/caught\n")
+    program.chmod(0o755)
+    notice = Notice("1", 0.0, "trap", "here", [])
+    outcome = send_once(ProgramReceiver([str(program)]), notice, lambda: False)
+    assert outcome.problem == ""
+    (trap.parent / "caught").unlink()
+    os.chown(program, MALLORY, MALLORY)
+    outcome = send_once(ProgramReceiver([str(program)]), notice, lambda: False)
+    assert f"belongs to {MALLORY}" in outcome.problem
+    assert not (trap.parent / "caught").exists()

@@ -1,0 +1,81 @@
+"""Directories of the user's own, for users with and without an account and HOME."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.own_directories import cache_home, home_directory, state_home
+from gridwright.providers.lab.image import image_directory
+from gridwright.schedulers.local.kind import KIND
+from gridwright.schedulers.ssh_head import host_keys_file
+from gridwright.spec.load import parse_spec
+from tests.support.as_user import as_user, open_to_all, words_of
+from tests.support.command import GRIDWRIGHT
+
+STRANGER = 54321
+"""A user without an account."""
+
+
+@pytest.mark.parametrize("named", ["", "state", "./state", "../state"])
+def test_a_relative_directory_is_ignored(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.setenv("HOME", "/home/alice")
+    monkeypatch.setenv("XDG_STATE_HOME", named)
+    monkeypatch.setenv("XDG_CACHE_HOME", named)
+    assert state_home() == Path("/home/alice/.local/state")
+    assert cache_home() == Path("/home/alice/.cache")
+    assert host_keys_file("grid") == Path("/home/alice/.local/state/gridwright/host-keys/grid")
+    assert image_directory().is_relative_to("/home/alice/.cache")
+
+
+def test_an_absolute_directory_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache")
+    assert state_home() == Path("/var/state")
+    assert cache_home() == Path("/var/cache")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("home", [None, "", "relative"])
+def test_a_user_without_account_and_home_is_told_what_to_set(home: str | None) -> None:
+    spec = parse_spec("name: here\nfilesystems: {disk: {type: local, path: /var/tmp}}")
+
+    def stranger() -> None:
+        for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            os.environ.pop(name, None)
+        if home is not None:
+            os.environ["HOME"] = home
+        uses = (
+            home_directory,
+            image_directory,
+            lambda: host_keys_file("grid"),
+            lambda: KIND.state_directory(spec),
+        )
+        for use in uses:
+            with pytest.raises(GridwrightError) as caught:
+                use()
+            assert caught.value.status is ExitStatus.ENVIRONMENT
+            assert f"user {STRANGER} has no account" in str(caught.value)
+            assert "set HOME" in str(caught.value)
+
+    as_user(STRANGER, stranger)
+
+
+@pytest.mark.root
+def test_no_command_ends_in_a_traceback_for_a_user_without_account_and_home(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    (tmp_path / "grid.yaml").write_text("name: here\nfilesystems: {disk: {type: local, path: /var/tmp}}\n")
+    environment = {
+        name: value for name, value in os.environ.items() if name != "HOME" and not name.startswith("XDG_")
+    }
+    for words in (["jobs"], ["doctor", "grid.yaml"], ["watch", "grid.yaml", "--once"]):
+        done = subprocess.run(
+            [*words_of(STRANGER), GRIDWRIGHT, *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, (words, done.stderr)
+        assert "Could not determine home" not in done.stderr
