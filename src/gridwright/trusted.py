@@ -144,17 +144,15 @@ def open_directory(
     if directory is None:
         path = Path(path).absolute()
         # Before it is made where somebody else leads to.
-        if fault := _way_fault(path, is_shared=is_shared):
-            raise _refusal(path, fault, remedy)
+        _hold_way(path, is_shared, remedy)
     if make is not None:
         if directory is None:
-            _make_above(Path(path))
+            _make_above(Path(path), remedy)
         with suppress(FileExistsError):
             os.mkdir(path, make & 0o777, dir_fd=directory)
             _complete(path, directory, make)
     if directory is None:
-        if fault := _way_fault(path, is_shared=is_shared):
-            raise _refusal(path, fault, remedy)
+        _hold_way(path, is_shared, remedy)
         # Its links are root's or this user's, and so is what they are in.
         flags &= ~os.O_NOFOLLOW
     try:
@@ -172,12 +170,19 @@ def open_directory(
     return descriptor
 
 
-def _make_above(path: Path) -> None:
+def _hold_way(path: str | Path, is_shared: bool, remedy: str | None) -> None:
+    if fault := _way_fault(path, is_shared=is_shared):
+        raise _refusal(path, fault, remedy)
+
+
+def _make_above(path: Path, remedy: str | None) -> None:
     """Make what leads to a path, whatever the umask is: a group that may write it could exchange the rest."""
     for place in reversed(path.parents):
         if not place.is_dir():
             with suppress(FileExistsError):
                 place.mkdir(mode=0o755)
+            # In a sticky directory somebody else may have been faster.
+            _hold_way(place, True, remedy)
 
 
 def _refusal(path: str | Path, fault: _Fault, remedy: str | None) -> GridwrightError:

@@ -6,6 +6,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,23 @@ def test_whoever_can_exchange_what_is_above_is_named(tmp_path: Path) -> None:
     with pytest.raises(GridwrightError) as caught:
         open_directory(tmp_path / "project" / "state")
     assert caught.value.problems[0].remedy == f"chmod go-w {tmp_path}/project"
+
+
+def test_nothing_is_made_where_mallory_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "shared" / "new" / "state"
+    place.parents[1].mkdir()
+    place.parents[1].chmod(0o1777)
+    make = Path.mkdir
+
+    def faster(self: Path, **given: Any) -> None:
+        make(self)
+        os.chown(self, MALLORY, MALLORY)
+        make(self, **given)
+
+    monkeypatch.setattr(Path, "mkdir", faster)
+    with pytest.raises(GridwrightError, match=f"{place.parent}: it cannot be trusted: it belongs to"):
+        open_directory(place, make=0o700)
+    assert list(place.parent.iterdir()) == []
 
 
 def test_a_file_of_somebody_else_is_not_believed(tmp_path: Path) -> None:

@@ -83,7 +83,6 @@ SHELL_REVIEWED = {
     "schedulers/local/store.py": "a word for people",
     "schedulers/private_sweep.py": "the job's user's own, which rm(1) goes down without following links",
     "schedulers/slurm/job_script.py": "the job's user's own, which rm(1) goes down without following links",
-    "state_parts.py": "a word for people",
 }
 
 
