@@ -13,6 +13,7 @@ import pytest
 
 from gridwright.errors import Problem
 from gridwright.node_programs.batch_job import command
+from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers import all_kinds
 from gridwright.schedulers.begin_time import parse_begin
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
@@ -200,7 +201,7 @@ def test_a_name_of_a_job_leads_to_no_other_directory(
     assert f"--output=/logs/{part}/%j.log" in [*file_words(request(options=options), name, "log")]
     monkeypatch.setenv("NUMBER", "17")
     job = SimpleNamespace(number_variable="NUMBER", name=name)
-    assert command._placed(options.stdout or "", job, command.WHOLE) == path  # type: ignore[arg-type]
+    assert command._placed(options.stdout or "", job, WHOLE) == path  # type: ignore[arg-type]
 
 
 def test_places_in_the_names_of_files_are_filled_and_other_braces_stay() -> None:

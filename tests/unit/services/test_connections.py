@@ -116,7 +116,7 @@ def test_who_has_asked_makes_no_room() -> None:
             owner.sendall(b"GET / HTTP/1.1\r\n\r\n")
             accepted, _ = listener.accept()
             silent = [socket.create_connection(where) for _ in range(20)]
-            others = []
+            others: list[socket.socket] = []
             while len(others) < 20:
                 try:
                     others.append(listener.accept()[0])
@@ -126,6 +126,6 @@ def test_who_has_asked_makes_no_room() -> None:
             assert accepted.recv(100)
             accepted.sendall(b"answer")
             assert owner.recv(10) == b"answer"
-            for each in (*silent, *others, accepted):
-                each.close()
+            for one in (*silent, *others, accepted):
+                one.close()
             assert not listener.ending
