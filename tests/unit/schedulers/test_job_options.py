@@ -6,11 +6,14 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
 from gridwright.errors import Problem
+from gridwright.node_programs.batch_job import command
+from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers import all_kinds
 from gridwright.schedulers.begin_time import parse_begin
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
@@ -20,6 +23,7 @@ from gridwright.schedulers.job_environment import chosen_environment
 from gridwright.schedulers.job_options import JobOptions, options_text, read_options
 from gridwright.schedulers.local.kind import LocalSchedulerSection
 from gridwright.schedulers.output_paths import filled, path_problems
+from gridwright.schedulers.slurm.job_option_words import file_words
 from gridwright.schedulers.supported_options import INSTEAD, NAMES, option_problems
 
 NOW = 1_800_000_000.0
@@ -176,6 +180,28 @@ def test_words_that_choose_nothing_are_told() -> None:
         "there is no variable MISSING",
         "'=x' has no name",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("../../../../tmp/esc", ".._.._.._.._tmp_esc"),
+        ("/etc/x", "_etc_x"),
+        ("..", "__"),
+        (".", "_"),
+        ("a..b", "a..b"),
+    ],
+)
+def test_a_name_of_a_job_leads_to_no_other_directory(
+    monkeypatch: pytest.MonkeyPatch, name: str, part: str
+) -> None:
+    path = f"/logs/{part}/17.log"
+    options = JobOptions(stdout="/logs/{name}/{job}.log")
+    assert filled(options.stdout or "", {"name": name, "job": "17"}) == path
+    assert f"--output=/logs/{part}/%j.log" in [*file_words(request(options=options), name, "log")]
+    monkeypatch.setenv("NUMBER", "17")
+    job = SimpleNamespace(number_variable="NUMBER", name=name)
+    assert command._placed(options.stdout or "", job, WHOLE) == path  # type: ignore[arg-type]
 
 
 def test_places_in_the_names_of_files_are_filled_and_other_braces_stay() -> None:

@@ -126,6 +126,6 @@ def test_who_has_asked_makes_no_room() -> None:
             assert accepted.recv(100)
             accepted.sendall(b"answer")
             assert owner.recv(10) == b"answer"
-            for connection in (*silent, *others, accepted):
-                connection.close()
+            for one in (*silent, *others, accepted):
+                one.close()
             assert not listener.ending

@@ -80,7 +80,8 @@ class MetricsServer:
     def _answer(self, connection: AcceptedConnection, peer: str) -> None:
         """In a thread: one request, whatever comes of it."""
         # Of what goes wrong with a peer nobody is to be told: it is the peer's own affair.
-        with contextlib.suppress(OSError, ValueError), connection:
+        # TLS takes its descriptor, and leaving `with connection` would close nothing then.
+        with contextlib.suppress(OSError, ValueError), contextlib.closing(connection):
             connection.settimeout(self._connection_s)
             context = self._context()
             if context is None:
