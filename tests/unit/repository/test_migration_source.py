@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from gridwright.beneath import remove_tree
-from gridwright.repository.migration import migrate as migrating
 from gridwright.repository.migration.migrate import MigrationOptions
 from gridwright.repository.migration.session import MigrationPlaces, migrate
 from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.walking import walk_below
 from tests.support.as_user import ALICE, MALLORY, as_user, exchange, open_to_all
 from tests.support.disks import leave_mounts_of_others, mount_memory
 from tests.unit.test_beneath import deep
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other users' ids take root")
+
+WALK = "gridwright.repository.migration.migrate.walk_below"
 
 
 @pytest.fixture
@@ -36,14 +38,13 @@ def moved(place: Path, **options: bool) -> RepositoryReport:
 
 def after_the_walk(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody does something when the source has been walked through, and nothing is copied yet."""
-    walk = migrating.walk_below
 
     def walked(*arguments: object, **options: object) -> Iterator[object]:
-        found = list(walk(*arguments, **options))  # type: ignore[arg-type]
+        found = list(walk_below(*arguments, **options))  # type: ignore[arg-type]
         act()
         yield from found
 
-    monkeypatch.setattr(migrating, "walk_below", walked)
+    monkeypatch.setattr(WALK, walked)
 
 
 def given(path: Path, uid: int, mode: int) -> None:
@@ -113,17 +114,16 @@ def test_what_is_exchanged_during_the_walk_is_not_linked(
     around = shared(place)
     # The walk meets alice's files below mallory's name, of which one has a name that was copied before.
     (place / "old" / "first").hardlink_to(around / "alice" / "twice")
-    walk = migrating.walk_below
 
     def walked(*arguments: object, **options: object) -> Iterator[object]:
-        before = list(walk(*arguments, **options))  # type: ignore[arg-type]
+        before = list(walk_below(*arguments, **options))  # type: ignore[arg-type]
         exchange(bytes(around / "alice"), bytes(around / "mallory"))
-        for files, troubles in walk(*arguments, **options):  # type: ignore[arg-type]
+        for files, troubles in walk_below(*arguments, **options):  # type: ignore[arg-type]
             directories = [each for some, _ in before for each in some if stat.S_ISDIR(each.st_mode)]
             yield directories + [each for each in files if not stat.S_ISDIR(each.st_mode)], troubles
 
     with monkeypatch.context() as patched:
-        patched.setattr(migrating, "walk_below", walked)
+        patched.setattr(WALK, walked)
         moved(place)
     assert [path for path in (place / "new" / "shared" / "mallory").rglob("*") if path.is_file()] == []
 
