@@ -3,8 +3,9 @@
 Whoever may write a directory may put a symbolic link where a file was, at any moment. So nothing here is done
 by a path: each name on the way is opened without following links, and owner, mode, times and extended
 attributes are set on what is open. The walk admits what openat2(2) admits with RESOLVE_BENEATH and
-RESOLVE_NO_SYMLINKS; it also works on kernels before 5.6 (Red Hat 8), and keeps directories open for the next
-name.
+RESOLVE_NO_SYMLINKS, and no other file system: a user may mount one of his own over a directory of his (FUSE),
+which says what he likes of owners and inodes. It also works on kernels before 5.6 (Red Hat 8), and keeps some
+directories open for the next name.
 
 Nodes run this file without the rest of Gridwright, with Python 3.9 and newer.
 """
@@ -16,7 +17,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ _SQUASHED_UID = 65_534
 _DEEPEST = 100
 """Open directories while a tree is removed: deeper ones are moved up first, so that no tree is too deep."""
 _ROUNDS = 50
+_LEVELS = 8
+"""Directories that one walk keeps open: many walks fit into the usual limit of 1,024 descriptors."""
 
 
 class Beneath:
@@ -40,7 +43,9 @@ class Beneath:
         """Raises OSError where it is no directory. The path to it is the caller's, and is followed."""
         self.directory = directory
         self.root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Where the last walk went; of its directories the last ones are open.
         self._names: list[bytes] = []
+        self._met: list[os.stat_result] = []
         self._opened: list[int] = []
 
     def __enter__(self) -> Beneath:
@@ -59,11 +64,13 @@ class Beneath:
         self._leave(0)
         os.close(self.root)
 
-    def parent(self, path: bytes, *, make: bool = False) -> tuple[int, bytes]:
+    def parent(self, path: bytes, *, make: bool = False, inodes: Sequence[int] = ()) -> tuple[int, bytes]:
         """The open directory that a path lies in, and its name there; valid until the next call.
 
-        With `make`, directories that are missing are made. Raises OSError: EXDEV where the path leads out of
-        the directory; ENOTDIR or ELOOP where something else than a directory is on the way.
+        With `make`, directories that are missing are made. `inodes` are those of the directories on the way,
+        the outermost first, 0 for one that is not known. Raises OSError: EXDEV where the path leads out of
+        the directory or another file system is mounted on the way; ENOTDIR or ELOOP where something else than
+        a directory is there; ESTALE where it is another directory than is known.
         """
         *names, name = path.split(b"/")
         if b".." in (*names, name) or b"" in names or b"\0" in path:
@@ -72,24 +79,51 @@ class Beneath:
         while same < min(len(names), len(self._names)) and names[same] == self._names[same]:
             same += 1
         self._leave(same)
-        for step in names[same:]:
-            here = self._opened[-1] if self._opened else self.root
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(step, _IMPLIED_MODE, dir_fd=here)
-            self._opened.append(os.open(step, DIRECTORY, dir_fd=here))
-            self._names.append(step)
-        return (self._opened[-1] if self._opened else self.root), name
+        for step in names[len(self._names) :]:
+            self._enter(step, make=make)
+        if any(inode not in (0, met.st_ino) for met, inode in zip(self._met, inodes)):  # noqa: B905 - Python 3.9
+            self._leave(0)
+            raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(path))
+        return self._here(), name
+
+    def _here(self) -> int:
+        return self._opened[-1] if self._opened else self.root
+
+    def _enter(self, step: bytes, *, make: bool) -> None:
+        here = self._here()
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(step, _IMPLIED_MODE, dir_fd=here)
+        opened = os.open(step, DIRECTORY, dir_fd=here)
+        try:
+            self._met.append(status_within(here, opened, b"/".join((*self._names, step))))
+        except OSError:
+            os.close(opened)
+            raise
+        self._opened.append(opened)
+        self._names.append(step)
+        if len(self._opened) > _LEVELS:
+            os.close(self._opened.pop(0))
 
     def status(self, path: bytes) -> os.stat_result | None:
-        """The status of what a path names, not followed; None where nothing is there. Raises OSError."""
+        """The status of what a path names, not followed; None where nothing is there.
+
+        Raises OSError: EXDEV, with its path, where another file system is mounted there or on the way.
+        """
         if not path:
             return os.fstat(self.root)
         try:
             directory, name = self.parent(path)
-            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if status.st_dev != os.fstat(directory).st_dev:
+                descriptor = os.open(name, _PIN, dir_fd=directory)
+                try:
+                    return status_within(directory, descriptor, path)
+                finally:
+                    os.close(descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return status
 
     def writers(self, path: bytes) -> set[int | None]:
         """Users who may rename what others have on the way to a path; None stands for more than the owners.
@@ -98,7 +132,7 @@ class Beneath:
         """
         self.parent(path)
         found: set[int | None] = set()
-        for status in map(os.fstat, (self.root, *self._opened)):
+        for status in (os.fstat(self.root), *self._met):
             found.add(status.st_uid)
             if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
                 found.add(None)
@@ -109,9 +143,32 @@ class Beneath:
         self._leave(0)
 
     def _leave(self, depth: int) -> None:
-        for descriptor in self._opened[depth:]:
+        """Go up to a depth; to the root, where the directory there is open no more."""
+        first = len(self._names) - len(self._opened)
+        if depth <= first:
+            depth = 0
+        for descriptor in self._opened[max(0, depth - first) :]:
             os.close(descriptor)
-        del self._opened[depth:], self._names[depth:]
+        del self._opened[max(0, depth - first) :], self._names[depth:], self._met[depth:]
+
+
+def status_within(directory: int, opened: int, path: bytes | str) -> os.stat_result:
+    """The status of what was opened in an open directory. Raises OSError: EXDEV where it is mounted there.
+
+    Files of one overlay may have several devices; directories of another device are left out by walks, too.
+    """
+    status = os.fstat(opened)
+    if status.st_dev != os.fstat(directory).st_dev and (
+        stat.S_ISDIR(status.st_mode) or _mount_of(opened) != _mount_of(directory)
+    ):
+        raise OSError(errno.EXDEV, "another file system is mounted there", os.fsdecode(path))
+    return status
+
+
+def _mount_of(descriptor: int) -> str:
+    """The number of the mount that an open file was reached by (mnt_id in proc(5))."""
+    with open(f"/proc/self/fdinfo/{descriptor}") as facts:  # noqa: PTH123 - of a descriptor
+        return next((line for line in facts if line.startswith("mnt_id:")), "")
 
 
 def make_private(directory: int, name: bytes) -> int:
@@ -167,11 +224,13 @@ class PrivateDirectory:
 def pinned(directory: int, name: bytes | str, expected: os.stat_result | None = None) -> Iterator[int]:
     """A descriptor (O_PATH) of what has a name in an open directory: also of a link, a device or a pipe.
 
-    Raises OSError: ESTALE where `expected` is another file, or one of another type.
+    Raises OSError: ESTALE where `expected` is another file, or one of another type; EXDEV where another file
+    system is mounted there.
     """
     descriptor = os.open(name, _PIN, dir_fd=directory)
     try:
-        if expected is not None and not is_same_file(os.fstat(descriptor), expected):
+        status = status_within(directory, descriptor, name)
+        if expected is not None and not is_same_file(status, expected):
             raise OSError(errno.ESTALE, "another file has come in its place", os.fsdecode(name))
         yield descriptor
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,6 +25,18 @@ def run(*command: str | Path) -> str:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
+
+
+def leave_mounts_of_others() -> None:
+    """What this process mounts from here on, nobody else sees; for a child that a test has made."""
+    # CLONE_NEWNS of unshare(2).
+    assert ctypes.CDLL(None, use_errno=True).unshare(0x20000) == 0, os.strerror(ctypes.get_errno())
+    run("mount", "--make-rprivate", "/")
+
+
+def mount_memory(place: Path, options: str = "mode=755") -> None:
+    """Mount an empty file system of memory over a directory; the process that asks ends with it."""
+    run("mount", "-t", "tmpfs", "-o", options, "none", place)
 
 
 @contextmanager

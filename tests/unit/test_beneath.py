@@ -24,6 +24,7 @@ from gridwright.beneath import (
 from gridwright.errors import GridwrightError
 from gridwright.trusted import open_directory, open_file, why_untrusted_path
 from tests.support.as_user import ALICE, MALLORY, as_user, exchange, open_to_all, racing
+from tests.support.disks import leave_mounts_of_others, mount_memory, run
 
 
 @pytest.mark.parametrize("path", [b"../x", b"a/../../x", b"..", b"a//b", b"/etc/passwd", b"a/.."])
@@ -303,3 +304,63 @@ def test_only_directories_of_ones_own_are_told(tmp_path: Path) -> None:
         "other",
     ]
     assert list(own_directories(tmp_path / "none", "mine-")) == []
+
+
+def deep(place: Path, levels: int) -> bytes:
+    """Make directories within each other, and a file in the last one; its path below the place."""
+    here = os.open(place, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("file", os.O_CREAT, dir_fd=here))
+    os.close(here)
+    return b"d/" * levels + b"file"
+
+
+def test_few_directories_stay_open_however_deep_a_path_is(tmp_path: Path) -> None:
+    path = deep(tmp_path, 600)
+    (tmp_path / "d" / "other").write_text("")
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with Beneath(tmp_path) as beneath:
+        for each in (path, b"d/other", path, path[2 * 6 :], path[2 * 300 :], b"d/d/d/x", path):
+            status = beneath.status(each)
+            assert (status is None) == (each not in (path, b"d/other"))
+            directory, name = beneath.parent(each)
+            expected = os.stat(tmp_path / os.fsdecode(each.rpartition(b"/")[0]))  # noqa: PTH116
+            assert os.fstat(directory).st_ino == expected.st_ino, name
+            assert len(os.listdir("/proc/self/fd")) - before < 20  # noqa: PTH208
+        assert beneath.writers(path) == {0}
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert remove_tree(tmp_path / "d")
+
+
+def test_no_other_file_system_is_entered(tmp_path: Path) -> None:
+    for name in ("a/mount/in", "a/beside"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a" / "file").write_text("below")
+
+    def act() -> None:
+        leave_mounts_of_others()
+        mount_memory(tmp_path / "a" / "mount")
+        (tmp_path / "a" / "mount" / "in").mkdir()
+        (tmp_path / "a" / "mount" / "file").write_text("")
+        run("mount", "--bind", "/dev/null", tmp_path / "a" / "file")
+        with Beneath(tmp_path) as beneath:
+            for path in (b"a/mount", b"a/mount/file", b"a/mount/in/new", b"a/file"):
+                with pytest.raises(OSError, match="another file system is mounted there") as refused:
+                    beneath.status(path)
+                assert refused.value.filename in ("a/mount", "a/file")
+            with pytest.raises(OSError, match="another file system"):
+                beneath.parent(b"a/mount/new/x", make=True)
+            assert beneath.status(b"a/beside") is not None
+            directory, _ = beneath.parent(b"a/file")
+            for name in (b"mount", b"file"):
+                with pytest.raises(OSError, match="another file system"), pinned(directory, name):
+                    pass
+        assert not (tmp_path / "a" / "mount" / "new").exists()
+        assert not remove_tree(tmp_path / "a")
+        assert (tmp_path / "a" / "mount" / "file").exists()
+
+    as_user(0, act)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 import time
 from collections.abc import Callable
 
+from gridwright.beneath import status_within
 from gridwright.repository.store import ObjectHead
 
 CHUNK = 4 << 20
@@ -99,16 +101,20 @@ def is_same_moment(before: os.stat_result, after: os.stat_result) -> bool:
 def open_for_reading(path: bytes, directory: int) -> int:
     """Open a file below an open directory: no symbolic link is followed, nothing but a file is opened.
 
-    Where it is allowed, reading leaves the atime alone. Raises OSError, also for what is no file any more.
+    Where it is allowed, reading leaves the atime alone. Raises OSError, also for what is no file any more, or
+    lies in another file system.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags | os.O_NOATIME, dir_fd=directory)
     except PermissionError:
         descriptor = os.open(path, flags, dir_fd=directory)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        if not stat.S_ISREG(status_within(directory, descriptor, path).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "it is no file any more", os.fsdecode(path))
+    except OSError:
         os.close(descriptor)
-        raise FileNotFoundError(f"{os.fsdecode(path)} is no file any more")
+        raise
     return descriptor
 
 

@@ -298,9 +298,9 @@ class _Contents:
     def _name_at_least(self, fetching: Fetching) -> None:
         """Make the name of a file that is new, as others have theirs whose contents do not come."""
         row = fetching.row
-        if not fetching.is_new or self._opened.below.status(row.path) is not None:
-            return
         try:
+            if not fetching.is_new or self._opened.below.status(row.path) is not None:
+                return
             self._make.name_only(row)
             self._opened.known.put(row)
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,11 +72,14 @@ def look_at(directory: Path, paths: Sequence[bytes]) -> _Looked:
     missing: list[bytes] = []
     troubles: dict[bytes, UnreadDirectory] = {}
     with Beneath(directory) as below:
-        device = os.fstat(below.root).st_dev
         for path in paths:
             try:
                 status = below.status(path)
             except OSError as error:
+                if error.errno == errno.EXDEV:
+                    mount = os.fsencode(error.filename)
+                    troubles[mount] = UnreadDirectory(mount, None)
+                    continue
                 if error.errno not in _NOT_THERE:
                     parent = path.rpartition(b"/")[0]
                     troubles[parent] = UnreadDirectory(parent, error.errno)
@@ -84,29 +87,9 @@ def look_at(directory: Path, paths: Sequence[bytes]) -> _Looked:
                 status = None
             if status is None:
                 missing.append(path)
-            elif status.st_dev != device:
-                mount = _mounted_at(below, path, device)
-                troubles[mount] = UnreadDirectory(mount, None)
             else:
                 there.append((path, status))
     return there, missing, list(troubles.values())
-
-
-def _mounted_at(below: Beneath, path: bytes, device: int) -> bytes:
-    """The directory on the way to a path where another file system is mounted."""
-    for place in _above(path):
-        status = below.status(place)
-        if status is not None and status.st_dev != device:
-            return place
-    return path
-
-
-def _above(path: bytes) -> Iterator[bytes]:
-    """The directories that a path lies in, the outermost first."""
-    end = path.find(b"/")
-    while end >= 0:
-        yield path[:end]
-        end = path.find(b"/", end + 1)
 
 
 def _is_within(path: bytes, directories: Collection[bytes]) -> bool:

@@ -10,26 +10,40 @@ from contextlib import suppress
 from gridwright.beneath import change_mode, change_owner, change_times, change_xattr
 from gridwright.repository.extended import decode, read_xattrs
 
-_PRIVILEGES = stat.S_ISUID | stat.S_ISGID
+PRIVILEGES = stat.S_ISUID | stat.S_ISGID
 """Who runs the file becomes its owner, or one of its group."""
 
 
-def dress(target: int, source: os.stat_result, xattrs: bytes | None) -> bool:
+def are_privileges_void(descriptor: int, status: os.stat_result) -> bool:
+    """Whether an open or pinned file has privileges, or is a device, that its mount makes nothing of.
+
+    With `nosuid` and `nodev` its file system is not trusted with either: whoever serves it may make them up.
+    """
+    if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
+        return bool(os.fstatvfs(descriptor).f_flag & os.ST_NODEV)
+    if not stat.S_ISREG(status.st_mode) or not status.st_mode & PRIVILEGES:
+        return False
+    return bool(os.fstatvfs(descriptor).f_flag & os.ST_NOSUID)
+
+
+def dress(target: int, source: os.stat_result, xattrs: bytes | None, *, void: int = 0) -> bool:
     """Dress an open or pinned file; whether owner and group could be given.
 
-    The set-user-ID bit stays where the owner does. Raises OSError: ESTALE where the types differ.
+    The set-user-ID bit stays where the owner does; bits of the mode that are `void` are not given. Raises
+    OSError: ESTALE where the types differ.
     """
     here = os.fstat(target)
     if stat.S_IFMT(here.st_mode) != stat.S_IFMT(source.st_mode):
         raise OSError(errno.ESTALE, "another file has come in its place")
-    if _all(here) == _all(source) and read_xattrs(target) == xattrs:
+    if not here.st_mode & void and _all(here) == _all(source) and read_xattrs(target) == xattrs:
         return True
     is_owned = _give(target, here, source)
     _write_xattrs(target, xattrs)
     if not stat.S_ISLNK(source.st_mode):
         # Of whoever makes the copy, a program of another user must not run as him.
         is_privileged = is_owned or stat.S_ISDIR(source.st_mode)
-        change_mode(target, stat.S_IMODE(source.st_mode) & ~(0 if is_privileged else _PRIVILEGES))
+        left = void if is_privileged else PRIVILEGES
+        change_mode(target, stat.S_IMODE(source.st_mode) & ~left)
     change_times(target, source.st_atime_ns, source.st_mtime_ns)
     return is_owned
 
@@ -44,7 +58,7 @@ def can_be_dressed(here: os.stat_result, source: os.stat_result) -> bool:
     if os.geteuid() != 0 and source.st_uid != os.geteuid():
         return here.st_uid == os.geteuid()
     is_owner = (here.st_uid, here.st_gid) == (source.st_uid, source.st_gid)
-    return is_owner and not source.st_mode & ~here.st_mode & _PRIVILEGES
+    return is_owner and not source.st_mode & ~here.st_mode & PRIVILEGES
 
 
 def _all(status: os.stat_result) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,7 +13,12 @@ from gridwright.beneath import Beneath, PrivateDirectory, pinned
 from gridwright.repository.content import CHUNK, Torn, is_same_moment, open_for_reading, settled
 from gridwright.repository.extended import read_xattrs
 from gridwright.repository.making import part_name, place_new
-from gridwright.repository.migration.attributes import can_be_dressed, dress
+from gridwright.repository.migration.attributes import (
+    PRIVILEGES,
+    are_privileges_void,
+    can_be_dressed,
+    dress,
+)
 
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
@@ -46,7 +51,9 @@ class Copier:
         self._pass_by = pass_by
         self._ask = ask
         self._private: tuple[bytes, PrivateDirectory] | None = None
+        self._inodes: Sequence[int] = ()
         self.left_owners = False
+        self.left_privileges = False
 
     def leave(self) -> None:
         """Remove the private directory in which copies are made: other directories are written to next."""
@@ -60,10 +67,17 @@ class Copier:
         self.source.close()
         self.target.close()
 
+    def expect(self, inodes: Sequence[int]) -> None:
+        """Read only below these directories of the source, the outermost first; 0 for one that is not known.
+
+        So what a user puts in the place of a directory is not copied as if it were what the walk has met.
+        """
+        self._inodes = inodes
+
     def copy(self, path: bytes, *, is_there: bool, within: int = 0) -> tuple[os.stat_result, os.stat_result]:
         """Copy, in place of what is there where that is known of; status of source and copy.
 
-        `within` is the inode of the directory that it lies in; 0 where that is not known.
+        `within` is the inode of the library's directory that it lies in; 0 where that is not known.
         Raises OSError, which is FileExistsError where something is there that nobody knew of, SourceGone, and
         Torn where the source changed each time.
         """
@@ -81,7 +95,7 @@ class Copier:
         """The status of the source. Raises OSError and SourceGone."""
         self._ask(path)
         try:
-            directory, name = self.source.parent(path)
+            directory, name = self.source.parent(path, inodes=self._inodes)
             return os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError as error:
             raise SourceGone from error
@@ -95,8 +109,9 @@ class Copier:
         ):
             new = os.open(part, _NEW, 0o600, dir_fd=private)
             try:
+                void = self._void(descriptor, status)
                 self._copy_content(path, descriptor, new, status)
-                self._dress(new, status, xattrs)
+                self._dress(new, status, xattrs, void=void)
                 return status, os.fstat(new)
             finally:
                 os.close(new)
@@ -106,7 +121,7 @@ class Copier:
         """An open file of the source, its status and attributes. Raises SourceGone and OSError."""
         self._ask(path)
         try:
-            directory, name = self.source.parent(path)
+            directory, name = self.source.parent(path, inodes=self._inodes)
             descriptor = open_for_reading(name, directory)
         except FileNotFoundError as error:
             raise SourceGone from error
@@ -150,10 +165,12 @@ class Copier:
 
     def _copy_other(self, path: bytes, *, is_there: bool) -> tuple[os.stat_result, os.stat_result]:
         self._ask(path)
-        directory, name = self.source.parent(path)
+        directory, name = self.source.parent(path, inodes=self._inodes)
         with pinned(directory, name) as pin:
             status, xattrs = os.fstat(pin), read_xattrs(pin)
             target = os.readlink(b"", dir_fd=pin) if stat.S_ISLNK(status.st_mode) else None
+            if are_privileges_void(pin, status):
+                raise OSError(errno.EPERM, "it is a device, and the source is mounted with nodev")
         self._ask(b"")
         with self._part(path, is_there=is_there) as (private, part):
             if target is not None:
@@ -221,9 +238,10 @@ class Copier:
         Raises OSError: ESTALE where something else has come in the place of either.
         """
         self._ask(path)
-        directory, name = self.source.parent(path) if path else (self.source.root, b".")
+        directory, name = self.source.parent(path, inodes=self._inodes) if path else (self.source.root, b".")
         with pinned(directory, name) as pin:
             status, xattrs = os.fstat(pin), read_xattrs(pin)
+            void = self._void(pin, status)
         self._ask(b"")
         if source is not None and status.st_ino != source:
             raise OSError(errno.ESTALE, "another file has come in the place of the source")
@@ -231,11 +249,18 @@ class Copier:
         with pinned(directory, name, here) as pin:
             if not stat.S_ISDIR(status.st_mode) and not can_be_dressed(os.fstat(pin), status):
                 return None
-            self._dress(pin, status, xattrs)
+            self._dress(pin, status, xattrs, void=void)
             return status, os.fstat(pin)
 
-    def _dress(self, target: int, status: os.stat_result, xattrs: bytes | None) -> None:
-        if not dress(target, status, xattrs):
+    def _void(self, descriptor: int, status: os.stat_result) -> int:
+        """The bits of the mode of an open or pinned file of the source that are not given."""
+        if not are_privileges_void(descriptor, status):
+            return 0
+        self.left_privileges = True
+        return PRIVILEGES
+
+    def _dress(self, target: int, status: os.stat_result, xattrs: bytes | None, *, void: int = 0) -> None:
+        if not dress(target, status, xattrs, void=void):
             self.left_owners = True
 
     def same(self, path: bytes) -> os.stat_result | None:
@@ -251,7 +276,7 @@ class Copier:
             return None
         if stat.S_ISLNK(here.st_mode):
             ours = os.readlink(name, dir_fd=directory)
-            directory, name = self.source.parent(path)
+            directory, name = self.source.parent(path, inodes=self._inodes)
             return here if ours == os.readlink(name, dir_fd=directory) else None
         if not stat.S_ISREG(here.st_mode):
             return here if here.st_rdev == there.st_rdev else None

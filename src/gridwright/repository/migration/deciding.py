@@ -25,6 +25,10 @@ class MigrationDecision(Enum):
     STRANGER = "something else is here already; it was not overwritten (move it away, and it is copied)"
     AGAIN = "a directory is here, and the source has none; --cut-over removes what the source no longer has"
     EXCHANGED = "another directory is here than the migration made or met; it was left as it is"
+    OF_ANOTHER = (
+        "another directory is at the source than before; this one stays closed while it holds files of that"
+        " one (--cut-over removes what the migration has made of them)"
+    )
     SOCKET = "nobody listens to a copy of it"
 
 
@@ -59,6 +63,16 @@ def may_dress(
         # Whoever exchanges directories of his own gives nobody anything.
         trusted.add(here.st_uid)
     return here.st_uid in trusted and writers <= trusted
+
+
+def is_replaced(source: FileStatus, row: MigratedFile | None) -> bool:
+    """Whether a directory that is here may hold what came from another one of the source.
+
+    Who may rename directories there gives another owner to what the library has, otherwise.
+    """
+    if row is None:
+        return False
+    return row.source_inode != source.st_ino or (row.is_begun and row.inode != 0)
 
 
 def _beside_stranger(source: FileStatus, here: os.stat_result) -> MigrationDecision:

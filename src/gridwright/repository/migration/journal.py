@@ -156,6 +156,10 @@ class MigrationJournal:
         """Note that the source has these."""
         self._many("INSERT OR IGNORE INTO seen VALUES (?)", ((path,) for path in paths))
 
+    def is_seen(self, path: bytes) -> bool:
+        """Whether this run has met a path at the source."""
+        return self._database.execute("SELECT 1 FROM seen WHERE path = ?", (path,)).fetchone() is not None
+
     def begin(self, rows: Sequence[MigratedFile]) -> None:
         """Note, before anything is made, that these will be. What is pending comes first."""
         if rows:

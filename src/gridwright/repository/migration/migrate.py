@@ -10,27 +10,26 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from gridwright.beneath import Beneath, make_private
+from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
 from gridwright.repository.below import kind_of
 from gridwright.repository.content import Torn
 from gridwright.repository.keys import shown
-from gridwright.repository.making import part_name
 from gridwright.repository.migration.attributes import why_not
 from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
-from gridwright.repository.migration.deciding import MigrationDecision, decide, may_dress
+from gridwright.repository.migration.deciding import MigrationDecision, decide
+from gridwright.repository.migration.directories import MigrationDirectories
 from gridwright.repository.migration.journal import MigratedFile, MigrationJournal, begun, ended
+from gridwright.repository.migration.linking import LINKED, SAME, MigrationLinks
 from gridwright.repository.migration.proving import MigrationProof
 from gridwright.repository.migration.workers import CopyTask, CopyWorkers
 from gridwright.repository.settings import RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, WalkedFile, walk_below
 
-COPIED, LINKED, DRESSED = "copied", "linked", "given new attributes"
-REMOVED, SAME = "removed", "unchanged"
+COPIED, DRESSED, REMOVED = "copied", "given new attributes", "removed"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LINK, _AGAIN, _DIRECTORY, _NEW_DIRECTORY = "link", "again", "directory", "new directory"
 _SAMPLE = 200
@@ -67,6 +66,7 @@ class Migration:
         self._report = report
         self._unread: list[UnreadDirectory] = []
         self._changed_here = 0
+        self._directories = MigrationDirectories(below, journal)
         # Directories of others, and with them all that lies in them.
         self._left: list[bytes] = []
         self.sample: list[bytes] = []
@@ -77,7 +77,10 @@ class Migration:
         self._walk()
         self._workers.wait()
         if not self._options.dry_run:
-            self._link()
+            links = MigrationLinks(
+                self._journal, self._below, self._directories, self._report, self._refused, self._look
+            )
+            links.make(self._workers.wait)
         if self._options.cut_over:
             self._remove()
             self._try_again()
@@ -114,6 +117,8 @@ class Migration:
                 here = self._below.status(each.path)
             except OSError as error:
                 self._refused(each.path, error)
+                if error.errno == errno.EXDEV and stat.S_ISDIR(each.st_mode):
+                    self._left.append(each.path)
                 continue
             row = self._journal.get(each.path)
             decided.append((each, self._decide(each, row, here), row, here is not None))
@@ -183,15 +188,15 @@ class Migration:
             self._report.problem(each.path, decision.value)
 
     def _do(self, path: bytes, act: Callable[[Copier], object], done: Callable[..., None]) -> None:
-        self._workers.do(CopyTask(path, act, done, partial(self._failed, path)))
+        inodes = self._directories.source_inodes(path)
+        self._workers.do(CopyTask(path, act, done, partial(self._failed, path), inodes))
+
+    def _look(self, path: bytes, done: Callable[[os.stat_result], None]) -> None:
+        self._do(path, partial(Copier.status, path=path), done)
 
     def _copy(self, path: bytes, *, is_there: bool) -> None:
-        act = partial(Copier.copy, path=path, is_there=is_there, within=self._within(path))
+        act = partial(Copier.copy, path=path, is_there=is_there, within=self._directories.within(path))
         self._do(path, act, partial(self._copied, path))
-
-    def _within(self, path: bytes) -> int:
-        """The inode of the directory that a path lies in, as it was met; 0 where it was not."""
-        return row.inode if (row := self._journal.get(path.rpartition(b"/")[0])) is not None else 0
 
     def _copied(self, path: bytes, statuses: Statuses) -> None:
         source, here = statuses
@@ -213,90 +218,19 @@ class Migration:
 
     def _make_directory(self, each: WalkedFile, row: MigratedFile | None) -> None:
         path = each.path
-        directory, name = self._below.parent(path)
-        is_made, is_new = row is None or row.is_made, False
         try:
-            here = self._below.status(path)
-            if here is not None and not stat.S_ISDIR(here.st_mode):
-                os.unlink(name, dir_fd=directory)
-                here = None
-            if here is None:
-                made = make_private(directory, name)
-                here = os.fstat(made)
-                os.close(made)
-                is_new = True
-                self._report.add(COPIED)
-            elif row is None:
-                is_made = False
-            if not is_new and not may_dress(each, row, here, self._below.writers(path)):
-                self._report.problem(path, MigrationDecision.EXCHANGED.value)
-                self._left.append(path)
-                return
+            outcome = self._directories.make(each, row)
         except OSError as error:
             self._refused(path, error)
             return
-        self._journal.end(ended(path, each, here, is_made=is_made))
+        is_new = outcome is MigrationDecision.COPY
+        if is_new:
+            self._report.add(COPIED)
+        elif outcome is not None:
+            self._report.problem(path, outcome.value)
+            self._left.append(path)
+            return
         self._journal.postpone(path, _NEW_DIRECTORY if is_new else _DIRECTORY)
-
-    def _link(self) -> None:
-        """Make further names of files with several, now that the first ones are there."""
-        for some in self._journal.links():
-            todo: list[MigratedFile] = []
-            for path, first in some:
-                row = self._linked_row(path, first)
-                if row is not None:
-                    todo.append(row)
-            self._journal.begin(todo)
-            names = dict(some)
-            for row in todo:
-                try:
-                    of = self._journal.get(names[row.path])
-                    if of is not None:
-                        self._place_link(of, row.path)
-                except OSError as error:
-                    self._refused(row.path, error)
-                    continue
-                if of is not None:
-                    self._journal.end(replace(of, path=row.path, is_made=True))
-                    self._report.add(LINKED)
-
-    def _linked_row(self, path: bytes, first: bytes) -> MigratedFile | None:
-        """The row of a name that is to be made another name of a file; None where there is nothing to do."""
-        of, row = self._journal.get(first), self._journal.get(path)
-        old, here = self._below.status(first), self._below.status(path)
-        if of is None or old is None or of.is_begun or not of.is_of_migration(old):
-            self._report.problem(path, f"it is another name of {shown(first)}, which was not copied")
-            return None
-        if here is not None and here.st_ino == old.st_ino:
-            self._report.add(SAME)
-            self._journal.end(replace(of, path=path, is_made=True))
-            return None
-        if here is not None and (row is None or not row.is_of_migration(here, old)):
-            self._report.problem(path, MigrationDecision.STRANGER.value)
-            return None
-        before = row or replace(of, inode=0, size=0, mtime_ns=0)
-        return replace(
-            of, path=path, inode=before.inode, size=before.size, mtime_ns=before.mtime_ns, is_begun=True,
-            is_made=True,
-        )  # fmt: skip
-
-    def _place_link(self, first: MigratedFile, path: bytes) -> None:
-        directory, name = self._below.parent(first.path)
-        directory = os.dup(directory)
-        try:
-            target, new = self._below.parent(path)
-            part = part_name()
-            os.link(name, part, src_dir_fd=directory, dst_dir_fd=target, follow_symlinks=False)
-            try:
-                made = os.stat(part, dir_fd=target, follow_symlinks=False).st_ino
-                if made != first.inode or self._within(path) not in (0, os.fstat(target).st_ino):
-                    raise OSError(errno.ESTALE, "another file has come in its place")
-                os.rename(part, new, src_dir_fd=target, dst_dir_fd=target)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(part, dir_fd=target)
-        finally:
-            os.close(directory)
 
     def _remove(self) -> None:
         """Remove what the migration has made and the source no longer has."""
@@ -306,7 +240,11 @@ class Migration:
         for row in self._journal.vanished():
             if not is_chosen(row.path, self._options.paths):
                 continue
-            here = self._below.status(row.path)
+            try:
+                here = self._below.status(row.path)
+            except OSError as error:
+                self._refused(row.path, error)
+                continue
             if here is None:
                 self._forget(row)
             elif not row.is_of_migration(here) or not row.is_made:
@@ -319,8 +257,8 @@ class Migration:
             self._journal.forget(row.path)
 
     def _removed(self, row: MigratedFile) -> bool:
-        directory, name = self._below.parent(row.path)
         try:
+            directory, name = self._below.parent(row.path)
             if stat.S_ISDIR(row.mode):
                 os.rmdir(name, dir_fd=directory)
                 self._below.refresh()
@@ -338,10 +276,13 @@ class Migration:
     def _try_again(self) -> None:
         """Copy what a directory was in the way of."""
         for path in self._journal.postponed(_AGAIN):
-            if self._options.dry_run or not self._made_way(path):
-                self._report.problem(path, MigrationDecision.AGAIN.value)
-                continue
-            self._copy(path, is_there=False)
+            try:
+                if self._options.dry_run or not self._made_way(path):
+                    self._report.problem(path, MigrationDecision.AGAIN.value)
+                    continue
+                self._copy(path, is_there=False)
+            except OSError as error:
+                self._refused(path, error)
         self._workers.wait()
 
     def _made_way(self, path: bytes) -> bool:
@@ -355,13 +296,22 @@ class Migration:
         """Give directories their attributes: names are made in them no more."""
         for why in (_NEW_DIRECTORY, _DIRECTORY):
             for path in self._journal.postponed(why):
-                if (row := self._journal.get(path)) is not None:
-                    act = partial(Copier.dress_directory, path=path, met=(row.inode, row.source_inode))
-                    self._do(path, act, partial(self._dressed, why))
+                row = self._journal.get(path)
+                try:
+                    if row is None or not self._directories.may_open(row):
+                        self._report.problem(path, MigrationDecision.OF_ANOTHER.value)
+                        continue
+                except OSError as error:
+                    self._refused(path, error)
+                    continue
+                act = partial(Copier.dress_directory, path=path, met=(row.inode, row.source_inode))
+                self._do(path, act, partial(self._dressed, why, row))
         if not self._options.paths:
-            self._do(b"", partial(Copier.dress_again, path=b""), partial(self._dressed, _NEW_DIRECTORY))
+            self._do(b"", partial(Copier.dress_again, path=b""), partial(self._dressed, _NEW_DIRECTORY, None))
 
-    def _dressed(self, why: str, was_changed: object) -> None:
+    def _dressed(self, why: str, row: MigratedFile | None, was_changed: object) -> None:
+        if row is not None:
+            self._directories.opened(row)
         if why == _DIRECTORY:
             self._report.add(DRESSED if was_changed else SAME)
 
@@ -372,6 +322,10 @@ class Migration:
             )
         if self._workers.left_owners:
             self._report.notes.append("owners and groups were left: only root may give files away")
+        if self._workers.left_privileges:
+            self._report.notes.append(
+                "set-user-ID and set-group-ID bits were left: the source is mounted nosuid"
+            )
 
     def _failed(self, path: bytes, error: Exception) -> None:
         if isinstance(error, MigrationStopped):

@@ -36,7 +36,11 @@ class MigrationProof:
     def compare_contents(self) -> None:
         """Read every file on both sides again. What was changed here since it was copied is left out."""
         for row in self._journal.seen():
-            here = self._below.status(row.path)
+            try:
+                here = self._below.status(row.path)
+            except OSError as error:
+                self._failed(row.path, error)
+                continue
             if stat.S_ISDIR(row.mode) or here is None or not row.is_of_migration(here):
                 continue
             task = CopyTask(

@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,8 @@ class CopyTask:
     done: Callable[[Any], None]
     """Called by the thread that collects, with what `act` gave."""
     failed: Callable[[Exception], None]
+    inodes: Sequence[int] = ()
+    """Directories of the source that the path lies in, as `Copier.expect` takes them."""
 
 
 class Bandwidth:
@@ -81,6 +83,7 @@ class CopyWorkers:
         self._under_way = 0
         self._copiers: list[Copier] = []
         self.left_owners = False
+        self.left_privileges = False
         self._threads = [
             threading.Thread(target=self._work, args=(place,), daemon=True) for place in range(THREADS)
         ]
@@ -151,8 +154,10 @@ class CopyWorkers:
                 if copier is None:
                     copier = Copier(*self._places, pass_by, ask)
                     self._copiers.append(copier)
+                copier.expect(task.inodes)
                 result = task.act(copier)
                 self.left_owners = self.left_owners or copier.left_owners
+                self.left_privileges = self.left_privileges or copier.left_privileges
             except Exception as error:
                 failure = error
             self._asked[place] = None

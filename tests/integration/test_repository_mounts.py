@@ -1,0 +1,61 @@
+"""What one user mounts or nests in a library takes nothing from others, and misleads no work of root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.beneath import remove_tree
+from tests.support.command import Command
+from tests.support.object_store import StoreServer, prefix_of, store_of_environment
+from tests.unit.test_beneath import deep
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
+        yield served
+
+
+def test_nothing_comes_into_what_is_mounted_over_a_directory(
+    server: StoreServer, gridwright: Command, library: Path, request: pytest.FixtureRequest
+) -> None:
+    flags = ("--bucket", prefix_of(request.node.name), "--directory", library)
+    for name in ("m/one", "n/one"):
+        (library / name).parent.mkdir()
+        (library / name).write_text("one")
+    assert gridwright("repo", "export", *flags).status == 0
+    for name in ("m/one", "n/one"):
+        (library / name).unlink()
+
+    script = 'mount -t tmpfs none "$0/m"; touch "$0/m/other"; "$@"; ls "$0/m" >&2'
+    mounts = ("unshare", "--mount", "sh", "-c", script, str(library))
+    for more in ((), ("--contents",), ("--deletions",)):
+        ended = gridwright("repo", "import", "--json", *flags, *more, prefix=mounts)
+        problems = {each["name"]: each["why"] for each in ended.json["problems"]}
+        assert "another file system is mounted there" in problems["m/one"]
+        assert ended.err.splitlines()[-1:] == ["other"]
+    assert (library / "n" / "one").exists()
+    assert not (library / "m" / "one").exists()
+
+
+def test_a_deep_directory_keeps_nobody_elses_files_from_being_exported(
+    server: StoreServer, gridwright: Command, library: Path, request: pytest.FixtureRequest
+) -> None:
+    prefix = prefix_of(request.node.name)
+    # A key has 1,024 bytes at most.
+    path = deep(library, 450)
+    (library / "neighbour").write_text("one")
+
+    flags = ("--bucket", prefix, "--directory", library)
+    ended = gridwright("repo", "export", "--json", *flags, prefix=("prlimit", "--nofile=256:256"))
+    assert ended.json["problems"] == []
+    client, (bucket, start) = server.client(), prefix.removeprefix("s3://").split("/", 1)
+    for name in (b"neighbour", path):
+        client.head_object(Bucket=bucket, Key=f"{start}/{os.fsdecode(name)}")
+    assert remove_tree(os.fsencode(library / "d"))
