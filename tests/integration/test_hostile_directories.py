@@ -108,15 +108,21 @@ def test_what_comes_for_alice_does_not_come_into_a_directory_of_mallory(attacked
 
 def kill_while_it_dresses(attacked: Attacked) -> None:
     """Kill an import before it gives directories their attributes."""
+    kill(attacked, "import", "making.Maker.dress_directory")
+
+
+def kill(attacked: Attacked, verb: str, call: str) -> None:
+    """Have a command killed when it comes to a function of a class of the repository."""
+    module, owner, name = call.split(".")
     code = (
         "import os, signal, sys\n"
-        "from gridwright.repository.making import Maker\n"
-        "Maker.dress_directory = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"from gridwright.repository.{module} import {owner}\n"
+        f"{owner}.{name} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.argv[0] = 'gridwright'\n"
         "from gridwright.cli.start import run\n"
         "run()\n"
     )
-    command = [sys.executable, "-c", code, "repo", "import", *map(str, attacked.flags)]
+    command = [sys.executable, "-c", code, "repo", verb, *map(str, attacked.flags)]
     ended = subprocess.run(command, capture_output=True, timeout=120, check=False)
     assert ended.returncode < 0, ended
 
@@ -171,6 +177,40 @@ def test_new_directories_get_what_the_bucket_says_also_after_a_kill(attacked: At
     assert seen(library / "implied") == (0, 0, "755")
     assert seen(library / "system") == (0, 0, "777")
     assert not [each for each in os.listxattr(library / "a") if "made" in each]
+
+
+def test_names_that_are_gridwrights_own_are_named_and_come_from_no_bucket(attacked: Attacked) -> None:
+    library = attacked.library
+    mine = [".gridwright-part-list", "d/.gridwright-part-dir/deep", ".gridwright/notes"]
+    for name in mine:
+        (library / name).parent.mkdir(parents=True, exist_ok=True)
+        (library / name).write_text("a user's own")
+    ended = attacked("export")
+    assert ended.status == 0
+    for verb in ("export", "status"):
+        assert attacked(verb).out.count("3 files are never exported") == 1
+    attacked.put("d/.gridwright-part-new")
+    attacked.put(".gridwright-part-other/new")
+    attacked.publish(attacked.row("good"), attacked.row(".gridwright-part-row"))
+    kill_while_it_dresses(attacked)
+    for _ in range(2):
+        problems = attacked.refused("--contents")
+        assert len(problems) == 4
+        assert all("begins with .gridwright-part-" in why for why in problems.values())
+    assert all((library / name).read_text() == "a user's own" for name in mine), "tidying up takes none"
+
+
+def test_status_says_how_many_files_lie_aside_and_the_next_change_puts_them_back(attacked: Attacked) -> None:
+    library = attacked.library
+    for place in range(3):
+        (library / f"file{place}").write_bytes(b"content")
+    assert attacked("export").status == 0
+    kill(attacked, "release", "release._Release._finish_one")
+    for _ in range(2):
+        assert "3 files lie aside" in attacked("status").out
+    assert attacked("export").status == 0
+    assert "lie aside" not in attacked("status").out
+    assert [(library / f"file{place}").read_bytes() for place in range(3)] == [b"content"] * 3
 
 
 def test_a_file_that_mallory_has_open_is_not_given_to_alice(attacked: Attacked) -> None:
