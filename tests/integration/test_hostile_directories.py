@@ -150,7 +150,7 @@ def test_who_writes_the_bucket_gets_no_directory_that_was_here(attacked: Attacke
     assert "kept their owner" in ended.out
     # Less is given where the owner stays.
     given = {"file_owner": str(ALICE), "file_group": str(ALICE)}
-    put_later(attacked, "sticky/", file_permissions="041755", **given)
+    put_later(attacked, "sticky/", b"", file_permissions="041755", **given)
     assert attacked("import").status == 0
     assert seen(places["sticky/"]) == (ALICE, ALICE, "1755")
     before["sticky/"] = seen(places["sticky/"])

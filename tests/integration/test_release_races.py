@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.repository.aside import ASIDE, put_back_left
-from gridwright.repository.below import c_library
+from gridwright.repository.aside import put_back_left
+from gridwright.repository.below import ASIDE, c_library
 from gridwright.repository.content import crc64_of
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lazy.open_files import is_open_elsewhere, is_open_for_writing
