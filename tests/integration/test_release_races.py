@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.repository.aside import ASIDE, put_back_left
-from gridwright.repository.below import c_library
+from gridwright.repository.aside import put_back_left
+from gridwright.repository.below import ASIDE, c_library
 from gridwright.repository.content import crc64_of
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lazy.open_files import is_open_elsewhere, is_open_for_writing
@@ -405,3 +405,14 @@ def test_attributes_that_were_changed_after_the_export_are_not_taken_back(place:
     assert ended(releaser) == 0
     assert "left, as they were changed" in report.read_text()
     assert (file.stat().st_mode & 0o777, file.read_bytes()) == (0o600, CONTENT)
+
+
+def test_a_file_with_another_name_since_the_export_stays(place: Path, swaps: str) -> None:
+    """Two names of one file stay two names of it."""
+    file = exported(place / "library")
+    other_name = file.with_name("other")
+    other_name.hardlink_to(file)
+    releaser, report = releasing(file.parent, lambda _count, _event: None)
+    assert ended(releaser) == 0
+    assert "left, as they have another name" in report.read_text()
+    assert (file.samefile(other_name), file.read_bytes()) == (True, CONTENT)

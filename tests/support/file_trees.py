@@ -65,8 +65,11 @@ def _seen(path: bytes) -> Seen:
 
 
 def as_it_travels(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
-    """A tree as objects bring it back."""
-    return {path: dataclasses.replace(each, mode=kept_mode(each.mode)) for path, each in seen.items()}
+    """A tree as objects bring it back: root's directories, too, lose a group that no bucket may give."""
+    return {
+        path: dataclasses.replace(each, mode=kept_mode(each.mode) & ~(0o2000 if each.gid < 1000 else 0))
+        for path, each in seen.items()
+    }
 
 
 def make_tree(directory: Path, seed: int, files: int = 40, names: Sequence[bytes] = HOSTILE_NAMES) -> None:

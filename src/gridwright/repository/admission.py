@@ -2,7 +2,8 @@
 
 Whoever can write to the bucket chooses what is in a row, and root makes files of it. So a row is refused,
 and named, whose values no file can have, or that is not of its key. Never made are set-user-ID files and
-set-group-ID files, and extended attributes that give rights (security.capability) or are the system's own.
+set-group-ID files, set-group-ID directories of a group that no bucket may give, and extended attributes that
+give rights (security.capability) or are the system's own.
 Who owns a file is within what the spec allows, or the owner of the repository's directory.
 """
 
@@ -45,10 +46,13 @@ class Admission:
             name = row.path if isinstance(row.path, bytes) else ascii(row.path)[:80]
             self._report.problem(name, f"what the bucket says of it is refused: {reason}")
             return None
+        uid, gid = self._owners(row)
         mode = kept_mode(row.mode)
+        if self._gives_away and not self._ids[0] <= gid <= self._ids[1]:
+            # A directory would give files of its users to a group that no bucket may give.
+            mode &= ~stat.S_ISGID
         if mode != row.mode:
             self._report.note_of("lost their set-user-ID or set-group-ID bits", row.path)
-        uid, gid = self._owners(row)
         return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row))
 
     def _owners(self, row: KnownFile) -> tuple[int, int]:

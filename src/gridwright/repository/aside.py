@@ -2,7 +2,8 @@
 
 Who resolved the name before the swap opens the old file, however late; so it stays, under a lease, in a
 directory of its own until a time of grace is over. Where somebody has come, it gets its name back. A kill at
-any step leaves that directory, and the next command puts back what lies in it (`put_back_left`).
+any step leaves that directory, and the next command that changes something puts back what lies in it
+(`put_back_left`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import PART, c_library, is_part
+from gridwright.repository.below import ASIDE, c_library, is_part
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lazy.open_files import has_lease, is_open_elsewhere, take_lease
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.settings import OpenRepository
 
-ASIDE = PART + b"aside-"
-"""How names of such directories begin; walks leave them out, as what is not whole yet."""
 FACT = "releasing"
 """Whether such directories may be there, which is noted before the first one is made."""
 _OTHER = b".gridwright-other"

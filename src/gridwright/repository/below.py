@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import stat
 from functools import cache
 from pathlib import Path
 
 PART = b".gridwright-part-"
 """How names of files begin that are not whole yet."""
+ASIDE = PART + b"aside-"
+"""How names of directories begin in which a release keeps files for a moment."""
+_OWN_PART = re.compile(re.escape(PART) + rb"[0-9a-f]{16}-[0-9a-f]+")
 
 
 def is_there(directory: int, name: bytes) -> bool:
@@ -48,6 +52,11 @@ def relative_directory(directory: Path, mount: Path) -> bytes:
 def is_part(name: bytes) -> bool:
     """Whether a name is that of a file that is not whole yet, or was left by a killed command."""
     return name.startswith(PART)
+
+
+def is_own_part(name: bytes) -> bool:
+    """Whether a name is one that Gridwright gives, and no user's own that only begins so."""
+    return _OWN_PART.fullmatch(name) is not None
 
 
 def kind_of(mode: int) -> str:

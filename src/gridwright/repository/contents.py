@@ -163,7 +163,7 @@ class _Contents:
         if not is_chosen(row.path, self._options.paths):
             return
         try:
-            directory, name = self._opened.below.parent(row.path, make=True)
+            directory, name = self._make.parent(row.path)
             if not is_there(directory, name):
                 self._fetch(row, directory, name, is_new=True)
         except OSError as error:

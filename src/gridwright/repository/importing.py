@@ -292,7 +292,7 @@ class _Import:
                 self._opened.known.put(row)
             elif self._comes_whole(row):
                 # Directories have all their names before they get their times.
-                self._opened.below.parent(row.path, make=True)
+                self._make.parent(row.path)
                 self._to_fetch.append((row.path, FETCH, row.size, None))
                 if not is_told:
                     self._to_tell.append(row)

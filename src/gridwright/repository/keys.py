@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+from gridwright.repository.below import PART, is_part
+
 LONGEST_KEY = 1024
 """Bytes of a key in UTF-8 (Amazon S3 User Guide, "Naming Amazon S3 objects")."""
 LONGEST_NAME = 255
@@ -130,7 +132,7 @@ def _wrong_name(name: bytes) -> str | None:
         return "has an escaped /"
     if len(name) > LONGEST_NAME:
         return f"has a name of {len(name)} bytes, and {LONGEST_NAME} is the most"
-    return None
+    return f"has a name that begins with {PART.decode()}, as Gridwright's own do" if is_part(name) else None
 
 
 def _escaped(name: bytes) -> str:

@@ -14,15 +14,19 @@ import stat
 from contextlib import suppress
 
 from gridwright.beneath import change_owner, change_times, descriptor_path, pinned
+from gridwright.repository.arriving import dig_holes
 from gridwright.repository.below import PART, c_library
-from gridwright.repository.content import open_for_reading
+from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
+from gridwright.repository.lazy.open_files import has_lease, take_lease
+from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
 _NO_REPLACE = 1
+_OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -33,10 +37,15 @@ class Maker:
         self._opened = opened
         self._report = report
         self._is_root = os.geteuid() == 0
+        self._directories = MadeDirectories(opened)
+
+    def parent(self, path: bytes) -> tuple[int, bytes]:
+        """As `MadeDirectories.parent`."""
+        return self._directories.parent(path)
 
     def name_only(self, row: KnownFile) -> None:
         """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
-        directory, name = self._opened.below.parent(row.path, make=True)
+        directory, name = self.parent(row.path)
         part = part_name()
         descriptor = self.unplaced_name(row, directory, part)
         try:
@@ -82,7 +91,7 @@ class Maker:
 
     def link(self, row: KnownFile) -> None:
         """Make a symbolic link. Raises OSError."""
-        directory, name = self._opened.below.parent(row.path, make=True)
+        directory, name = self.parent(row.path)
         part = part_name()
         os.symlink(row.target or b"", part, dir_fd=directory)
         try:
@@ -112,7 +121,7 @@ class Maker:
         source, source_name = self._opened.below.parent(first.path)
         source = os.dup(source)
         try:
-            directory, name = self._opened.below.parent(row.path, make=True)
+            directory, name = self.parent(row.path)
             part = part_name()
             os.link(source_name, part, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
             place(directory, part, name)
@@ -130,31 +139,49 @@ class Maker:
 
     def directory(self, path: bytes) -> None:
         """Make a directory; its attributes are set in the end. Raises OSError."""
-        self._opened.below.parent(path + b"/.", make=True)
+        self.parent(path + b"/.")
 
     def dress_directory(self, row: KnownFile) -> None:
-        """Give a directory its attributes. Raises OSError."""
-        if row.path:
-            descriptor, _ = self._opened.below.parent(row.path + b"/.")
-        else:
-            descriptor = self._opened.below.root
-            if self._opened.cover.dress_root(row.mode, row.uid, row.gid):
-                # Who opens it gives it permissions and owners; what it has until then is no user's will.
-                os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
-                own = row.mode, row.uid, row.gid
-                note_here(row, os.fstat(descriptor))
-                row.mode, row.uid, row.gid = own
-                return
+        """Give a directory that an import made its attributes, another no owner and no wider permissions.
+
+        Whoever writes the bucket, or exchanges two names, would have what others keep in it. Raises OSError.
+        """
+        descriptor = self.parent(row.path + b"/.")[0] if row.path else self._opened.below.root
         status = os.fstat(descriptor)
-        wanted = (row.mode, row.uid, row.gid, row.mtime_ns)
-        if wanted != (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns) or row.xattrs:
+        own = row.mode, row.uid, row.gid
+        if row.path and self._directories.is_made(descriptor, row.path, status):
             self._attributes(descriptor, row)
+            self._directories.settle(descriptor)
+        else:
+            self._dress_present(descriptor, row, status)
         note_here(row, os.fstat(descriptor))
+        if not row.path and self._opened.cover.is_closed:
+            # What it has until it is opened is no user's will.
+            row.mode, row.uid, row.gid = own
+
+    def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
+        here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions
+        is_owner = not self._is_root or (row.uid, row.gid) == (status.st_uid, status.st_gid)
+        may_be_given = bool(row.path) and is_owner and not is_wider(here, wanted)
+        if may_be_given and here != wanted:
+            os.fchmod(descriptor, wanted)
+        is_closed = not row.path and self._opened.cover.is_closed
+        if not is_closed and (
+            not is_owner
+            or (here != wanted and not may_be_given)
+            or (row.xattrs and row.xattrs != read_xattrs(descriptor))
+        ):
+            self._report.note_of(
+                "are directories that were here, and kept their owner and who may enter them", row.path
+            )
+        if (row.atime_ns, row.mtime_ns) != (status.st_atime_ns, status.st_mtime_ns):
+            os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
     def attributes(self, row: KnownFile) -> bool:
         """Give a file that is as the row says its object's attributes; False where it was changed meanwhile.
 
-        Raises OSError.
+        It is made anew where the owner changes, or others may do more with it: who has it open would write to
+        what another one believes to be his own. Raises OSError, also where it is open or has another name.
         """
         directory, name = self._opened.below.parent(row.path)
         descriptor = open_for_reading(name, directory)
@@ -162,6 +189,10 @@ class Maker:
             status = os.fstat(descriptor)
             if (status.st_ino, status.st_size) != (row.inode, row.size):
                 return False
+            is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
+            here = stat.S_IMODE(status.st_mode)
+            if self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions)):
+                return self._made_anew(row, directory, name, descriptor)
             was_hidden = is_hidden(row, status)
             self.dress(descriptor, row)
             if was_hidden:
@@ -169,6 +200,38 @@ class Maker:
             note_here(row, os.fstat(descriptor))
         finally:
             os.close(descriptor)
+        return True
+
+    def _made_anew(self, row: KnownFile, directory: int, name: bytes, descriptor: int) -> bool:
+        """Put a copy with a row's attributes in the place of an open file; False where it was changed."""
+        if not take_lease(descriptor):
+            raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
+        status = os.fstat(descriptor)
+        if status.st_nlink != 1:
+            raise OSError(errno.EMLINK, f"{_OTHER_ATTRIBUTES}, and it has another name")
+        if row.is_name_only:
+            self.name_only(row)
+            return True
+        part = part_name()
+        copy = os.open(part, _NEW, 0o600, dir_fd=directory)
+        try:
+            done = 0
+            while count := os.sendfile(copy, descriptor, done, 1 << 30):
+                done += count
+            if done != row.size or row.crc64 not in (None, crc64_of(copy)):
+                return False
+            if status.st_blocks * 512 < status.st_size:
+                dig_holes(copy, row.size)
+            self.dress(copy, row)
+            os.fsync(copy)
+            if not has_lease(descriptor):
+                raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
+            place(directory, part, name)
+            note_here(row, os.fstat(copy))
+        finally:
+            os.close(copy)
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
         return True
 
     def dress(self, descriptor: int, row: KnownFile) -> None:
@@ -214,6 +277,11 @@ class Maker:
 
 _OWN = PART + secrets.token_hex(8).encode()
 _NUMBERS = itertools.count()
+
+
+def is_wider(here: int, wanted: int) -> bool:
+    """Whether somebody may do more with permissions than with those that are here."""
+    return bool(wanted & ~here & ~stat.S_ISVTX or here & ~wanted & stat.S_ISVTX)
 
 
 def part_name() -> bytes:

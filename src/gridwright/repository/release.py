@@ -32,6 +32,8 @@ steps of open(2), or were taken off their core there."""
 _MOST_ASIDE = 64
 """Files that wait so at a time: each has four descriptors."""
 _CHANGED, _OPEN = "left, as they were changed", "left, as they are open"
+_LINKED = "left, as they have another name"
+"""A placeholder would take one of the names alone, and the file keep the others."""
 _Attributes: TypeAlias = tuple[int, int, int, int, int, bytes | None]
 
 
@@ -161,7 +163,9 @@ class _Release:
                 return
             # Who has written before the lease is seen now; nobody does after it.
             status = os.fstat(descriptor)
-            if not _is_as_exported(descriptor, status, row):
+            if status.st_nlink != 1:
+                self._report.add(_LINKED, row.size)
+            elif not _is_as_exported(descriptor, status, row):
                 self._report.add(_CHANGED, row.size)
             else:
                 _check_object(self._opened, row)
@@ -226,12 +230,13 @@ class _Release:
         row, aside = waiting.row, waiting.aside
         name = row.path.rpartition(b"/")[2]
         is_changed = _attributes(waiting.descriptor) != waiting.attributes
-        if has_lease(waiting.descriptor) and not is_changed:
+        is_linked = os.fstat(waiting.descriptor).st_nlink != 1
+        if has_lease(waiting.descriptor) and not is_changed and not is_linked:
             aside.remove(name)
             self._opened.known.put(row)
             self._report.add("released", row.size)
             return
-        self._report.add(_CHANGED if is_changed else _OPEN, row.size)
+        self._report.add(_CHANGED if is_changed else _LINKED if is_linked else _OPEN, row.size)
         if why := aside.put_back(name, waiting.placeholder):
             self._is_all_placed = False
             self._report.problem(row.path, why)

@@ -10,10 +10,11 @@ import os
 import stat
 from collections.abc import Collection, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gridwright.repository.below import kind_of
-from gridwright.repository.keys import shown
+from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
+from gridwright.repository.keys import RESERVED, shown
 from gridwright.repository.known_file import KnownFile, is_hidden
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
@@ -21,6 +22,9 @@ from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
+
+_STATE_FILES = (b"known.sqlite", b"migration.sqlite", b"manifest.parquet", b"lock")
+"""How names of files in a state directory beside the data begin."""
 
 
 class Action(StrEnum):
@@ -53,13 +57,32 @@ def scan(opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryRepo
         look_at_root(opened)
     unread = set[bytes]()
     try:
-        for walked, troubles in walk_below(opened.below.root, chosen):
+        for walked, troubles in walk_below(opened.below.root, chosen, left_out=partial(_leave_out, report)):
             unread |= note_troubles(troubles, report)
             keep_changed(opened, [(each.path, each) for each in walked], report)
     except OSError as error:
         unread.add(b"")
         report.problem(b"", UnreadDirectory(b"", error.errno).why)
     return unread
+
+
+def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> None:
+    """Name what a scan leaves out for its name, and is no state or unfinished file of Gridwright itself."""
+    names = path.split(b"/")
+    if stat.S_ISDIR(status.st_mode) or any(map(is_own_part, names)):
+        return
+    if any(each.startswith(ASIDE) for each in names[:-1]):
+        report.note_of(
+            "lie aside, of a release that runs or was killed; the next command that changes something puts "
+            "them back",
+            path,
+        )
+    elif len(names) != 2 or not names[-1].startswith(_STATE_FILES):
+        report.note_of(
+            f"are never exported: names in {RESERVED}, and names that begin with {PART.decode()}, are "
+            "Gridwright's own",
+            path,
+        )
 
 
 def look_at_root(opened: OpenRepository) -> None:

@@ -64,6 +64,8 @@ class RepositoryStatus:
     """Seconds of a full restore at least."""
     restore_bound_by: str = ""
     problems: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What lies aside since a release was killed, and what is never exported."""
 
     @property
     def finding(self) -> Finding | None:
@@ -118,6 +120,7 @@ class RepositoryStatus:
         if self.changelog_trouble:
             lines.append(f"  exports look at all files: {self.changelog_trouble}")
         lines += [f"  {name}: {why}" for name, why in self.problems]
+        lines += [f"  {note}" for note in self.notes]
         if self.finding is not None:
             lines.append(f"  {self.finding}")
         return "\n".join(lines)
@@ -166,7 +169,7 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     report = RepositoryReport(settings.name, "status")
     learn(opened, report)
     work = find_changes(opened, (), report, deletions=True)
-    status.problems = report.problems
+    status.problems, status.notes = report.problems, report.all_notes
     work.pop(Action.DELETE, None)
     if Action.COMPARE in work:
         work[Action.COMPARE] = _touched(opened)

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from gridwright.repository.below import is_part
+from gridwright.repository.below import is_own_part
 from gridwright.repository.settings import OpenRepository
 
 _FACT = "unfinished"
@@ -31,10 +31,10 @@ def sweep(root: int) -> None:
     """Remove files that are not whole, below an open directory; nobody else works on this directory."""
     walk = os.fwalk(b".", topdown=False, dir_fd=root, follow_symlinks=False, onerror=lambda _: None)
     for _, directories, names, directory in walk:
-        for name in filter(is_part, names):
+        for name in filter(is_own_part, names):
             with suppress(OSError):
                 os.unlink(name, dir_fd=directory)
-        for name in filter(is_part, directories):
+        for name in filter(is_own_part, directories):
             # A user may have given the name to a directory of others: only an empty one is removed.
             with suppress(OSError):
                 os.rmdir(name, dir_fd=directory)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gridwright._native import TreeWalk, WalkedFile
-from gridwright.repository.below import PART
+from gridwright.repository.below import PART, is_part
 from gridwright.repository.keys import RESERVED
 
-__all__ = ["FileStatus", "TreeWalk", "UnreadDirectory", "WalkedFile", "is_kept", "walk_below"]
+__all__ = ["FileStatus", "TreeWalk", "UnreadDirectory", "WalkedFile", "is_kept", "is_own", "walk_below"]
 
 FileStatus: TypeAlias = os.stat_result | WalkedFile
 """What `os.stat` says of a file, and what the native walk does, under the same names."""
+_OWN = RESERVED.encode()
 THREADS = 8
 """More than cores: on a network each question for a status is a round trip."""
 _PATIENCE_S = 0.2
@@ -43,22 +44,38 @@ def walk_below(
     chosen: Sequence[bytes] = (),
     *,
     waiting: Callable[[TreeWalk], None] = lambda _walk: None,
+    left_out: Callable[[bytes, WalkedFile], None] | None = None,
 ) -> Iterator[tuple[list[WalkedFile], list[UnreadDirectory]]]:
     """Everything below an open directory in batches, each directory before what lies in it.
 
     Gridwright's own files are left out, and so are other file systems. `waiting` is called each time that
-    nothing has come for a moment. Raises OSError where the walk cannot be begun.
+    nothing has come for a moment, and `left_out` for each such file. Raises OSError where the walk cannot be
+    begun.
     """
-    walk = TreeWalk(root, list(chosen), PART, RESERVED.encode(), THREADS)
+    skipped = (PART, _OWN) if left_out is None else (b"", b"")
+    walk = TreeWalk(root, list(chosen), *skipped, THREADS)
     try:
         while (batch := walk.next(_PATIENCE_S)) is not None:
             files, troubles = batch
+            if left_out is not None:
+                for each in [each for each in files if is_own(each.path)]:
+                    left_out(each.path, each)
+                files = [each for each in files if not is_own(each.path)]
+                troubles = [each for each in troubles if not is_own(each[0])]
             if files or troubles:
                 yield files, [UnreadDirectory(path, errno) for path, errno in troubles]
             else:
                 waiting(walk)
     finally:
         walk.stop()
+
+
+def is_own(path: bytes) -> bool:
+    """Whether a path is Gridwright's own, or of a file that is not whole yet, as a scan leaves them out."""
+    if _OWN not in path:
+        return False
+    names = path.split(b"/")
+    return names[0] == _OWN or any(map(is_part, names))
 
 
 def is_kept(mode: int) -> bool:

@@ -185,7 +185,7 @@ def test_what_lies_in_an_unreadable_directory_is_not_taken_for_deleted(
         opened.known.put(known_file(b"gone", 0o100644))
         report = RepositoryReport("archive", "export")
         unread = UnreadDirectory(b"closed", errno.EIO)
-        monkeypatch.setattr("gridwright.repository.scan.walk_below", lambda *_: iter([([], [unread])]))
+        monkeypatch.setattr("gridwright.repository.scan.walk_below", lambda *_, **__: iter([([], [unread])]))
         find_changes(opened, [], report, deletions=True)
         work = [path for path, action, _, _ in opened.known.work() if "deleted" in action]
     finally:

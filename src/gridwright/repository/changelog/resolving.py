@@ -13,13 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.repository.below import is_part
 from gridwright.repository.changelog.background import answers
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.changelog.records import inode_of
 from gridwright.repository.changelog.source import ChangeSource
 from gridwright.repository.copytool.action_list import Fid
-from gridwright.repository.keys import RESERVED
+from gridwright.repository.walking import is_own
 
 _BATCH = 500
 _LINK_BYTES, _ROOM_OF_LINKS = 18, 2048
@@ -105,12 +104,6 @@ class PathFinder:
             return os.lstat(os.fsencode(self.mount) + b"/" + path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-
-def is_own(path: bytes) -> bool:
-    """Whether a path is Gridwright's own, or of a file that is not whole yet, as a scan leaves them out."""
-    names = path.split(b"/")
-    return names[0] == RESERVED.encode() or any(map(is_part, names))
 
 
 def _add(found: ChangedPaths, paths: Iterable[bytes], *, is_tree: bool) -> None:

@@ -76,13 +76,6 @@ class NamesCover:
         if os.geteuid() == 0:
             gate.open_again(self._root)
 
-    def dress_root(self, mode: int, uid: int, gid: int) -> bool:
-        """Give the directory these permissions and owners once it is opened; False where it is open.
-
-        Raises OSError.
-        """
-        return self.is_closed and gate.keep(self._root, mode, uid, gid)
-
     def close(self) -> None:
         """Let go."""
         if self._marker is not None:
