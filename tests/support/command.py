@@ -120,7 +120,11 @@ class Running:
     def end(self, seconds: float = 60.0) -> Ended:
         """Wait for its end, on a quiet machine for so many seconds."""
         status = self.process.wait(seconds * PATIENCE)
-        return _ended(status, self._out.read_text(), self._err.read_text())
+        return _ended(
+            status,
+            self._out.read_text(errors="surrogateescape"),
+            self._err.read_text(errors="surrogateescape"),
+        )
 
 
 class Command:
