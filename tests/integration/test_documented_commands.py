@@ -194,7 +194,8 @@ def run(
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_server(tmp_path_factory.mktemp("store")) as server:
+    # moto: some commands ask for more of AWS than its store.
+    with store_server(tmp_path_factory.mktemp("store"), "moto") as server:
         yield server
 
 
