@@ -94,7 +94,7 @@ def test_names_are_released_files_with_all_attributes_and_reading_brings_the_obj
     lustre: Coordinator, library: Path, server: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = bytes(Numbered(9_000_001)[:])
-    metadata = {"file-permissions": "0100640", "file-owner": "1234", "file-group": "99"}
+    metadata = {"file-permissions": "0100640", "file-owner": "1234", "file-group": "2099"}
     metadata |= {"file-mtime": f"{MTIME_NS}ns", "file-atime": f"{MTIME_NS + 7}ns"}
     client = server.client()
     client.put_object(Bucket=BUCKET, Key="read/a/large", Body=content, Metadata=metadata)
@@ -114,7 +114,7 @@ def test_names_are_released_files_with_all_attributes_and_reading_brings_the_obj
         len(content),
         0o100640,
         1234,
-        99,
+        2099,
     )
     assert (status.st_mtime_ns, status.st_atime_ns) == (MTIME_NS, MTIME_NS + 7)
     assert lustre.is_released(large)

@@ -47,6 +47,7 @@ class Rule:
 RULES = (
     Rule(r"^setup(?!.*--check)", Place.NOWHERE, "tunes its machine: test_setup_local, test_setup_lab"),
     Rule(r"^node (claim|scratch)(?!.*--dry-run)", Place.NOWHERE, "formats disks: test_node_scratch"),
+    Rule(r"^node history$", Place.NOWHERE, "writes this machine's own history: test_history"),
     Rule(r"^(up|down) .*lab|^lab (power|partition|heal)|umount|storage2", Place.NOWHERE,
          "breaks a lab that others look at: test_lab_faults, bench/guides.py"),
     Rule(r"lab-grid-engine", Place.NOWHERE, "needs a lab of Grid Engine: test_batch_systems"),

@@ -150,9 +150,9 @@ def test_keys_are_in_private_files_until_all_have_come_and_nowhere_else(
     tmp_path: Path, library: Path
 ) -> None:
     test = GridTest(tmp_path, library)
-    curious = Curious(test.secrets)
+    curious = Curious(test.secrets / "iotest")
     left: list[list[Path]] = []
-    test.seen.when(is_phase("write"), lambda: left.append(list(test.secrets.iterdir())))
+    test.seen.when(is_phase("write"), lambda: left.append(list((test.secrets / "iotest").iterdir())))
     _, status = with_launcher(test, curious)(size_bytes=MIB)
     assert status == ExitStatus.DONE
     assert curious.modes == {0o600}
@@ -316,7 +316,7 @@ def test_an_order_to_stop_is_heeded_by_all_within_a_second(tmp_path: Path, libra
     assert write.status == "interrupted"
     assert write.bytes
     assert list(library.iterdir()) == []
-    assert list(test.secrets.iterdir()) == []
+    assert list((test.secrets / "iotest").iterdir()) == []
 
 
 def test_workers_of_a_killed_coordinator_stop_and_leave_nothing(tmp_path: Path, library: Path) -> None:

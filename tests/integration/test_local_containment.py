@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if directory == Path(tempfile.gettempdir()):
             break
         directory.chmod(0o755)
-    made.chmod(0o777)
+    made.chmod(0o1777)
     return made
 
 
