@@ -26,7 +26,9 @@ def grid(tmp_path: Path) -> Iterator[LocalGrid]:
         pytest.skip("only root can mount a file system")
     with local_grid(tmp_path / "grid") as made:
         made.state.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "none", made.state], check=True, timeout=20)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "none", made.state], check=True, timeout=20
+        )
         try:
             yield made
         finally:
