@@ -62,7 +62,7 @@ def test_nodes_that_let_nobody_log_in_answer_as_jobs(lab: Lab) -> None:
     for name in ("node-silent", "version-differs"):
         (check,) = checks(ended, name)
         assert (check["ok"], check["nodes"]) == (True, "compute[1-3]"), check["found"]
-    left = lab.run("controller", "sh", "-c", "ls /mnt/grid/.gridwright | grep ask; squeue --noheader")
+    left = lab.run("controller", "sh", "-c", "ls /mnt/grid/.gridwright/ask; squeue --noheader")
     assert left.out == ""
 
 
