@@ -86,7 +86,7 @@ def test_ansible_is_the_one_of_this_python_and_asks_nothing(tmp_path: Path) -> N
         variables=tmp_path / "site.yml", become=False, ssh=["nsenter", "-t", "7", "ssh"],
     )  # fmt: skip
     command = command_line(request, tmp_path)
-    assert command[:4] == [sys.executable, "-m", "ansible", "playbook"]
+    assert command[:5] == [sys.executable, "-P", "-m", "ansible", "playbook"]
     assert command[-1] == "site.yml"
     assert {"--check", "--diff"} <= set(command)
     assert command[command.index("--limit") + 1] == "node1,node2"
