@@ -157,6 +157,8 @@ def site(lab: Lab) -> Site:
         lab.run(node, "pkill", "-9", "-x", "slurmctld|slurmd")
         write(lab, node, "/etc/slurm/slurm.conf", SLURM_CONF)
     lab.run("controller", "install", "-d", "-o", "slurm", "/var/lib/slurm/hall2")
+    # Libraries are the site's to make, or set-up's.
+    lab.run("controller", "install", "-d", "-m", "1777", "/mnt/grid/work", "/mnt/grid/util")
     for words in ACCOUNTS:
         said = lab.run("controller", "sacctmgr", "-i", *words.split())
         assert said.status == 0, (words, said.out, said.err)
