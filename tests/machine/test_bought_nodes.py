@@ -141,14 +141,14 @@ def test_a_workload_from_outside_leaves_nothing_however_it_ends(grid: BoughtGrid
         ended = running.end()
     assert ended.status == {"interrupt": 130, "kill": -signal.SIGKILL, "cut": 3}[how], ended.err
     assert ("its jobs end within two minutes" in ended.text) == (how == "cut")
-    look = "squeue --noheader; ls -A /mnt/grid/work /mnt/grid/util; ls /mnt/grid/.gridwright/workload 2>&1"
+    look = "squeue --noheader; ls -A /mnt/grid/work /mnt/grid/util; echo runs:; ls -A /mnt/grid/.gridwright/workload"
 
     def left() -> str:
         return grid.lab.run("controller", "sh", "-c", look).out
 
     def nothing() -> bool | None:
         found = left()
-        gone = "No such file" in found and "workload " not in found and ".gridwright-workload" not in found
+        gone = found.endswith("runs:\n") and "workload " not in found and ".gridwright-workload" not in found
         return gone or None
 
     wait_until(nothing, seconds=60.0, what="jobs, directories and requests to go", last=left)
