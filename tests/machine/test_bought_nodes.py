@@ -141,7 +141,8 @@ def test_a_workload_from_outside_leaves_nothing_however_it_ends(grid: BoughtGrid
         ended = running.end()
     assert ended.status == {"interrupt": 130, "kill": -signal.SIGKILL, "cut": 3}[how], ended.err
     assert ("its jobs end within two minutes" in ended.text) == (how == "cut")
-    look = "squeue --noheader; ls -A /mnt/grid/work /mnt/grid/util; echo runs:; ls -A /mnt/grid/.gridwright/workload"
+    look = "squeue --noheader; ls -A /mnt/grid/work /mnt/grid/util; "
+    look += "echo runs:; ls -A /mnt/grid/.gridwright/workload"
 
     def left() -> str:
         return grid.lab.run("controller", "sh", "-c", look).out
