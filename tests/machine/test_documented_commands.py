@@ -21,6 +21,7 @@ def test_a_documented_command_runs_on_a_lab(
 ) -> None:
     place = tmp_path / "place"
     place.mkdir()
+    (place / "one.yaml").write_text("name: one\nstreams: [[sort]]\n")
     words = [str(common_lab.spec) if each in _OF_READERS else each for each in command.words]
     if words[0] == "lab" and "--grid" not in words:
         words[2:2] = ["--grid", str(common_lab.spec)]

@@ -148,7 +148,6 @@ class Maker:
         """
         descriptor = self.parent(row.path + b"/.")[0] if row.path else self._opened.below.root
         status = os.fstat(descriptor)
-        own = row.mode, row.uid, row.gid
         if row.path and self._directories.is_made(descriptor, row.path, status):
             self._attributes(descriptor, row)
             self._directories.settle(descriptor)
@@ -157,7 +156,8 @@ class Maker:
         note_here(row, os.fstat(descriptor))
         if not row.path and self._opened.cover.is_closed:
             # What it has until it is opened is no user's will.
-            row.mode, row.uid, row.gid = own
+            mode, row.uid, row.gid = self._opened.cover.attributes
+            row.mode = stat.S_IFDIR | mode
 
     def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
         here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions

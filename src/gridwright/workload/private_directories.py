@@ -88,6 +88,10 @@ def _make(directory: Path, marker: str) -> tuple[int, int]:
             raise
         finally:
             os.close(opened)
+    except OSError as error:
+        # A name in an open directory says nothing to who reads it.
+        error.filename = str(directory)
+        raise
     finally:
         os.close(library)
 

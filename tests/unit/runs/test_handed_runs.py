@@ -153,6 +153,7 @@ def test_any_bytes_in_any_file(template: Path, tmp_path: Path, data: st.DataObje
 def test_any_line_in_a_journal(tmp_path: Path, data: st.DataObject) -> None:
     shutil.rmtree(tmp_path / "runs", ignore_errors=True)
     run = measured_run(tmp_path / "runs")
+    run._journal.close()
     file = run.path / "journal.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for _ in range(data.draw(st.integers(1, 3))):

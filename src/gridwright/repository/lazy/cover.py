@@ -54,9 +54,9 @@ class NamesCover:
         return os.geteuid() == 0 and gate.is_closed(self._root)
 
     @property
-    def owner(self) -> tuple[int, int]:
-        """User and group that the directory belongs to, also while it is closed. Raises OSError."""
-        return gate.owner_of(self._root)
+    def attributes(self) -> tuple[int, int, int]:
+        """Permissions, user and group of the directory, also while it is closed. Raises OSError."""
+        return gate.attributes_of(self._root)
 
     def cover(self, descriptor: int) -> None:
         """See to it that nobody reads a name that is whole, and that nobody can see yet. Raises OSError."""

@@ -50,13 +50,13 @@ def is_closed(directory: int) -> bool:
     return _has_attribute(directory) and stat.S_IMODE(os.fstat(directory).st_mode) == 0
 
 
-def owner_of(directory: int) -> tuple[int, int]:
-    """User and group that an open directory belongs to, also while it is closed. Raises OSError."""
+def attributes_of(directory: int) -> tuple[int, int, int]:
+    """Permissions, user and group of an open directory, also while it is closed. Raises OSError."""
     if os.geteuid() == 0 and is_closed(directory):
         value = json.loads(os.getxattr(directory, ATTRIBUTE))
-        return value["uid"], value["gid"]
+        return value["mode"], value["uid"], value["gid"]
     status = os.fstat(directory)
-    return status.st_uid, status.st_gid
+    return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
 def keep(directory: int, mode: int, uid: int, gid: int) -> bool:
