@@ -39,8 +39,12 @@ class Generation:
         """Open them beside the database at `path`, and make them where they are not."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(f"{path}{NUMBER}", flags, 0o644)
-        self._recent = os.open(f"{path}{RECENT}", flags | os.O_APPEND, 0o644)
-        self._number = _number_in(self._file) or 0
+        try:
+            self._number = _number_in(self._file) or 0
+            self._recent = os.open(f"{path}{RECENT}", flags | os.O_APPEND, 0o644)
+        except OSError:
+            os.close(self._file)
+            raise
 
     def close(self) -> None:
         """Close the files."""

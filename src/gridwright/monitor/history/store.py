@@ -110,6 +110,7 @@ class HistoryStore:
                 self._base = _for_reading(path, shared=self._read is not None)
             self._numbers: dict[str, int] = dict(self._base.execute("SELECT name, id FROM metrics"))
         except (sqlite3.Error, OSError) as error:
+            self._let_go()
             raise NoHistory(f"{path}: {error}") from error
 
     def _open_shared(self) -> sqlite3.Connection:
@@ -135,12 +136,17 @@ class HistoryStore:
 
     def close(self) -> None:
         """Let the file go."""
-        with contextlib.suppress(sqlite3.Error):
+        # A disk that is full or fails keeps nothing open.
+        with contextlib.suppress(sqlite3.Error, OSError):
             self._move()
         with contextlib.suppress(sqlite3.Error):
             self._base.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._generation is not None:
-            self._generation.close()
+            with contextlib.suppress(OSError):
+                self._generation.close()
             self._generation = None
 
     def _move(self) -> None:

@@ -37,9 +37,13 @@ class HistoryWriter:
         shared: bool = False,
     ) -> None:
         self._store = HistoryStore(path, write=True, shared=shared)
-        self._store.limit(most_bytes)
         self._measurements = Measurements() if measurements is None else measurements
-        self._minutes = open_minutes(self._store.seconds())
+        try:
+            self._store.limit(most_bytes)
+            self._minutes = open_minutes(self._store.seconds())
+        except BaseException:
+            self._store.close()
+            raise
         self._order: list[Key] = []
         self._order_number = 0
         self._context = ""
