@@ -11,7 +11,6 @@ or where others may write what is this user's.
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shlex
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.trusted import open_directory, open_file
+from gridwright.trusted import open_directory, open_file, user_name
 
 PARTS = ("ask", "grid_engine", "iotest", "lsf", "parts", "slurm", "workload")
 """Every part that users share, by its name in the state directory; set-up and labs make them all."""
@@ -34,10 +33,7 @@ KEPT_S = 86_400.0
 
 def this_user() -> str:
     """The name of the user that runs this; the number where it has none."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
+    return user_name(os.geteuid())
 
 
 def make_state(state: Path) -> None:

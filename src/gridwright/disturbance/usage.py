@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from gridwright.disturbance.processes import (
     spoken_name,
 )
 from gridwright.runs.load_record import ForeignProcess
+from gridwright.trusted import user_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,4 @@ def _user(pid: int, proc: Path) -> str:
         number = (proc / str(pid)).stat().st_uid
     except OSError:
         return "unknown"
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
+    return user_name(number)

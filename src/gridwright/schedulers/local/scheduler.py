@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -16,8 +17,9 @@ from gridwright.schedulers.local.machine_resources import machine_resources
 from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
 from gridwright.schedulers.local.runner_lock import ensure_runner
 from gridwright.schedulers.local.store import Store
-from gridwright.schedulers.local.submission import check_requests, insert, user_name
+from gridwright.schedulers.local.submission import check_requests, insert
 from gridwright.spec.model import GridSpec
+from gridwright.trusted import user_name
 
 
 class LocalScheduler:
@@ -65,7 +67,7 @@ class LocalScheduler:
     def cancel(self, identifiers: Collection[str]) -> None:
         """End jobs; see Scheduler."""
         store = self._store
-        why = f"cancelled by {user_name()}"
+        why = f"cancelled by {user_name(os.getuid())}"
         with store.translated_errors():
             with store.transaction():
                 for key in find_keys(store, identifiers):

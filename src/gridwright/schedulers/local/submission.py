@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import socket
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.output_paths import path_problems
 from gridwright.schedulers.start_limits import MOST_ELEMENTS, index_range, what_is_too_long
 from gridwright.schedulers.supported_options import option_problems
+from gridwright.trusted import user_name
 from gridwright.units import format_bytes
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _insert(store: Store, checked: CheckedRequest, machine: MachineResources, ea
         is_kept=request.keep,
         is_exclusive=request.exclusive,
         is_null=request.null,
-        user=user_name(),
+        user=user_name(os.getuid()),
         submitted=time.time(),
         options=request.options,
     )
@@ -254,11 +254,3 @@ def _key(each: Dependency, earlier: Sequence[int]) -> UnmetDependency:
 
 def _encoded(values: Mapping[str, str]) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in values.items()}
-
-
-def user_name() -> str:
-    """Who runs this process."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
