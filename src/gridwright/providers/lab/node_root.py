@@ -112,8 +112,9 @@ def _overlay(plan: RootPlan, root: Path) -> bool:
     (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
     for name in _STORED:
+        begun = (plan.changes / name).exists()
         # An earlier release left it in the overlay.
-        if (upper / name).exists() and not (plan.changes / name).exists():
+        if not (plan.image / name).is_dir() or ((upper / name).exists() and not begun):
             continue
         stored = _own_copy(plan.image / name, plan.changes / name)
         target = root / name
@@ -154,14 +155,11 @@ def _copies(plan: RootPlan, root: Path) -> None:
 
 
 def _own_copy(source: Path, copy: Path) -> Path:
-    """The node's copy of a directory of the image, empty where that has none; made whole, or not at all."""
+    """The node's copy of a directory of the image; made whole, or not at all."""
     if not copy.exists():
         part = copy.with_name(f"{copy.name}.part")
         shutil.rmtree(part, ignore_errors=True)
-        if source.is_dir():
-            _copy(source, part)
-        else:
-            part.mkdir(parents=True)
+        _copy(source, part)
         part.rename(copy)
     return copy
 

@@ -121,6 +121,8 @@ def _usable_record(spec: GridSpec) -> LabRecord | None:
         refuse_half_removed(record)
     elif record.has_data:
         refuse_changes(record, spec)
+        if not record.is_up:
+            refuse_missing(record, spec)
     return record
 
 
@@ -145,7 +147,6 @@ def _cleared(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord | N
         caller.say(f"removing what is left of an earlier lab {record.lab}, which never was up")
         _take_down_or_fail(record)
         return None
-    refuse_missing(record, spec)
     caller.say(f"lab {record.lab} is stopped, and its data is there: booting it again")
     _end_or_fail(record)
     stopped = record.without_processes()
