@@ -35,7 +35,8 @@ FILES = ("/mnt/grid/data/table", "/home/alice/letter", "/var/kept", "/root/kept"
 NODES = ("controller", "compute1", "compute2")
 SACCT = ("sacct", "-a", "-X", "-n", "-P", "-o", "JobID,JobName,State,ExitCode,Submit,Start,End,NodeList")
 LOST_S = 60.0
-"""So long Slurm takes until it counts jobs as lost with their nodes (20 pings; 41 s measured)."""
+"""So long Slurm takes until it counts jobs as lost with nodes (MAX_REG_FREQUENCY pings; 41 s measured)."""
+LAST = "the-last-before-the-crash"
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,18 @@ def accounted(lab: Lab) -> dict[str, str]:
     return {line.partition("|")[0]: line for line in lines}
 
 
+def saved(lab: Lab, *ended: str) -> None:
+    """Wait until slurmctld has written its state with the last job, and the accounting has ended jobs."""
+    state = "/var/lib/slurm/slurmctld/job_state"
+
+    def look() -> bool | None:
+        known = accounted(lab)
+        is_known = all(known.get(job, "|||").split("|")[2] in ("COMPLETED", "FAILED") for job in ended)
+        return True if is_known and lab.run("controller", "grep", "-q", LAST, state).status == 0 else None
+
+    wait_until(look, seconds=30, what="what Slurm saves", last=lambda: accounted(lab))
+
+
 @pytest.mark.parametrize("how", [reboot, crash], ids=["reboot", "crash"])
 def test_files_jobs_queue_and_accounting_are_as_before(lab: Lab, how: Any) -> None:
     before = written(lab)
@@ -101,10 +114,9 @@ def test_files_jobs_queue_and_accounting_are_as_before(lab: Lab, how: Any) -> No
     again = submitted(lab, "sleep", "1000", options=("--cores", "2", "--restart"))
     for job in (running, again):
         reached(lab, job, "running")
-    waiting = submitted(lab, "sh", "-c", "echo waited", options=("--cores", "2"))
+    waiting = submitted(lab, "sh", "-c", "echo waited", options=("--cores", "2", "--name", LAST))
+    saved(lab, done, failed)
     told, known = jobs(lab), accounted(lab)
-    # slurmctld writes its state within 5 s (SAVE_MAX_WAIT), slurmdbd is told each 5 s at most.
-    time.sleep(11)
 
     how(lab)
     status = lab.status()
@@ -224,7 +236,7 @@ def test_data_that_is_not_there_is_named_by_status_and_up(stopped: Lab, tmp_path
     place = stopped.record.parent / "nodes" / "compute2"
     shutil.move(place, tmp_path / "aside")
     assert stopped.status().json["missing"] == [str(place)]
-    refused(stopped, f"of its data this is not there: {place}", "mount or put back")
+    refused(stopped, f"was up, and of its data this is not there: {place}", "mount or put back")
     shutil.move(tmp_path / "aside", place)
     assert "is up again, with its data" in stopped.up().out
 

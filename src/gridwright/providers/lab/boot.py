@@ -15,6 +15,7 @@ from gridwright.providers.lab.layout import PlannedNode
 from gridwright.providers.lab.node_root import RootPlan, SharedDirectory
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
+from gridwright.providers.lab.refusals import refuse_missing
 from gridwright.providers.lab.section import Lab
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
@@ -50,6 +51,7 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
     """
     if record.anchor is None:
         raise ValueError("a node needs the anchor of its lab")
+    refuse_missing(record, spec)
     anchor = record.anchor.pid
     planned = [node.plan for node in record.nodes if node.plan.name in names]
     network.disconnect(anchor, planned)

@@ -37,7 +37,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def missing(record: LabRecord, spec: GridSpec) -> list[Path]:
     """What a lab that was up had in files, and has not any more: a boot would begin with empty ones."""
-    return [path for path in _needed(record, spec) if not path.exists()]
+    return [path for path in _needed(record, spec) if not path.exists()] if record.has_data else []
 
 
 def _needed(record: LabRecord, spec: GridSpec) -> Iterator[Path]:

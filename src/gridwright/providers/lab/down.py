@@ -51,11 +51,11 @@ def take_away(lab: str) -> LabDown:
         return LabDown(lab, was_up=False)
     with locked(lab):
         record = read(lab)
+        was_stopped = record is not None and record.standing == "stopped"
         there = contents(lab)
         ignore_signals()
         # Nothing is made before the record is written: without one, there are but directories.
         if left := take_down(record) if record is not None else remove_directories(lab):
             raise leftovers(lab, left)
     remove_empty_places()
-    was_stopped = record is not None and record.standing == "stopped"
     return LabDown(lab, record is not None, was_stopped, there)

@@ -42,10 +42,10 @@ def refuse_half_removed(record: LabRecord) -> None:
 
 
 def refuse_missing(record: LabRecord, spec: GridSpec) -> None:
-    """Raise GridwrightError (ENVIRONMENT) where a stopped lab would be booted without part of its data."""
+    """Raise GridwrightError (ENVIRONMENT) where a lab, or nodes of it, would be booted without its data."""
     if gone := missing(record, spec):
         raise environment_error(
-            f"lab {record.lab} is stopped, and of its data this is not there: {', '.join(map(str, gone))}",
+            f"lab {record.lab} was up, and of its data this is not there: {', '.join(map(str, gone))}",
             remedy=f"mount or put back what holds it, and run gridwright up again; or {_down(record.lab)}",
         )
 

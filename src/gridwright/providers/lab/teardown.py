@@ -32,7 +32,7 @@ def take_down(record: LabRecord) -> list[str]:
     """
     record = replace(record, phase="stopping", was_up=record.has_data)
     write(record)
-    if left := end(record):
+    if left := [*end(record), *_mounts(record.lab)]:
         return left
     write(replace(record, phase="removing"))
     return remove_directories(record.lab)
@@ -50,7 +50,6 @@ def end(record: LabRecord) -> list[str]:
     detach_all(*Places(record.lab).disks.glob("*.img"))
     left += [f"block device {name}" for name in _busy_disks(home)]
     left += [f"control group {group}" for group in cgroups.remove(tops)]
-    left += [f"mount {place}" for place in mounts_below(home)]
     left += [f"network interface {name}" for name in _interfaces(record)]
     return left
 
@@ -82,6 +81,10 @@ def _describe(pid: int) -> str:
     except OSError:
         words = ""
     return f"{pid} ({words.strip() or 'no command line'})"
+
+
+def _mounts(lab: str) -> list[str]:
+    return [f"mount {place}" for place in mounts_below(Places(lab).home)]
 
 
 def mounts_below(directory: Path) -> list[str]:
@@ -127,8 +130,8 @@ def remove_directories(lab: str) -> list[str]:
     home = Places(lab).home
     if not home.exists():
         return []
-    if mounted := mounts_below(home):
-        return [f"mount {place}" for place in mounted]
+    if left := _mounts(lab):
+        return left
     failed: list[str] = []
     # The record goes last: without it nobody would know of the rest.
     for entry in sorted(home.iterdir(), key=lambda path: path == Places(lab).record):
@@ -138,7 +141,8 @@ def remove_directories(lab: str) -> list[str]:
             entry.unlink()
     if failed:
         return [f"file {each}" for each in failed[:5]]
-    home.rmdir()
+    # It may be a link to another disk.
+    (home.unlink if home.is_symlink() else home.rmdir)()
     return []
 
 

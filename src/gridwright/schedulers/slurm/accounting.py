@@ -38,7 +38,7 @@ _TAIL = re.compile(
     r" ExitCode=(?P<ExitCode>\d+:\d+) ?"
 )
 """Parts of a line between which users write freely (filetxt_jobcomp.c of Slurm 22.05)."""
-_FIELDS = "JobID,JobName,StateMeaning,ExitCode,Start,End,Partition,NodeList"
+_FIELDS = "JobID,JobName,State,ExitCode,Start,End,Partition,NodeList"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
