@@ -14,6 +14,7 @@ import pytest
 
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import read
+from gridwright.schedulers.slurm.accounting import FIELDS
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, nodes_only, traces, up
 from tests.support.lab_crash import crash, loops, reboot, write_record
@@ -33,10 +34,9 @@ users: {{local: {{alice: {{uid: 2001}}}}}}
 """
 FILES = ("/mnt/grid/data/table", "/home/alice/letter", "/var/kept", "/root/kept", "/srv/kept")
 NODES = ("controller", "compute1", "compute2")
-SACCT = ("sacct", "-a", "-X", "-n", "-P", "-o", "JobID,JobName,State,ExitCode,Submit,Start,End,NodeList")
+SACCT = ("sacct", "-a", "-X", "-n", "-P", "-o", FIELDS)
 LOST_S = 60.0
 """So long Slurm takes until it counts jobs as lost with nodes (MAX_REG_FREQUENCY pings; 41 s measured)."""
-LAST = "the-last-before-the-crash"
 
 
 @pytest.fixture(scope="module")
@@ -87,18 +87,19 @@ def reached(lab: Lab, job: str, *states: str, seconds: float = 60.0) -> dict[str
 
 def accounted(lab: Lab) -> dict[str, str]:
     """Lines of sacct by job."""
-    lines = lab.run("controller", *SACCT).out.splitlines()
-    return {line.partition("|")[0]: line for line in lines}
+    told = lab.run("controller", *SACCT)
+    assert told.status == 0, told.err
+    return {line.partition("|")[0]: line for line in told.out.splitlines()}
 
 
-def saved(lab: Lab, *ended: str) -> None:
+def saved(lab: Lab, last: str, *ended: str) -> None:
     """Wait until slurmctld has written its state with the last job, and the accounting has ended jobs."""
     state = "/var/lib/slurm/slurmctld/job_state"
 
     def look() -> bool | None:
         known = accounted(lab)
         is_known = all(known.get(job, "|||").split("|")[2] in ("COMPLETED", "FAILED") for job in ended)
-        return True if is_known and lab.run("controller", "grep", "-q", LAST, state).status == 0 else None
+        return True if is_known and lab.run("controller", "grep", "-q", last, state).status == 0 else None
 
     wait_until(look, seconds=30, what="what Slurm saves", last=lambda: accounted(lab))
 
@@ -114,8 +115,10 @@ def test_files_jobs_queue_and_accounting_are_as_before(lab: Lab, how: Any) -> No
     again = submitted(lab, "sleep", "1000", options=("--cores", "2", "--restart"))
     for job in (running, again):
         reached(lab, job, "running")
-    waiting = submitted(lab, "sh", "-c", "echo waited", options=("--cores", "2", "--name", LAST))
-    saved(lab, done, failed)
+    waiting = submitted(
+        lab, "sh", "-c", "echo waited", options=("--cores", "2", "--name", f"before-{how.__name__}")
+    )
+    saved(lab, f"before-{how.__name__}", done, failed)
     told, known = jobs(lab), accounted(lab)
 
     how(lab)
