@@ -185,7 +185,19 @@ class ImportFlags(SyncFlags):
     """The flags of `import`."""
 
     contents: Annotated[
-        bool, typer.Option("--contents", help="Bring contents too, not only names, sizes, owners and times.")
+        bool,
+        typer.Option(
+            "--contents",
+            help="Bring contents, too, where names are released files; elsewhere they come anyway.",
+        ),
+    ] = False
+    names: Annotated[
+        bool,
+        typer.Option(
+            "--names",
+            help="Bring no content of files that are not here: names are released files on Lustre with HSM, "
+            "and elsewhere shown by repo ls. Files that are here are brought up to date.",
+        ),
     ] = False
     restore: Annotated[
         str | None,
@@ -323,6 +335,7 @@ def open_repository(
     """The repository that the flags name, opened. Raises GridwrightError."""
     from gridwright.repository.aside import put_back_left
     from gridwright.repository.keys import shown
+    from gridwright.repository.placeholders import remove_placeholders
     from gridwright.repository.settings import OpenRepository
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
@@ -338,8 +351,15 @@ def open_repository(
     if opened.known.state.note:
         say(opened.known.state.note)
     try:
-        for path, why in put_back_left(opened) if alone else ():
-            say(f"{shown(path)}: {why}")
+        if alone:
+            removed, problems = remove_placeholders(opened)
+            if removed:
+                say(
+                    f"{removed} files had no content here, and gave zeros to whoever read them: they were "
+                    "removed; their objects are in the bucket (gridwright repo ls, gridwright repo import)"
+                )
+            for path, why in (*problems, *put_back_left(opened)):
+                say(f"{shown(path)}: {why}")
         yield opened
         opened.known.flush()
     except (OSError, sqlite3.Error) as error:
