@@ -13,19 +13,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, is_name_only
 from gridwright.repository.content import crc64_of, is_same_moment
 from gridwright.repository.export import Progress
-from gridwright.repository.importing import BOTH_CHANGED, FETCH, LINK
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
 from gridwright.repository.making import Maker, note_here, part_name, place, place_new
+from gridwright.repository.room import check_room, disk_is_full
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
-from gridwright.units import format_bytes
 
 CONTENTS = "import --contents"
 MOST_AT_ONCE = 64
@@ -84,18 +83,6 @@ def _wanted(opened: OpenRepository, options: ContentOptions) -> tuple[int, int]:
         if is_chosen(row.path, options.paths):
             count, size = count + 1, size + row.size
     return count, size
-
-
-def check_room(opened: OpenRepository, size: int) -> None:
-    """Raise GridwrightError where the disk has no room for so many bytes."""
-    room = os.fstatvfs(opened.below.root)
-    free = (room.f_bfree if os.geteuid() == 0 else room.f_bavail) * room.f_frsize
-    if size > free:
-        raise environment_error(
-            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: nothing was done",
-            where=str(opened.settings.directory),
-            remedy="make room, name fewer paths, or leave them names only",
-        )
 
 
 class _Contents:
@@ -301,7 +288,7 @@ class _Contents:
             full = os.fstatvfs(fetching.descriptor).f_bavail == 0
             fetching.drop()
             if full:
-                raise _full(self._opened) from error
+                raise disk_is_full(self._opened) from error
             self._name_at_least(fetching)
             self._refused(row, error)
         except OSError as error:
@@ -323,7 +310,7 @@ class _Contents:
 
     def _not_written(self, row: KnownFile, error: OSError) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full(self._opened) from error
+            raise disk_is_full(self._opened) from error
         self._report.problem(row.path, f"it cannot be written: {error.strerror}")
 
     def _check(self, fetching: Fetching, found: str) -> None:
@@ -404,11 +391,3 @@ class _Contents:
             self._failures += 1
             if self._failures >= MOST_FAILURES:
                 raise error
-
-
-def _full(opened: OpenRepository) -> GridwrightError:
-    return environment_error(
-        "the disk is full; files that were brought are whole, and the others are names only as before",
-        where=str(opened.settings.directory),
-        remedy="make room, and run the command again: it goes on",
-    )

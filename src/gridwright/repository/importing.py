@@ -25,7 +25,7 @@ from gridwright.repository.head_row import row_of_head
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import keep_listing, tell_manifest
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.listed import AskedObject, ListedObject
+from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK, NOTED, AskedObject, ListedObject
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.object_format import PERMISSIONS
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
@@ -34,20 +34,11 @@ from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
-FETCH = "fetch"
-"""Work that an import of names leaves to that of contents."""
 MOST_WHOLE_BYTES = 1 << 20
 """Bytes of the largest file that has no name before its content: a name takes about as long to make."""
-LINK = "link"
-"""Work that is done when the first name of a file is here."""
-NOTED = "in the bucket alone"
 _BATCH = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 GIVEN = "given new attributes"
-BOTH_CHANGED = (
-    "both the file and its object were changed; neither was overwritten "
-    "(--prefer objects takes the object, export --prefer files sends the file)"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from gridwright.cli.data.repo_flags import (
     ReleaseFlags,
     VerifyFlags,
     below,
-    open_repository,
     settings_of,
     show,
     transfer_progress,
@@ -24,6 +23,7 @@ from gridwright.cli.data.repo_linked import linked_of, linked_report
 from gridwright.cli.data.repo_ls import run_ls
 from gridwright.cli.data.repo_migration import is_migration, run_migration
 from gridwright.cli.data.repo_of_grid import duplicate_of_grid
+from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.data.repo_status import run_status
 from gridwright.cli.data.serve import run_serve
 from gridwright.cli.flags import options_of, read_flags, verb

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridwright.cli.data.repo_flags import PathFlags, below, open_repository, settings_of
+from gridwright.cli.data.repo_flags import PathFlags, below, settings_of
 from gridwright.cli.data.repo_linked import linked_of
+from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus, input_error
 
