@@ -34,6 +34,7 @@ from gridwright.repository.sending import (
     SmallContent,
     check_stored,
     open_for_sending,
+    own_state,
     refuse_hollow,
     row_of,
     send,
@@ -184,7 +185,7 @@ class _Export:
         try:
             if not self._without_moving(task):
                 self._refuse_hollow(sending)
-                self._send(task, self._condition(row, key))
+                self._send(task, self._condition(row, sending))
         except Hollow:
             sending.close()
             self._report.problem(
@@ -194,10 +195,10 @@ class _Export:
             self._failed(task, error)
 
     def _refuse_hollow(self, sending: Sending) -> None:
-        # Where contents come when they are read, reading it to send it is enough.
-        if sending.descriptor is not None and not self._opened.cover.is_served:
-            if self._opened.cover.released is not None:
-                self._opened.cover.released.wait_for(sending.descriptor)
+        if sending.descriptor is not None:
+            if self._opened.is_guarded:
+                # Where the file system brings what is read, reading it to send it is enough.
+                self._opened.released_names.wait_for(sending.descriptor)
             refuse_hollow(sending.descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
@@ -216,10 +217,16 @@ class _Export:
             delete_object_of(self._opened, row, self._report, prefer=self._options.prefer)
         return self._opened.keys.key_of(path, is_directory=is_directory)
 
-    def _condition(self, row: KnownFile | None, key: str) -> WriteCondition:
+    def _condition(self, row: KnownFile | None, sending: Sending) -> WriteCondition:
         if self._options.prefer == "files":
             return ANY
-        return WriteCondition(etag=row.etag) if row and row.key == key else WriteCondition(none_there=True)
+        key = sending.key
+        state = own_state(sending.descriptor) if sending.descriptor is not None else None
+        is_of_object = row is not None and state is not None and state.reference.etag == row.etag
+        # Who makes a file where one was released may not know of that one, whose only copy the object is.
+        if row is None or row.key != key or (row.is_only_in_bucket and not is_of_object):
+            return WriteCondition(none_there=True)
+        return WriteCondition(etag=row.etag)
 
     def _send(self, task: _Task, condition: WriteCondition) -> None:
         if not task.sending.key:

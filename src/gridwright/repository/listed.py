@@ -9,6 +9,16 @@ from gridwright.repository.comparing import FileSide
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.store import ObjectEntry, ObjectHead
 
+FETCH = "fetch"
+"""Work that an import of names leaves to that of contents."""
+LINK = "link"
+"""Work that is done when the first name of a file is here."""
+NOTED = "in the bucket alone"
+BOTH_CHANGED = (
+    "both the file and its object were changed; neither was overwritten "
+    "(--prefer objects takes the object, export --prefer files sends the file)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ListedObject:

@@ -154,13 +154,13 @@ def row_of(
         atime_ns=status.st_atime_ns, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
         inode=status.st_ino, links=status.st_nlink, key=sending.key or None, etag=stored.etag,
         version_id=stored.version_id, crc64=crc64, target=sending.target, xattrs=sending.xattrs,
-        link_of=link_of, is_name_only=before is not None and before.is_name_only,
+        link_of=link_of, is_name_only=before is not None and before.is_name_only and before.inode != 0,
         stored_ns=stored.stored_ns,
     )  # fmt: skip
     if sending.descriptor is not None:
         state = own_state(sending.descriptor) if before is not None else None
         if before is not None and state is not None and state.reference.etag == before.etag:
-            # Somebody has loaded or released it, and knows nothing of rows, or was killed: the file says it.
+            # An agent has restored it, and knows nothing of rows, or a release was killed: the file says it.
             row.is_name_only = state.is_name_only
         row.ctime_ns = mark_exported(sending.descriptor, row, opened.settings.bucket_url, status)
     return row
