@@ -19,7 +19,15 @@ from gridwright.state_parts import PARTS, make_state, own_directory
 from gridwright.watch import change_log
 from gridwright.watch.change_log import LoggedChange
 from gridwright.watch.state import held, new_state, write_state
-from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, words_of
+from tests.support.as_user import (
+    ALICE,
+    MALLORY,
+    as_user,
+    let_write,
+    open_to_all,
+    private_group_user,
+    words_of,
+)
 
 pytestmark = pytest.mark.root
 HOSTILE = "#!/bin/sh\nid -u > {marker}\n"
@@ -257,6 +265,40 @@ def test_both_ways_of_looking_at_a_path_agree(parent: Path) -> None:
         assert {each for each in paths if why_untrusted_path(parent / each) is None} == trusted
 
     as_user(ALICE, alice)
+
+
+def test_a_private_group_is_nobody_else_and_what_an_acl_adds_to_it_is(parent: Path) -> None:
+    """As of umask 002 with groups of useradd(8): ~/.local is 0775. Both ways of looking agree."""
+    from gridwright.trusted import open_directory, why_untrusted_path
+
+    uid = private_group_user()
+    for name in ("own", "user", "group", "theirs", "all"):
+        (parent / name / "state").mkdir(parents=True)
+        os.chown(parent / name / "state", uid, uid)
+        owned(parent / name, uid, 0o775)
+        os.chown(parent / name, uid, uid)
+    let_write(parent / "user", user=MALLORY)
+    let_write(parent / "group", group=MALLORY)
+    os.chown(parent / "theirs", uid, MALLORY)
+    (parent / "all").chmod(0o777)
+    ways = resources.files("gridwright.grid").joinpath("trusted.sh").read_text("utf-8")
+    names = ["own", "user", "group", "theirs", "all"]
+    looks = 'trusted_way "$PWD/$each/state" >/dev/null && trusted own "$PWD/$each" >/dev/null'
+    walk = f'for each; do {looks} && echo "$each"; done; :'
+    said = subprocess.run(
+        [*words_of(uid), "sh", "-c", f"{ways}\ncd {parent}; {walk}", "sh", *names],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert said.stdout.split() == ["own"], said.stderr
+
+    def owner() -> None:
+        assert [each for each in names if why_untrusted_path(parent / each / "state") is None] == ["own"]
+        os.close(open_directory(parent / "own"))
+        for each in names[1:]:
+            with pytest.raises(GridwrightError, match="other users can write it"):
+                open_directory(parent / each)
+
+    as_user(uid, owner)
 
 
 @pytest.mark.parametrize("order", ["make", "look"])
