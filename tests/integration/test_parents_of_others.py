@@ -136,6 +136,56 @@ def test_where_only_the_mode_is_wrong_the_remedy_costs_no_records(parent: Path) 
     as_user(ALICE, alice)
 
 
+def test_the_remedy_names_another_way_than_what_was_refused(parent: Path) -> None:
+    """With one spec for all, the local scheduler needs no `state:`; nobody becomes the owner of a parent."""
+    shared = Path("/var/tmp") / f"grid-state-{os.getpid()}"
+    shared.mkdir()
+    os.chown(shared, MALLORY, MALLORY)
+    try:
+        said = refusal(ALICE, lambda: Store(shared))
+    finally:
+        shared.rmdir()
+    assert "leave state: out of the grid spec" in said
+    assert said.count(str(shared)) == 1
+    os.chown(parent, MALLORY, MALLORY)
+
+    def watch() -> None:
+        with held(parent / "own" / "watch"):
+            pass
+
+    said = refusal(0, watch)
+    assert "--state DIR" in said
+    assert "as its owner" not in said
+
+
+def test_a_lab_takes_what_users_made_and_names_all_that_it_cannot_beforehand(parent: Path) -> None:
+    """As of an earlier release, whose parts the first user made."""
+    state = parent / "state"
+
+    def mallory() -> None:
+        os.umask(0)
+        state.mkdir(mode=0o777)
+        (state / "slurm").mkdir(mode=0o700)
+        (state / "slurm" / "notes").write_text("mine")
+
+    parent.chmod(0o1777)
+    as_user(MALLORY, mallory)
+    for name in ("lsf", "ask"):
+        (state / name).write_text("")
+    with pytest.raises(GridwrightError) as caught:
+        make_state(state)
+    assert [problem.where for problem in caught.value.problems] == [str(state / "ask"), str(state / "lsf")]
+    assert state.stat().st_uid == MALLORY
+    assert sorted(each.name for each in state.iterdir()) == ["ask", "lsf", "slurm"]
+    for name in ("lsf", "ask"):
+        (state / name).unlink()
+    make_state(state)
+    assert (state / "slurm" / "notes").read_text() == "mine"
+    for place, mode in ((state, 0o755), *((state / name, 0o1777) for name in PARTS)):
+        assert (place.stat().st_uid, place.stat().st_mode & 0o7777) == (0, mode)
+    as_user(ALICE, lambda: void(own_directory(state, "slurm")))
+
+
 def test_a_remedy_that_root_runs_changes_nothing_where_links_lead(parent: Path) -> None:
     outside = parent / "outside"
     outside.mkdir(mode=0o700)

@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import DEFAULT_SPEC, typed_command
+from gridwright.cli.named_spec import BY_GRID_FLAG, remember
 from gridwright.cli.verbosity import say
-from gridwright.cli.verbs import VERBS
 from gridwright.errors import environment_error, input_error
 
 if TYPE_CHECKING:
     from gridwright.spec import GridSpec
-
-_BY_GRID_FLAG = frozenset({*VERBS["work"], "lab"})
-"""Verbs that take the spec by --grid: what stands after them is a job, a node or a command."""
 
 
 def load(file: Path | None) -> GridSpec:
     """Load the grid spec, `./grid.yaml` by default. Raises GridwrightError."""
     from gridwright.spec import load_spec
 
+    remember(file)
     if file is None:
         has_default_spec()
     return load_spec(file or DEFAULT_SPEC)
@@ -83,7 +81,7 @@ def _naming_command() -> str:
     """The command as it was typed, with the spec named."""
     words = typed_command()
     verb = next((at for at, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
-    if words[verb : verb + 1] and words[verb] in _BY_GRID_FLAG:
+    if words[verb : verb + 1] and words[verb] in BY_GRID_FLAG:
         return shlex.join([*words[: verb + 1], "--grid", f"./{DEFAULT_SPEC}", *words[verb + 1 :]])
     # Without FILE there are verbs alone before it, as in `layout check`.
     end = next((at for at in range(verb, len(words)) if words[at].startswith("-")), len(words))
