@@ -28,8 +28,8 @@ STATE_MODE, PART_MODE, OWN_MODE = 0o755, 0o1777, 0o700
 
 # No command line for root: chmod, chown and install follow links that users may have put there.
 _REMEDY = (
-    "root makes it for all users: gridwright setup FILE, of a lab gridwright up FILE; or name one with state: "
-    "in the spec that is yours and no other user writes"
+    "root makes it for all users: gridwright setup FILE, of a lab gridwright up FILE; or name one of your "
+    "own, which no other user writes, with state: in the spec"
 )
 _ABOVE = (
     "name one with state: in the spec that nobody but root can exchange, or let root own what is above it"

@@ -17,7 +17,7 @@ _BY_FILE = (
     *("setup", "start", "status", "stop", "top", "up", "watch", "workload"),
 )
 _COMMAND = re.compile(rf"\bgridwright ({'|'.join((*_BY_FILE, *VERBS['work']))})\b( (?:--grid )?FILE\b)?")
-_NAMED = re.compile(r" (--grid |--local\b|\S+\.ya?ml\b)")
+_NAMED = re.compile(r" (--grid |--(?:local|directory)\b|\S+\.ya?ml\b)")
 
 _file: Path | None = None
 

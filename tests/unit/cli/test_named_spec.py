@@ -29,6 +29,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
             for same in (
                 "sudo gridwright setup --local",
                 "gridwright help doctor",
+                "gridwright iotest --directory DIR",
                 "gridwright up 'my grids/site.yaml'",
                 "gridwright plan my grids/site.yaml --write OUT",
                 "gridwright up other.yaml",
