@@ -15,6 +15,7 @@ import pwd
 import shlex
 import stat
 import struct
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -104,15 +105,17 @@ def why_untrusted(status: os.stat_result, *, is_shared: bool = False) -> str | N
     return fault and fault.reason
 
 
-def why_untrusted_path(path: str | Path, *, is_shared: bool = False) -> str | None:
+def why_untrusted_path(
+    path: str | Path, *, is_shared: bool = False, owners: Collection[int] = ()
+) -> str | None:
     """Why somebody else could put another thing where an absolute path leads; None where nobody can.
 
     Every directory from `/` on is looked at, as sshd's StrictModes does, and so is the way to the target of
-    each symbolic link. All belong to root or to this user. Nobody else may write a directory, unless it is
-    sticky (the last one: with `is_shared`). What does not exist ends the walk: nobody else can make it but in
-    a sticky directory. Raises OSError.
+    each symbolic link. All belong to root, to this user or to `owners` (user numbers). Nobody else may write
+    a directory, unless it is sticky (the last one: with `is_shared`). What does not exist ends the walk:
+    nobody else can make it but in a sticky directory. Raises OSError.
     """
-    fault = _way_fault(path, is_shared=is_shared)
+    fault = _way_fault(path, is_shared=is_shared, owners=owners)
     return fault and fault.reason
 
 
@@ -123,10 +126,11 @@ def _fault(
     is_shared: bool = False,
     name: str = "it",
     remedied: str | None = None,
+    owners: Collection[int] = (),
 ) -> _Fault | None:
     """The fault of what lies at a place; `remedied` is the path that the remedy names."""
     owner = user_name(status.st_uid)
-    if status.st_uid not in (0, os.geteuid()):
+    if status.st_uid not in (0, os.geteuid(), *owners):
         return _Fault(f"{name} belongs to {owner}")
     if not (is_shared and status.st_mode & stat.S_ISVTX) and others_write(status, place):
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
@@ -137,7 +141,7 @@ def _fault(
     return None
 
 
-def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
+def _way_fault(path: str | Path, *, is_shared: bool = False, owners: Collection[int] = ()) -> _Fault | None:
     """As `why_untrusted_path`: goes from name to name, and puts its target in the place of a link."""
     names = os.fspath(path).split("/")[::-1]
     way = [("/", _is_closed(os.lstat("/")))]
@@ -162,7 +166,7 @@ def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
         called = "it" if place == os.fspath(path) else place
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if status.st_uid not in (0, os.geteuid()):
+            if status.st_uid not in (0, os.geteuid(), *owners):
                 return _Fault(f"{called} is a symbolic link, and belongs to {user_name(status.st_uid)}")
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
@@ -172,7 +176,9 @@ def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
             continue
         if not is_last and not stat.S_ISDIR(status.st_mode):
             return _Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
-        fault = _fault(status, place, is_shared=is_shared or not is_last, name=called, remedied=place)
+        fault = _fault(
+            status, place, is_shared=is_shared or not is_last, name=called, remedied=place, owners=owners
+        )
         # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
         is_closed |= _is_closed(status)
         if fault and not (is_closed and status.st_uid == os.geteuid()):

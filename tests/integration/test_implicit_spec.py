@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -141,10 +142,10 @@ def test_a_spec_that_an_acl_lets_others_write_is_not_taken(tmp_path: Path, where
     own(place, uid)
     place.chmod(0o775)
     spec.chmod(0o664)
-    by_sudo = {"SUDO_UID": f"{uid}"}
-    assert run(["check"], place, uid).returncode == run(["check"], place, **by_sudo).returncode == 0
+    by_sudo = f"{uid}"
+    assert run(["check"], place, uid).returncode == run(["check"], place, SUDO_UID=by_sudo).returncode == 0
     let_write(place / where, **{by: MALLORY})
-    for done in (run(["check"], place, uid), run(["check", "-q"], place, **by_sudo)):
+    for done in (run(["check"], place, uid), run(["check", "-q"], place, SUDO_UID=by_sudo)):
         assert done.returncode == 3, done.stderr
         assert "and other users can write it (mode 0" in done.stderr
         assert "gridwright check ./grid.yaml" in done.stderr
@@ -214,6 +215,34 @@ def test_a_named_spec_has_no_program_of_mallory_run(trap: Path, scheduler: str) 
     os.chown(trap, 0, 0)
     run(["usage", "--grid", str(mine)], trap.parent)
     assert (trap.parent / "caught").read_text().split()[0] == "0"
+
+
+@pytest.mark.parametrize("scheduler", [LSF, GRID_ENGINE], ids=["lsf", "grid_engine"])
+def test_programs_of_an_account_that_the_spec_names_are_run_and_no_other_users(
+    trap: Path, scheduler: str
+) -> None:
+    """As lsfadmin and sgeadmin have theirs, on many sites."""
+    uid = private_group_user()
+    name = pwd.getpwuid(uid).pw_name
+    (trap / "grid.yaml").unlink()
+    mine = trap.parent / "mine.yaml"
+    text = SPEC % (trap.parent, trap.parent) + scheduler % trap
+    own(trap, uid)
+    words = ["usage", "--grid", str(mine)]
+    for owner, ran in (("", False), (", owner: nobody", False), (f", owner: {name}", True)):
+        mine.write_text(text[:-2] + f"{owner}}}\n")
+        done = run(words, trap.parent)
+        assert (trap.parent / "caught").exists() == ran, done.stderr
+        assert ran or "owner: NAME beside it in the spec" in done.stderr
+    (trap.parent / "caught").unlink()
+    for part in trap.rglob("*"):
+        if part.is_file():
+            os.chown(part, MALLORY, MALLORY)
+    mine.write_text(text[:-2] + f", owner: {name}}}\n")
+    assert f"belongs to {MALLORY}" in run(words, trap.parent).stderr
+    assert not (trap.parent / "caught").exists()
+    mine.write_text(text[:-2] + ", owner: nosuchaccount}\n")
+    assert "this machine has no account nosuchaccount" in run(words, trap.parent).stderr
 
 
 def test_no_role_and_no_program_of_the_watch_of_mallory_is_run(trap: Path) -> None:

@@ -29,7 +29,6 @@ RUN = "a run's directory is its user's; shutil.rmtree goes by descriptors and re
 STATE = "in the user's own part of the state directory, which is believed before it is used"
 REVIEWED: dict[str, dict[str, str]] = {
     "cli/plan/init.py": {"Path.chmod": "a file that mkstemp made, beside the spec that its user writes"},
-    "grid/by_jobs.py": {"shutil.rmtree": STATE},
     "monitor/history/live_histories.py": {"shutil.rmtree": PRIVATE},
     "node_programs/scratch/apply.py": {
         "Path.chmod": "a mount point that root makes, in a directory of root's"

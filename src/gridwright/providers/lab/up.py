@@ -12,7 +12,7 @@ from gridwright.kernel_files import boot_id
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import network
 from gridwright.providers.lab.boot import boot_lab, boot_nodes
-from gridwright.providers.lab.host_python import check_python
+from gridwright.providers.lab.host_python import OPEN_PYTHON, check_python, closed_python
 from gridwright.providers.lab.image import ensure_image, lab_packages, root_filesystem
 from gridwright.providers.lab.layout import layout_of
 from gridwright.providers.lab.owner import record_for
@@ -87,6 +87,8 @@ def up(spec: GridSpec, caller: Caller) -> LabUp:
         image = Path(record.image)
     else:
         check_machine(spec, layout)
+        if spec.users and (closed := closed_python()):
+            caller.say(f"warning: {closed}; {OPEN_PYTHON}")
         image = _image_of(record, spec, caller)
     with locked(spec.name):
         record = _usable_record(spec)
