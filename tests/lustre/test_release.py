@@ -66,7 +66,7 @@ def library(lustre: LustreMachine, request: pytest.FixtureRequest) -> Library:
     found = Library(lustre, request.node.name.translate(str.maketrans("[]_", "---")).strip("-"))
     lustre.run(f"mkdir {found.directory} && cd {found.directory} && for i in a b c; do "
                f"head -c {SIZE} /dev/urandom >$i; done; sleep 2")  # fmt: skip
-    assert found.repo("export").json["done"]["sent"]["count"] == 3
+    assert found.repo("export").json["done"]["sent"]["count"] == 4, "and the directory"
     return found
 
 

@@ -6,9 +6,11 @@ guest whose Lustre is mounted at `/mnt/lustre` and, as another client, at `/mnt/
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sysconfig
 import tempfile
@@ -17,14 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import gridwright
 
 VARIABLE = "GRIDWRIGHT_LUSTRE_VM"
 BASE_VARIABLE = "GRIDWRIGHT_LUSTRE_VM_BASE"
 """Where the guest's image is kept between runs; a directory of this run where it is not set."""
-HOST = "10.0.2.2"
-"""This machine, as the guest reaches it."""
 _MAKE_S, _BOOT_S, _STOP_S, _RUN_S = 1800.0, 900.0, 240.0, 300.0
 
 
@@ -99,18 +100,25 @@ def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator
     directory = place / "vm"
     try:
         _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(packages))
-        environment = {
-            name: value.replace("127.0.0.1", HOST).replace("localhost", HOST) for name, value in store.items()
-        }
-        environment["PYTHONPATH"] = "/opt/gridwright:/mnt/share"
-        machine = LustreMachine(directory, environment)
-        source = Path(gridwright.__file__).parent
+        machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright:/mnt/share"})
+        # Compiled here: the processor of the guest is emulated.
+        copied = shutil.copytree(Path(gridwright.__file__).parent, place / "source" / "gridwright")
+        compileall.compile_dir(copied, quiet=2, workers=1)
         packed = subprocess.run(
-            ["tar", "-C", source.parent, "--exclude=__pycache__", "-czf", "-", source.name],
+            ["tar", "-C", copied.parent, "-czf", "-", copied.name],
             capture_output=True, timeout=120, check=True,
         )  # fmt: skip
         machine.run("mkdir -p /opt/gridwright && tar -C /opt/gridwright -xzf -", given=packed.stdout)
-        yield machine
+        port = urlsplit(store["AWS_ENDPOINT_URL"]).port
+        # A store without TLS has to be on the machine of the command.
+        forward: list[Path | str] = [directory / "ssh", "-S", "none", "-N", "-R", f"{port}:127.0.0.1:{port}"]
+        with subprocess.Popen(
+            forward, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as forwarding:
+            try:
+                yield machine
+            finally:
+                forwarding.terminate()
     finally:
         if directory.exists():
             _done([kit / "stop-vm.sh", directory, "--kill"], _STOP_S, place)
