@@ -82,14 +82,15 @@ def has_same_content(opened: OpenRepository, path: bytes, entry: ObjectEntry) ->
             state = read_state(descriptor)
         except StateError:
             state = None
-        if state is not None and state.is_unchanged(status):
-            if state.reference.etag == entry.etag:
-                return True
-            # Another name of the same file has an object of its own.
-            told = opened.known.told(entry.key)
+        told = opened.known.told(entry.key)
+        if told is not None and not told.is_of(entry.etag, entry.last_modified_ns):
+            told = None
+        if state is not None and state.is_name_only and state.is_unchanged(status):
+            # Nothing is here that could differ; another name of the same file has an object of its own.
             is_same = told is not None and state.crc64 is not None and told.crc64 == state.crc64
-            if is_same or state.is_name_only:
-                return is_same
+            return is_same or state.reference.etag == entry.etag
+        if told is not None and told.crc64 is not None:
+            return crc64_of(descriptor) == told.crc64
         return is_same_content(descriptor, opened.store.head(entry.key).result(), PART_BYTES) is True
     finally:
         os.close(descriptor)

@@ -32,6 +32,7 @@ MOST_AT_ONCE = 64
 MOST_FAILURES = 10
 RESTORE_DAYS = 7
 """How long an archived object that was restored can be read."""
+_NAME_TAKEN = "something else has its name since; the next import compares"
 _PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -164,7 +165,9 @@ class _Contents:
             return
         try:
             directory, name = self._make.parent(row.path)
-            if not is_there(directory, name):
+            if is_there(directory, name):
+                self._report.problem(row.path, _NAME_TAKEN)
+            else:
                 self._fetch(row, directory, name, is_new=True)
         except OSError as error:
             self._not_written(row, error)
@@ -187,7 +190,7 @@ class _Contents:
                 # It was loaded as somebody read it.
                 row.is_name_only = False
                 if status is not None:
-                    note_here(row, status)
+                    note_here(self._opened, row, status)
                 self._opened.known.put(row)
                 return
             self._fetch(row, directory, name, is_new=False)
@@ -357,14 +360,14 @@ class _Contents:
                     place(fetching.directory, fetching.part, fetching.name)
             except FileExistsError:
                 fetching.drop()
-                self._report.problem(row.path, "something else has its name since; the next import compares")
+                self._report.problem(row.path, _NAME_TAKEN)
                 continue
             except OSError as error:
                 fetching.drop()
                 self._not_written(row, error)
                 continue
             row.is_name_only = False
-            note_here(row, os.fstat(fetching.descriptor))
+            note_here(self._opened, row, os.fstat(fetching.descriptor))
             self._opened.known.put(row)
             self._report.add("brought", row.size)
             fetching.close()

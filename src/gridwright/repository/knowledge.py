@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from gridwright.errors import environment_error
@@ -15,6 +16,8 @@ from gridwright.repository.references import ObjectReference
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.units import format_bytes
+
+_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,18 @@ def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Itera
         ) from error
     finally:
         file.unlink(missing_ok=True)
+
+
+def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
+    """Keep for this run what the bucket's manifest says. Raises GridwrightError."""
+    with fetched_manifest(opened) as found:
+        if found is None:
+            return
+        rows = read_manifest(found.file, admission)
+        while some := list(islice(rows, _BATCH)):
+            opened.known.tell(some)
+        if opened.known.fact("exported") is None:
+            opened.known.set_fact("exported", read_facts(found.file).get("exported", ""))
 
 
 def learn(opened: OpenRepository, report: RepositoryReport) -> None:

@@ -18,7 +18,8 @@ from gridwright.repository.arriving import dig_holes
 from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
-from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden, signed_inode, stamp_of
 from gridwright.repository.lazy.open_files import has_lease, take_lease
 from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
@@ -50,7 +51,7 @@ class Maker:
         descriptor = self.unplaced_name(row, directory, part)
         try:
             place(directory, part, name)
-            note_here(row, os.fstat(descriptor))
+            note_here(self._opened, row, os.fstat(descriptor))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -104,7 +105,7 @@ class Maker:
                     write_xattrs(descriptor_path(pin), row.xattrs)
                 change_times(pin, row.atime_ns, row.mtime_ns)
                 place(directory, part, name)
-                note_here(row, os.fstat(pin))
+                note_here(self._opened, row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -113,11 +114,14 @@ class Maker:
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not there."""
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or (first.size, first.crc64, first.mtime_ns) != (row.size, row.crc64, row.mtime_ns):
+        if first is None or (first.size, first.crc64) != (row.size, row.crc64):
+            return False
+        if not is_kept_as(row.mtime_ns, first.mtime_ns):
             return False
         status = self._opened.below.status(first.path)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_ino != first.inode:
+        if status is None or not stat.S_ISREG(status.st_mode) or signed_inode(status.st_ino) != first.inode:
             return False
+        is_untouched = stamp_of(status)[3] == first.ctime_ns
         source, source_name = self._opened.below.parent(first.path)
         source = os.dup(source)
         try:
@@ -129,9 +133,12 @@ class Maker:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
             row.is_name_only = first.is_name_only
-            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             # The file has one name more, so that its ctime is another one.
-            note_here(first, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            for each in (row, first):
+                note_here(self._opened, each, status)
+                if not is_untouched:
+                    each.ctime_ns = UNKNOWN
             self._opened.known.put(first)
         finally:
             os.close(source)
@@ -153,7 +160,7 @@ class Maker:
             self._directories.settle(descriptor)
         else:
             self._dress_present(descriptor, row, status)
-        note_here(row, os.fstat(descriptor))
+        note_here(self._opened, row, os.fstat(descriptor))
         if not row.path and self._opened.cover.is_closed:
             # What it has until it is opened is no user's will.
             mode, row.uid, row.gid = self._opened.cover.attributes
@@ -187,7 +194,7 @@ class Maker:
         descriptor = open_for_reading(name, directory)
         try:
             status = os.fstat(descriptor)
-            if (status.st_ino, status.st_size) != (row.inode, row.size):
+            if (signed_inode(status.st_ino), status.st_size) != (row.inode, row.size):
                 return False
             is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
             here = stat.S_IMODE(status.st_mode)
@@ -197,7 +204,7 @@ class Maker:
             self.dress(descriptor, row)
             if was_hidden:
                 os.fchmod(descriptor, HIDDEN)
-            note_here(row, os.fstat(descriptor))
+            note_here(self._opened, row, os.fstat(descriptor))
         finally:
             os.close(descriptor)
         return True
@@ -227,7 +234,7 @@ class Maker:
             if not has_lease(descriptor):
                 raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
             place(directory, part, name)
-            note_here(row, os.fstat(copy))
+            note_here(self._opened, row, os.fstat(copy))
         finally:
             os.close(copy)
             with suppress(FileNotFoundError):
@@ -315,13 +322,21 @@ def note_root(opened: OpenRepository) -> None:
     """Note what the repository's own directory has, now that it is open again."""
     row = opened.known.get(b"")
     if row is not None:
-        note_here(row, os.fstat(opened.below.root))
+        note_here(opened, row, os.fstat(opened.below.root))
         opened.known.put(row)
 
 
-def note_here(row: KnownFile, status: os.stat_result) -> None:
-    """Note in a row what is true of the file here."""
-    row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
+def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> None:
+    """Note in a row what is true of the file here, as it was just looked at.
+
+    Its mtime is as its file system keeps it. A ctime is known only of a file that nobody has changed by now.
+    """
+    kind, size, mtime_ns, _, row.inode = stamp_of(status)
+    is_changed = kind == stat.S_IFREG and (size != row.size or not is_kept_as(row.mtime_ns, mtime_ns))
+    row.ctime_ns = UNKNOWN if is_changed else opened.clock.kept(status)
+    row.links = status.st_nlink
+    if is_kept_as(row.mtime_ns, mtime_ns):
+        row.mtime_ns = mtime_ns
     row.uid, row.gid = status.st_uid, status.st_gid
     if not is_hidden(row, status):
         row.mode = kept_mode(status.st_mode)

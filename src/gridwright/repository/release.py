@@ -205,7 +205,7 @@ class _Release:
                 aside.remove(name)
                 self._report.add(_CHANGED, row.size)
                 return False
-            note_here(made, os.fstat(placeholder))
+            note_here(self._opened, made, os.fstat(placeholder))
             give_lease_back(placeholder)
             opened.pop_all()
         until = time.monotonic() + GRACE_S

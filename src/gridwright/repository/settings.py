@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
+from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.lazy.cover import NamesCover
@@ -64,6 +65,7 @@ class OpenRepository:
     below: Beneath
     keys: Keys
     cover: NamesCover
+    clock: FileClock
     lock: int | None
 
     @classmethod
@@ -78,7 +80,7 @@ class OpenRepository:
             lock = hold_directory(settings.directory) if alone else None
             cover = NamesCover(str(settings.directory), below.root, settings.archive_id)
             opened.pop_all()
-        return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
+        return cls(settings, store, known, below, Keys(settings.prefix), cover, FileClock(below.root), lock)
 
     def close(self) -> None:
         """Give up what is under way, and close."""

@@ -95,7 +95,7 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
             report.problem(row.path, "the object was changed since the last export or import")
             return
         if not stat.S_ISREG(status.st_mode):
-            _compare_small(opened, row, status, report)
+            _compare_small(opened, row, status, head, report)
             return
         if row.is_name_only:
             if head.entry.size == status.st_size:
@@ -113,7 +113,7 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
 
 
 def _compare_small(
-    opened: OpenRepository, row: KnownFile, status: os.stat_result, report: RepositoryReport
+    opened: OpenRepository, row: KnownFile, status: os.stat_result, head: ObjectHead, report: RepositoryReport
 ) -> None:
     if stat.S_IFMT(status.st_mode) != stat.S_IFMT(row.mode):
         report.add("changed since the last export")
@@ -123,6 +123,9 @@ def _compare_small(
         if os.readlink(name, dir_fd=directory) != opened.store.get(row.key or ""):
             report.problem(row.path, "the link and its object have other targets")
             return
+    elif head.entry.size:
+        report.problem(row.path, "its object has content, which no directory can have")
+        return
     report.add("equal")
 
 
