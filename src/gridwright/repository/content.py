@@ -14,6 +14,7 @@ from gridwright.beneath import status_within
 from gridwright.repository.below import c_library
 from gridwright.repository.file_clock import TICK_NS, UNKNOWN, FileClock
 from gridwright.repository.known_file import stamp_of
+from gridwright.repository.s3.parts import part_bytes
 from gridwright.repository.store import ObjectHead
 
 CHUNK = 4 << 20
@@ -147,34 +148,34 @@ def crc64_of(descriptor: int) -> str:
     return f"{state[0]:016x}"
 
 
-def etag_of(descriptor: int, part_bytes: int | None) -> str:
+def etag_of(descriptor: int, step: int | None = None) -> str:
     """The ETag that S3 gives this content: its MD5, or that of the MD5s of its parts of this many bytes."""
-    if part_bytes is None:
+    if step is None:
         whole = hashlib.md5(usedforsecurity=False)
         _read(descriptor, whole.update)
         return whole.hexdigest()
     size, digests, count = os.fstat(descriptor).st_size, b"", 0
-    while count * part_bytes < size:
+    while count * step < size:
         part = hashlib.md5(usedforsecurity=False)
-        _read(descriptor, part.update, count * part_bytes, part_bytes)
+        _read(descriptor, part.update, count * step, step)
         digests += part.digest()
         count += 1
     return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{count}"
 
 
-def is_same_content(descriptor: int, head: ObjectHead, part_bytes: int) -> bool | None:
+def is_same_content(descriptor: int, head: ObjectHead) -> bool | None:
     """Whether an open file and an object have the same content; None where the store's checksums cannot tell.
 
-    A CRC of the whole object tells. An ETag that equals tells, too; one that differs does not: it is no MD5
-    where the store encrypts with keys of its own, and other tools cut other parts.
+    A CRC of the whole object tells, and so does an ETag that is an MD5. That of an object in parts tells only
+    where it equals: other tools cut other parts.
     """
     if os.fstat(descriptor).st_size != head.entry.size:
         return False
     if head.crc64 is not None:
         return crc64_of(descriptor) == head.crc64
-    if etag_of(descriptor, part_bytes if head.parts else None) == head.entry.etag:
+    if etag_of(descriptor, part_bytes(head.entry.size) if head.parts else None) == head.entry.etag:
         return True
-    return None
+    return False if head.has_md5 and not head.parts else None
 
 
 def _read(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
 from gridwright.repository.below import is_there, sync_file_system
-from gridwright.repository.comparing import FileSide, file_side, is_name_only
+from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.export import Progress
 from gridwright.repository.importing import FETCH
@@ -282,7 +282,7 @@ class _Contents:
         row = fetching.row
         try:
             crc64 = fetching.future.result() if fetching.future is not None else None
-            self._check(fetching, crc64 or crc64_of(fetching.descriptor))
+            check_brought(self._opened, row, fetching.descriptor, crc64 or crc64_of(fetching.descriptor))
             self._failures = 0
             if not self._is_changed(fetching):
                 self._dress(fetching)
@@ -313,16 +313,6 @@ class _Contents:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(self._opened) from error
         self._report.problem(row.path, f"it cannot be written: {error.strerror}")
-
-    def _check(self, fetching: Fetching, found: str) -> None:
-        row = fetching.row
-        if row.crc64 is not None and found != row.crc64:
-            raise StoreError(
-                StoreFault.DAMAGED,
-                row.key or "",
-                f"its content has CRC {found} where {row.crc64} was exported",
-            )
-        row.crc64 = found
 
     def _is_changed(self, fetching: Fetching) -> bool:
         """Whether the name was written to meanwhile; then what was fetched is dropped."""

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 from gridwright.errors import environment_error
@@ -28,6 +28,7 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.manifest import publish_manifest
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
@@ -43,11 +44,11 @@ from gridwright.repository.sending import (
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
 from gridwright.repository.store import ANY, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import has_content, is_untouched
+from gridwright.repository.upload_journal import UploadJournal
 
 LEASE = "lease"
 MOST_AT_ONCE = 64
 """Objects under way: each small one takes a connection, and awscrt bounds the memory of large ones."""
-PART_BYTES = 8 << 20
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
@@ -86,7 +87,11 @@ def export(
     if options.dry_run:
         _plan(opened, options, report)
         return report
-    with Lease(opened.store, opened.keys.own(LEASE)) as lease:
+    with (
+        Lease(opened.store, opened.keys.own(LEASE)) as lease,
+        closing(UploadJournal(opened.known.state.descriptor)) as uploads,
+    ):
+        opened.store.begin_uploads(uploads)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
@@ -106,7 +111,7 @@ def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryRepo
     sent = report.done.get(Action.SEND)
     report.requests = {"put": sum(each.count for each in report.done.values())}
     if sent:
-        report.requests["put"] += sent.bytes // (8 << 20)
+        report.requests["put"] += sent.bytes // PART_BYTES
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from gridwright.repository.content import crc64_of, is_same_content
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.sending import Sending, SmallContent, own_state
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import ObjectHead
@@ -29,12 +28,12 @@ def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bo
         return crc64_of(descriptor) == row.crc64
     if row.key is None:
         return False
-    return is_same_content(descriptor, opened.store.head(row.key).result(), PART_BYTES) is True
+    return is_same_content(descriptor, opened.store.head(row.key).result()) is True
 
 
 def has_content(opened: OpenRepository, sending: Sending, head: ObjectHead) -> bool:
     """Whether an object has what is to be sent. Raises OSError, StoreError."""
     if sending.descriptor is not None:
-        return is_same_content(sending.descriptor, head, PART_BYTES) is True
+        return is_same_content(sending.descriptor, head) is True
     data = sending.content.data if isinstance(sending.content, SmallContent) else b""
     return head.entry.size == len(data) and (not data or opened.store.get(sending.key) == data)

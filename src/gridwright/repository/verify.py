@@ -16,7 +16,6 @@ from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
@@ -137,7 +136,7 @@ def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, repo
         if (status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns):
             report.add("changed since the last export", status.st_size)
             return
-        same = is_same_content(descriptor, head, PART_BYTES)
+        same = is_same_content(descriptor, head)
         if same is None:
             same = _read_both(opened, row, descriptor)
             report.add("read from the store, since its checksums do not tell", row.size)
