@@ -84,10 +84,10 @@ class FileClock:
             if is_first:
                 self._measure()
         except OSError:
-            self._now_ns, self._window_ns = time.time_ns() - _NO_CLOCK_NS, SHARED_NS
+            self._now_ns = time.time_ns() - (0 if _is_of_this_kernel(self._directory) else _NO_CLOCK_NS)
 
     def _measure(self) -> None:
-        if self._touched() % SECOND_NS and _kind_of(self._directory) in _OF_THIS_KERNEL:
+        if self._touched() % SECOND_NS and _is_of_this_kernel(self._directory):
             self._window_ns = TICK_NS
             self._is_fine = any(self._tells_all_apart() for _ in range(_TRIES))
 
@@ -98,7 +98,7 @@ class FileClock:
         return len(set(times)) == _CHANGES and time.monotonic_ns() - begun < _FINE_NS
 
     def _touched(self) -> int:
-        """The ctime of the directory after a change of nothing else."""
+        """The ctime of the directory after a change of nothing else. Raises OSError."""
         accessed, nanoseconds = divmod(os.fstat(self._directory).st_atime_ns, SECOND_NS)
         times = (_Time * 2)(_Time(accessed, nanoseconds), _Time(0, _OMIT))
         if c_library().futimens(self._directory, times) != 0:
@@ -107,14 +107,12 @@ class FileClock:
         return os.fstat(self._directory).st_ctime_ns
 
 
-def _kind_of(descriptor: int) -> int:
-    """The `f_type` of the file system of an open file. Raises OSError."""
-    # `struct statfs` begins with it, and has 120 bytes on 64-bit Linux.
+def _is_of_this_kernel(descriptor: int) -> bool:
+    """Whether this kernel gives the times of an open file's file system."""
+    # `struct statfs` begins with `f_type`, and has 120 bytes on 64-bit Linux.
     found = ctypes.create_string_buffer(256)
-    if c_library().fstatfs(descriptor, found) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return ctypes.c_ulong.from_buffer(found).value
+    is_told = c_library().fstatfs(descriptor, found) == 0
+    return is_told and ctypes.c_ulong.from_buffer(found).value in _OF_THIS_KERNEL
 
 
 _GRAINS = (100, 1000, SECOND_NS)
@@ -129,4 +127,4 @@ def bounded_ns(time_ns: int) -> int:
 def is_kept_as(wanted_ns: int, kept_ns: int) -> bool:
     """Whether a file that was given a time can have this one: file systems keep whole steps of their own."""
     kept_ns = bounded_ns(kept_ns)
-    return wanted_ns == kept_ns or any(wanted_ns // each * each == kept_ns for each in _GRAINS)
+    return wanted_ns == kept_ns or any(bounded_ns(wanted_ns // each * each) == kept_ns for each in _GRAINS)
