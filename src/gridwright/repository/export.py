@@ -36,6 +36,7 @@ from gridwright.repository.sending import (
     bound,
     check_stored,
     first_name,
+    flush_many,
     open_for_sending,
     refuse_hollow,
     row_of,
@@ -53,6 +54,14 @@ ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
 """Objects that may fail one after the other because the store does not answer, before the export ends."""
+_BOTH_CHANGED = (
+    "both the file and its object were changed; neither was overwritten "
+    "(--prefer files sends the file, import --prefer objects takes the object)"
+)
+_HAS_CONTENT = (
+    "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
+    "key without / at the end"
+)
 Progress = Callable[[int], None]
 """Told of bytes that have been sent, from other threads."""
 
@@ -150,6 +159,7 @@ class _Export:
 
     def run(self) -> None:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
+        flush_many(self._opened)
         try:
             for path, action, row in self._opened.known.work_with_rows():
                 if action == Action.DELETE:
@@ -287,10 +297,7 @@ class _Export:
 
     def _conflict(self, sending: Sending) -> None:
         sending.close()
-        self._report.problem(
-            sending.path, "both the file and its object were changed; neither was overwritten "
-            "(--prefer files sends the file, import --prefer objects takes the object)",
-        )  # fmt: skip
+        self._report.problem(sending.path, _HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
 
     def _former(self, sending: Sending) -> KnownFile | None:
         """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
@@ -377,13 +384,6 @@ class _Export:
                 # Nothing but attributes is written over, and those of the file are newer than what is known.
                 task.row = None
                 self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
-            return
-        if sending.key.endswith("/"):
-            sending.close()
-            self._report.problem(
-                sending.path, "its object has content, which no directory can have: it was not overwritten; "
-                "copy it in the bucket to a key without / at the end",
-            )  # fmt: skip
             return
         self._conflict(sending)
 

@@ -9,15 +9,18 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import at
+from gridwright.repository.below import at, sync_file_system
 from gridwright.repository.content import FileContent, is_same_content, is_same_moment, open_for_reading
 from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns
 from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
+from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectStore, StoreError, StoreFault, WriteCondition, WrittenObject
+
+_MANY = 200
 
 
 class Hollow(Exception):
@@ -119,6 +122,14 @@ def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def flush_many(opened: OpenRepository) -> None:
+    """Write what is in memory alone of all files where many are to be sent, faster than of each."""
+    if opened.known.count_work().get(Action.SEND, (0, 0))[0] >= _MANY:
+        # What cannot be written is named with its file.
+        with suppress(OSError):
+            sync_file_system(opened.below.root)
 
 
 def bound(sending: Sending, report: RepositoryReport) -> None:

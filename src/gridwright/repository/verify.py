@@ -14,6 +14,7 @@ from functools import partial
 
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
@@ -133,7 +134,7 @@ def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, repo
     descriptor = open_for_reading(name, directory)
     try:
         status = os.fstat(descriptor)
-        if (status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns):
+        if status.st_size != row.size or not is_kept_as(row.mtime_ns, status.st_mtime_ns):
             report.add("changed since the last export", status.st_size)
             return
         same = is_same_content(descriptor, head)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -13,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridwright.repository import file_clock
-from gridwright.repository.file_clock import LATEST_NS, UNKNOWN, FileClock, is_kept_as
+from gridwright.repository.file_clock import UNKNOWN, FileClock, is_kept_as
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.making import note_here
+from gridwright.repository.object_format import LATEST_NS
 from gridwright.repository.scan import Action, action_for
 from gridwright.repository.sending import Sending, SmallContent, row_of
 from gridwright.repository.store import WrittenObject
@@ -122,8 +124,8 @@ class _Disk:
         self.now_ns, self.step_ns = 10**18 + 123_456_789, step_ns
         monkeypatch.setattr(FileClock, "_touched", lambda _: self.time_ns)
         monkeypatch.setattr(file_clock, "_is_of_this_kernel", lambda _: is_local)
-        monkeypatch.setattr(file_clock.time, "monotonic_ns", lambda: self.now_ns)
-        monkeypatch.setattr(file_clock.time, "sleep", self._sleep)
+        monkeypatch.setattr(time, "monotonic_ns", lambda: self.now_ns)
+        monkeypatch.setattr(time, "sleep", self._sleep)
 
     @property
     def time_ns(self) -> int:
