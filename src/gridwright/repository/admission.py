@@ -32,7 +32,7 @@ class Admission:
         """What is refused or changed is in `report`. Owners stay as they are where no files are made."""
         self._keys = opened.keys
         self._ids = opened.settings.ids
-        self._owner = opened.cover.attributes[1:]
+        self._owner = opened.owner
         self._report = report
         self._gives_away = is_made and os.geteuid() == 0
         self.refused = 0

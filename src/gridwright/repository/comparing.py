@@ -40,7 +40,9 @@ def file_side(
         directory, name = opened.below.parent(path)
         descriptor = open_for_reading(name, directory)
         try:
-            if row.is_name_only or (row.crc64 is not None and crc64_of(descriptor) == row.crc64):
+            if (row.is_name_only and row.inode) or (
+                row.crc64 is not None and crc64_of(descriptor) == row.crc64
+            ):
                 return FileSide.SAME
         finally:
             os.close(descriptor)

@@ -35,6 +35,7 @@ from gridwright.repository.sending import (
     Sending,
     bound,
     check_stored,
+    condition_of,
     first_name,
     flush_many,
     open_for_sending,
@@ -43,7 +44,7 @@ from gridwright.repository.sending import (
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import ANY, StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.store import StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
 
@@ -202,7 +203,7 @@ class _Export:
         try:
             if not self._without_moving(task):
                 self._refuse_hollow(sending)
-                self._send(task, self._condition(row, key))
+                self._send(task, condition_of(sending, row, self._options.prefer))
         except Hollow:
             sending.close()
             self._report.problem(
@@ -218,10 +219,10 @@ class _Export:
         self._report.problem(sending.path, f"it cannot be read: {error.strerror}")
 
     def _refuse_hollow(self, sending: Sending) -> None:
-        # Where contents come when they are read, reading it to send it is enough.
-        if sending.descriptor is not None and not self._opened.cover.is_served:
-            if self._opened.cover.released is not None:
-                self._opened.cover.released.wait_for(sending.descriptor)
+        if sending.descriptor is not None:
+            if self._opened.is_guarded:
+                # Where the file system brings what is read, reading it to send it is enough.
+                self._opened.released_names.wait_for(sending.descriptor)
             refuse_hollow(sending.descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
@@ -239,15 +240,6 @@ class _Export:
                 raise KeyRefusal(path, "was a file or a directory, and is the other now; see --deletions")
             delete_object_of(self._opened, row, self._report, prefer=self._options.prefer)
         return self._opened.keys.key_of(path, is_directory=is_directory)
-
-    def _condition(self, row: KnownFile | None, key: str) -> WriteCondition:
-        is_directory = key.endswith("/")
-        if self._options.prefer == "files" and not is_directory:
-            return ANY
-        if row is None or row.key != key or (is_directory and row.size):
-            # An object that has content is no directory's, and nothing empty takes its place.
-            return WriteCondition(none_there=True)
-        return WriteCondition(etag=row.etag)
 
     def _send(self, task: _Task, condition: WriteCondition) -> None:
         if not task.sending.key:

@@ -1,7 +1,9 @@
-"""Makes the names of a bucket's objects files, at once, without their contents.
+"""Makes of a bucket's objects what needs no content, and says which contents are to come.
 
-What the listing does not say of an object is in the manifest, where its ETag is the same, or is asked for. A
-file that was changed here is never overwritten: one that was changed on both sides is named.
+Directories, links and empty files are made at once. So are names of other files where the file system holds
+back who reads them; elsewhere a file is made with its content (`contents.py`). What the listing does not say
+of an object is in the manifest, where its ETag is the same, or is asked for. A file that was changed here is
+never overwritten: one that was changed on both sides is named.
 """
 
 from __future__ import annotations
@@ -11,39 +13,39 @@ import os
 import queue
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
 from gridwright.repository.head_row import row_of_head
-from gridwright.repository.keys import KeyRefusal
-from gridwright.repository.knowledge import tell_manifest
+from gridwright.repository.knowledge import keep_listing, tell_manifest
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.listed import AskedObject, ListedObject, why_left
+from gridwright.repository.listed import (
+    BOTH_CHANGED,
+    FETCH,
+    LINK,
+    NOTED,
+    AskedObject,
+    ListedObject,
+    listed_objects,
+)
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.object_format import PERMISSIONS
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
-from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
+from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
-FETCH = "fetch"
-"""Work that an import of names leaves to that of contents."""
 MOST_WHOLE_BYTES = 1 << 20
 """Bytes of the largest file that has no name before its content: a name takes about as long to make."""
 _BATCH = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 GIVEN = "given new attributes"
-_BOTH_CHANGED = (
-    "both the file and its object were changed; neither was overwritten "
-    "(--prefer objects takes the object, export --prefer files sends the file)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class ImportOptions:
     deletions: bool = False
     prefer: Prefer | None = None
     dry_run: bool = False
+    names: bool = False
+    """Bring no content that is not here: where names need contents, what is not here is only noted."""
     contents: bool = False
     """Leave small files that are not here yet to `import_contents`: they come whole, with no name before."""
 
@@ -62,11 +66,12 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     """Import names. Raises GridwrightError where the store as a whole, or the disk, fails."""
     report = RepositoryReport(opened.settings.name, "import", options.dry_run)
     begun = time.time()
-    # The store looks for its objects while the manifest is read.
+    # The store looks for its objects while the manifest is read. Nothing is made before the listing is whole:
+    # what lacks in it was deleted.
     entries = opened.store.list(opened.keys.start)
     admission = Admission(opened, report)
     tell_manifest(opened, admission)
-    _keep_listing(opened, entries)
+    keep_listing(opened.known, entries)
     opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
         with nullcontext(False) if options.dry_run else finishing(opened) as was_killed:
@@ -79,14 +84,6 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
         report.requests = dict(opened.store.requests.by_kind)
         report.seconds = time.time() - begun
     return report
-
-
-def _keep_listing(opened: OpenRepository, entries: Iterator[ObjectEntry]) -> None:
-    """Keep the listing of the bucket. Nothing is made before it is whole: what lacks in it was deleted."""
-    while some := list(islice(entries, _BATCH)):
-        opened.known.list_objects(
-            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
-        )
 
 
 class _Import:
@@ -105,48 +102,31 @@ class _Import:
         self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
         self._to_fetch: list[tuple[bytes, str, int, None]] = []
+        self._notes_alone = options.names and not opened.is_guarded
         self._to_tell: list[KnownFile] = []
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
-        for listed in self._objects():
+        for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for(0)
         self._keep_to_fetch()
-        if not self._options.dry_run:
+        if not self._options.dry_run and self._opened.is_guarded:
             self._make_hard_links()
         self._remove()
         if not self._options.dry_run:
             self._dress_directories()
 
-    def _objects(self) -> Iterator[ListedObject]:
-        """Objects that are files, in the order of keys; keys that are none are named."""
-        keys = self._opened.keys
-        for values, told in self._opened.known.listed_and_told():
-            entry = ObjectEntry(*values)
-            if keys.is_own(entry.key):
-                continue
-            try:
-                path, is_directory = (b"", True) if entry.key == keys.start else keys.path_of(entry.key)
-            except KeyRefusal as refusal:
-                self._report.problems.append((refusal.what, f"the key {refusal.reason}"))
-                continue
-            listed = ListedObject(path, is_directory, entry, told)
-            if not is_chosen(path, self._options.paths):
-                continue
-            if reason := why_left(self._opened.known, listed):
-                self._report.problem(path, reason)
-            else:
-                yield listed
-
     def _consider(self, listed: ListedObject) -> None:
         """Decide about one object: what became of it and of its file since both were equal."""
         path, entry = listed.path, listed.entry
-        row = self._opened.known.get(path)
-        row = row if row is not None and row.inode else None
+        known = self._opened.known.get(path)
+        row = known if known is not None and known.inode else None
         try:
             status = self._opened.below.status(path)
+            if self._notes_alone and status is None and not self._is_to_be_noted(listed, known):
+                return
             if listed.is_directory:
                 self._consider_directory(listed, row, status)
                 return
@@ -163,11 +143,20 @@ class _Import:
             elif has_same_content(self._opened, path, entry):
                 self._obtain(listed, None, here=status)
             elif self._options.prefer != "files":
-                self._report.problem(path, _BOTH_CHANGED)
+                self._report.problem(path, BOTH_CHANGED)
         except OSError as error:
             self._refused(path, error)
         except StoreError as error:
             self._report.problem(path, error.problems[0].what)
+
+    def _is_to_be_noted(self, listed: ListedObject, known: KnownFile | None) -> bool:
+        """Whether what is not here is not known yet, or as another object."""
+        if known is None or not known.is_of(listed.entry.etag, listed.entry.last_modified_ns):
+            return True
+        # What was here was deleted here: that stays known, for an export with --deletions.
+        if not known.inode and not known.is_name_only and known.attributes.is_file:
+            self._opened.known.put(known.not_here())
+        return False
 
     def _consider_directory(
         self, listed: ListedObject, row: KnownFile | None, status: os.stat_result | None
@@ -187,7 +176,9 @@ class _Import:
         """Find out what the listing does not say, and make it."""
         entry = listed.entry
         if self._options.dry_run:
-            self._report.add("made", entry.size)
+            if entry.size and not self._opened.is_guarded and not self._notes_alone:
+                self._to_fetch.append((listed.path, FETCH, entry.size, None))
+            self._report.add(NOTED if self._notes_alone else "made", entry.size)
             return
         told = listed.told or row
         if told is not None and told.size == entry.size and told.is_of(entry.etag, entry.last_modified_ns):
@@ -246,7 +237,7 @@ class _Import:
         if is_same or (asked.side is FileSide.CHANGED and self._options.prefer == "files"):
             self._opened.known.put(row if is_same else known)
         elif asked.side is FileSide.CHANGED and self._options.prefer != "objects":
-            self._report.problem(asked.listed.path, _BOTH_CHANGED)
+            self._report.problem(asked.listed.path, BOTH_CHANGED)
         elif self._options.dry_run:
             self._report.add(GIVEN)
         elif asked.side is FileSide.CHANGED:
@@ -272,6 +263,10 @@ class _Import:
         `here` is a file as it was before its content was found to be that of the object.
         """
         try:
+            if self._notes_alone and self._opened.below.status(row.path) is None:
+                self._opened.known.put(row.not_here())
+                self._report.add(NOTED, row.size)
+                return
             if row.attributes.is_directory:
                 self._make.directory(row.path) if row.path else None
                 # Attributes come last: whoever adds a name to a directory changes its time.
@@ -282,7 +277,7 @@ class _Import:
                 note_here(self._opened, row, here)
                 self._opened.known.put(row)
             elif row.link_of is not None:
-                self._opened.known.add_work([(row.path, "link", row.size, None)])
+                self._opened.known.add_work([(row.path, LINK, row.size, None)])
                 self._opened.known.tell([row])
                 return
             elif row.attributes.is_link:
@@ -304,6 +299,8 @@ class _Import:
             self._refused(row.path, error)
 
     def _comes_whole(self, row: KnownFile) -> bool:
+        if not self._opened.is_guarded:
+            return row.size > 0
         return (
             self._options.contents
             and 0 < row.size <= MOST_WHOLE_BYTES
@@ -318,7 +315,7 @@ class _Import:
 
     def _make_hard_links(self) -> None:
         for path, action, _, _ in self._opened.known.work():
-            row = self._opened.known.told_path(path) if action == "link" else None
+            row = self._opened.known.told_path(path) if action == LINK else None
             if row is None:
                 continue
             try:
@@ -345,6 +342,9 @@ class _Import:
     def _remove(self) -> None:
         """Files whose objects are gone: removed where that is wanted and they were not changed, else left."""
         left = 0
+        for row in self._opened.known.rows("inode = 0 AND key IS NOT NULL"):
+            if is_chosen(row.path, self._options.paths) and not self._opened.known.listed(row.key or ""):
+                self._opened.known.forget(row.path)
         for row in self._opened.known.rows("inode <> 0 AND key IS NOT NULL", order="path DESC"):
             if not is_chosen(row.path, self._options.paths) or self._opened.known.listed(row.key or ""):
                 continue

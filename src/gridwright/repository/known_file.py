@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
@@ -50,6 +50,7 @@ class KnownFile:
     link_of: bytes | None
     """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
     is_name_only: bool
+    """No content of it is here: a released file or, where `inode` is 0, no file at all."""
     stored_ns: int = 0
     """Since 1970, by the store's clock: an object that was written later is another one, or has other
     attributes; 0 where that is not known."""
@@ -67,19 +68,19 @@ class KnownFile:
         """Whether an object of a listing is the known one: a copy onto itself has new attributes at most."""
         return self.etag == etag and not 0 < self.stored_ns < modified_ns
 
+    @property
+    def is_only_in_bucket(self) -> bool:
+        """Whether it is known that no file is here, since it was released, or never brought."""
+        return bool(self.is_name_only) and not self.inode
+
+    def not_here(self) -> KnownFile:
+        """The row of the same object, with no file here."""
+        return replace(self, inode=0, ctime_ns=0, links=1, is_name_only=self.attributes.is_file)
+
     def state(self, bucket_url: str) -> FileState:
         """What the file's own attribute is to say."""
         place = ContentPlace.NAME_ONLY if self.is_name_only else ContentPlace.EXPORTED
         return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
-
-
-HIDDEN = 0
-"""The permissions of a name that nobody could load when it is read: users get an error there, never zeros."""
-
-
-def is_hidden(row: KnownFile, status: FileStatus) -> bool:
-    """Whether a file has no permissions because it is such a name; the row has those that it will get."""
-    return bool(row.is_name_only) and stat.S_IMODE(status.st_mode) == HIDDEN
 
 
 FileStamp: TypeAlias = tuple[int, int, int, int, int]

@@ -19,8 +19,8 @@ from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
-from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden, signed_inode, stamp_of
-from gridwright.repository.lazy.open_files import has_lease, take_lease
+from gridwright.repository.file_locks import has_lease, take_lease
+from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
 from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
@@ -45,11 +45,16 @@ class Maker:
         return self._directories.parent(path)
 
     def name_only(self, row: KnownFile) -> None:
-        """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
+        """Make a file that needs no content, in place of what is there: an empty one, or a released one.
+
+        Released ones are made where the file system holds back who reads them. Raises OSError.
+        """
         directory, name = self.parent(row.path)
         part = part_name()
-        descriptor = self.unplaced_name(row, directory, part)
+        descriptor = self._new_name(directory, part, row)
         try:
+            row.is_name_only = row.size > 0
+            self.dress(descriptor, row)
             place(directory, part, name)
             note_here(self._opened, row, os.fstat(descriptor))
         except BaseException:
@@ -59,36 +64,15 @@ class Maker:
         finally:
             os.close(descriptor)
 
-    def unplaced_name(self, row: KnownFile, directory: int, part: bytes) -> int:
-        """Make such a file under a free name in an open directory; its descriptor. Raises OSError."""
-        descriptor = self._new_name(directory, part, row)
-        try:
-            row.is_name_only = row.size > 0
-            self.dress(descriptor, row)
-            if row.is_name_only:
-                self._opened.cover.cover(descriptor)
-                if self._is_root and self._opened.cover.why_not:
-                    os.fchmod(descriptor, HIDDEN)
-                self._say_how_it_is_read()
-        except BaseException:
-            os.close(descriptor)
-            with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=directory)
-            raise
-        return descriptor
-
     def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
-        """Make a file of its object's size, empty or released; its descriptor."""
-        if row.size and self._opened.cover.released is not None:
-            return self._opened.cover.released.make(directory, part, row)
-        descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
-        try:
-            os.ftruncate(descriptor, row.size)
-        except BaseException:
-            os.close(descriptor)
-            os.unlink(part, dir_fd=directory)
-            raise
-        return descriptor
+        """Make such a file under a free name in an open directory; its descriptor."""
+        if not row.size:
+            return os.open(part, _NEW, 0o600, dir_fd=directory)
+        if not self._opened.is_guarded:
+            raise AssertionError("a name without content would be read as zeros here")
+        names = self._opened.released_names
+        self._say_once(f"{names.how}; without an agent, readers wait")
+        return names.make(directory, part, row)
 
     def link(self, row: KnownFile) -> None:
         """Make a symbolic link. Raises OSError."""
@@ -161,10 +145,6 @@ class Maker:
         else:
             self._dress_present(descriptor, row, status)
         note_here(self._opened, row, os.fstat(descriptor))
-        if not row.path and self._opened.cover.is_closed:
-            # What it has until it is opened is no user's will.
-            mode, row.uid, row.gid = self._opened.cover.attributes
-            row.mode = stat.S_IFDIR | mode
 
     def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
         here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions
@@ -172,8 +152,7 @@ class Maker:
         may_be_given = bool(row.path) and is_owner and not is_wider(here, wanted)
         if may_be_given and here != wanted:
             os.fchmod(descriptor, wanted)
-        is_closed = not row.path and self._opened.cover.is_closed
-        if not is_closed and (
+        if (
             not is_owner
             or (here != wanted and not may_be_given)
             or (row.xattrs and row.xattrs != read_xattrs(descriptor))
@@ -200,10 +179,7 @@ class Maker:
             here = stat.S_IMODE(status.st_mode)
             if self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions)):
                 return self._made_anew(row, directory, name, descriptor)
-            was_hidden = is_hidden(row, status)
             self.dress(descriptor, row)
-            if was_hidden:
-                os.fchmod(descriptor, HIDDEN)
             note_here(self._opened, row, os.fstat(descriptor))
         finally:
             os.close(descriptor)
@@ -216,9 +192,6 @@ class Maker:
         status = os.fstat(descriptor)
         if status.st_nlink != 1:
             raise OSError(errno.EMLINK, f"{_OTHER_ATTRIBUTES}, and it has another name")
-        if row.is_name_only:
-            self.name_only(row)
-            return True
         part = part_name()
         copy = os.open(part, _NEW, 0o600, dir_fd=directory)
         try:
@@ -266,17 +239,6 @@ class Maker:
                 self._report.problem(row.path, f"its extended attributes cannot be written: {error}")
         os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
-    def _say_how_it_is_read(self) -> None:
-        cover = self._opened.cover
-        if cover.why_not:
-            until = "until --contents brings their contents"
-            how = "users cannot open names" if self._is_root else "names read as zeros"
-            self._say_once(f"{how} {until}: {cover.why_not}")
-        elif cover.released is not None:
-            self._say_once(f"{cover.released.how}; without an agent, readers wait")
-        elif cover.is_closed:
-            self._say_once("users cannot enter it until gridwright repo serve loads what they read")
-
     def _say_once(self, note: str) -> None:
         if note not in self._report.notes:
             self._report.notes.append(note)
@@ -318,14 +280,6 @@ def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = 
     os.unlink(part, dir_fd=source)
 
 
-def note_root(opened: OpenRepository) -> None:
-    """Note what the repository's own directory has, now that it is open again."""
-    row = opened.known.get(b"")
-    if row is not None:
-        note_here(opened, row, os.fstat(opened.below.root))
-        opened.known.put(row)
-
-
 def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> None:
     """Note in a row what is true of the file here, as it was just looked at.
 
@@ -337,6 +291,4 @@ def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) ->
     row.links = status.st_nlink
     if is_kept_as(row.mtime_ns, mtime_ns):
         row.mtime_ns = mtime_ns
-    row.uid, row.gid = status.st_uid, status.st_gid
-    if not is_hidden(row, status):
-        row.mode = kept_mode(status.st_mode)
+    row.uid, row.gid, row.mode = status.st_uid, status.st_gid, kept_mode(status.st_mode)

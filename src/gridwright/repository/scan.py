@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, shown
-from gridwright.repository.known_file import KnownFile, is_hidden, stamp_of
+from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
@@ -123,9 +123,6 @@ def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]
 
 
 def _action(opened: OpenRepository, path: bytes, status: FileStatus) -> tuple[Action | None, int]:
-    if not path and opened.cover.is_closed:
-        # What it has now is no user's will.
-        return None, 0
     size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
     return action_for(status, opened.known.get(path)), size
 
@@ -140,8 +137,7 @@ def action_for(status: FileStatus, row: KnownFile | None) -> Action | None:
         return Action.SEND
     if (row.ctime_ns, row.inode) == (ctime_ns, inode) and ctime_ns != UNKNOWN:
         return None
-    mode = row.mode if is_hidden(row, status) else kept_mode(status.st_mode)
-    same = (row.mode, row.uid, row.gid) == (mode, status.st_uid, status.st_gid)
+    same = (row.mode, row.uid, row.gid) == (kept_mode(status.st_mode), status.st_uid, status.st_gid)
     if is_directory:
         return None if same and is_kept_as(row.mtime_ns, mtime_ns) else Action.ATTRIBUTES
     return Action.COMPARE if same else Action.ATTRIBUTES

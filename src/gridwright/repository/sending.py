@@ -17,8 +17,15 @@ from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.scan import Action
-from gridwright.repository.settings import OpenRepository, RepositoryReport
-from gridwright.repository.store import ObjectStore, StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.store import (
+    ANY,
+    ObjectStore,
+    StoreError,
+    StoreFault,
+    WriteCondition,
+    WrittenObject,
+)
 
 _MANY = 200
 
@@ -154,6 +161,21 @@ def _has_hole(descriptor: int, size: int) -> bool:
     return size > 0 and os.lseek(descriptor, 0, os.SEEK_HOLE) < size
 
 
+def condition_of(sending: Sending, row: KnownFile | None, prefer: Prefer | None) -> WriteCondition:
+    """Over which object one may be written."""
+    key, is_directory = sending.key, sending.key.endswith("/")
+    if prefer == "files" and not is_directory:
+        return ANY
+    state = own_state(sending.descriptor) if sending.descriptor is not None else None
+    is_of_object = row is not None and state is not None and state.reference.etag == row.etag
+    # Who makes a file where one was released may not know of that one, whose only copy the object is. Nothing
+    # empty takes the place of content: such an object is no directory's.
+    is_other = row is None or row.key != key or (is_directory and row.size > 0)
+    if row is None or is_other or (row.is_only_in_bucket and not is_of_object):
+        return WriteCondition(none_there=True)
+    return WriteCondition(etag=row.etag)
+
+
 def send(
     opened: OpenRepository, sending: Sending, condition: WriteCondition, moved: Callable[[int], None]
 ) -> Future[WrittenObject]:
@@ -185,15 +207,15 @@ def row_of(
         atime_ns=attributes.atime_ns, mtime_ns=attributes.mtime_ns, ctime_ns=sending.ctime_ns,
         inode=signed_inode(status.st_ino), links=status.st_nlink, key=sending.key or None, etag=stored.etag,
         version_id=stored.version_id, crc64=crc64, target=sending.target, xattrs=sending.xattrs,
-        link_of=link_of, is_name_only=before is not None and before.is_name_only,
+        link_of=link_of, is_name_only=before is not None and before.is_name_only and before.inode != 0,
         stored_ns=stored.stored_ns,
     )  # fmt: skip
     if sending.descriptor is not None:
         state = own_state(sending.descriptor) if before is not None else None
         if before is not None and state is not None and state.reference.etag == before.etag:
-            # Somebody has loaded or released it, and knows nothing of rows, or was killed: the file says it.
+            # An agent has restored it, and knows nothing of rows, or a release was killed: the file says it.
             row.is_name_only = state.is_name_only
-        if opened.cover.released is not None:
+        if opened.is_guarded:
             mark_exported(sending.descriptor, row, opened.settings.bucket_url, status)
     return row
 

@@ -41,8 +41,10 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
     for row in opened.known.rows("key IS NOT NULL"):
         if not is_chosen(row.path, paths):
             continue
-        if row.is_name_only:
-            report.add("looked at, names only", row.size)
+        if row.is_name_only or not row.inode:
+            report.add(
+                "looked at, in the bucket alone" if not row.inode else "looked at, names only", row.size
+            )
         else:
             report.add("compared", row.size)
         report.requests["head"] = report.requests.get("head", 0) + 1
@@ -88,11 +90,14 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
     try:
         head = asked.future.result()
         status = opened.below.status(row.path)
-        if status is None:
+        if status is None and row.inode:
             report.problem(row.path, "the object is there, and the file is gone")
             return
         if head.entry.etag != row.etag:
             report.problem(row.path, "the object was changed since the last export or import")
+            return
+        if status is None:
+            report.add("in the bucket alone", row.size)
             return
         if not stat.S_ISREG(status.st_mode):
             _compare_small(opened, row, status, head, report)
