@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from gridwright.repository.below import ASIDE
 from gridwright.repository.content import crc64_of, open_for_reading
+from gridwright.repository.file_clock import UNKNOWN
 from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import note_here, place_new
@@ -126,9 +127,9 @@ def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -
             continue
         status = os.stat(name, dir_fd=aside.beside, follow_symlinks=False)
         if row is not None and (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns):
-            note_here(row, status)
+            note_here(opened, row, status)
             # What changed of it while it lay there is seen by the next scan.
-            row.is_name_only, row.ctime_ns = False, 0
+            row.is_name_only, row.ctime_ns = False, UNKNOWN
             opened.known.put(row)
     aside.remove()
 

@@ -18,8 +18,9 @@ from gridwright.repository.arriving import dig_holes
 from gridwright.repository.below import PART, c_library
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.file_locks import has_lease, take_lease
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
 from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
@@ -55,7 +56,7 @@ class Maker:
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
             place(directory, part, name)
-            note_here(row, os.fstat(descriptor))
+            note_here(self._opened, row, os.fstat(descriptor))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -88,7 +89,7 @@ class Maker:
                     write_xattrs(descriptor_path(pin), row.xattrs)
                 change_times(pin, row.atime_ns, row.mtime_ns)
                 place(directory, part, name)
-                note_here(row, os.fstat(pin))
+                note_here(self._opened, row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -97,11 +98,14 @@ class Maker:
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not there."""
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or (first.size, first.crc64, first.mtime_ns) != (row.size, row.crc64, row.mtime_ns):
+        if first is None or (first.size, first.crc64) != (row.size, row.crc64):
+            return False
+        if not is_kept_as(row.mtime_ns, first.mtime_ns):
             return False
         status = self._opened.below.status(first.path)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_ino != first.inode:
+        if status is None or not stat.S_ISREG(status.st_mode) or signed_inode(status.st_ino) != first.inode:
             return False
+        is_untouched = stamp_of(status)[3] == first.ctime_ns
         source, source_name = self._opened.below.parent(first.path)
         source = os.dup(source)
         try:
@@ -113,9 +117,12 @@ class Maker:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
             row.is_name_only = first.is_name_only
-            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             # The file has one name more, so that its ctime is another one.
-            note_here(first, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            for each in (row, first):
+                note_here(self._opened, each, status)
+                if not is_untouched:
+                    each.ctime_ns = UNKNOWN
             self._opened.known.put(first)
         finally:
             os.close(source)
@@ -137,7 +144,7 @@ class Maker:
             self._directories.settle(descriptor)
         else:
             self._dress_present(descriptor, row, status)
-        note_here(row, os.fstat(descriptor))
+        note_here(self._opened, row, os.fstat(descriptor))
 
     def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
         here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions
@@ -166,14 +173,14 @@ class Maker:
         descriptor = open_for_reading(name, directory)
         try:
             status = os.fstat(descriptor)
-            if (status.st_ino, status.st_size) != (row.inode, row.size):
+            if (signed_inode(status.st_ino), status.st_size) != (row.inode, row.size):
                 return False
             is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
             here = stat.S_IMODE(status.st_mode)
             if self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions)):
                 return self._made_anew(row, directory, name, descriptor)
             self.dress(descriptor, row)
-            note_here(row, os.fstat(descriptor))
+            note_here(self._opened, row, os.fstat(descriptor))
         finally:
             os.close(descriptor)
         return True
@@ -200,7 +207,7 @@ class Maker:
             if not has_lease(descriptor):
                 raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
             place(directory, part, name)
-            note_here(row, os.fstat(copy))
+            note_here(self._opened, row, os.fstat(copy))
         finally:
             os.close(copy)
             with suppress(FileNotFoundError):
@@ -273,7 +280,15 @@ def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = 
     os.unlink(part, dir_fd=source)
 
 
-def note_here(row: KnownFile, status: os.stat_result) -> None:
-    """Note in a row what is true of the file here."""
-    row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
+def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> None:
+    """Note in a row what is true of the file here, as it was just looked at.
+
+    Its mtime is as its file system keeps it. A ctime is known only of a file that nobody has changed by now.
+    """
+    kind, size, mtime_ns, _, row.inode = stamp_of(status)
+    is_changed = kind == stat.S_IFREG and (size != row.size or not is_kept_as(row.mtime_ns, mtime_ns))
+    row.ctime_ns = UNKNOWN if is_changed else opened.clock.kept(status)
+    row.links = status.st_nlink
+    if is_kept_as(row.mtime_ns, mtime_ns):
+        row.mtime_ns = mtime_ns
     row.uid, row.gid, row.mode = status.st_uid, status.st_gid, kept_mode(status.st_mode)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
 from gridwright.repository.copytool.released import ReleasedNames
+from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.request_prices import cost
@@ -63,6 +64,7 @@ class OpenRepository:
     known: Known
     below: Beneath
     keys: Keys
+    clock: FileClock
     lock: int | None
     _released_names: ReleasedNames | None = None
 
@@ -77,7 +79,7 @@ class OpenRepository:
             known = opened.enter_context(closing(Known(settings.directory)))
             lock = hold_directory(settings.directory) if alone else None
             opened.pop_all()
-        return cls(settings, store, known, below, Keys(settings.prefix), lock)
+        return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
 
     @property
     def is_guarded(self) -> bool:
