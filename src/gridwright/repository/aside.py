@@ -13,11 +13,10 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import ASIDE, c_library, is_part
+from gridwright.repository.below import ASIDE, c_library, is_part, same_times
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lazy.open_files import has_lease, is_open_elsewhere, take_lease
 from gridwright.repository.references import StateError, read_state
@@ -45,7 +44,7 @@ class AsideDirectory:
     def make(cls, beside: int) -> AsideDirectory:
         """Make one that nobody else can have made. Raises OSError."""
         own = ASIDE + secrets.token_hex(8).encode()
-        with _same_times(beside):
+        with same_times(beside):
             os.mkdir(own, 0o700, dir_fd=beside)
         return cls.open(beside, own)
 
@@ -64,7 +63,7 @@ class AsideDirectory:
 
         Each file has a name at any moment, and the name beside a file.
         """
-        with _same_times(self.beside):
+        with same_times(self.beside):
             if c_library().renameat2(self.descriptor, entry, self.beside, name, _EXCHANGE) == 0:
                 return
             number = ctypes.get_errno()
@@ -86,7 +85,7 @@ class AsideDirectory:
         """Remove an entry, and the directory when it is empty. Raises OSError."""
         with suppress(FileNotFoundError):
             os.unlink(entry, dir_fd=self.descriptor)
-        with suppress(FileNotFoundError), _same_times(self.beside):
+        with suppress(FileNotFoundError), same_times(self.beside):
             os.rmdir(self.own, dir_fd=self.beside)
 
     def close(self) -> None:
@@ -154,7 +153,7 @@ def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -
                 return why
         finally:
             os.close(descriptor)
-    with suppress(FileNotFoundError), _same_times(aside.beside):
+    with suppress(FileNotFoundError), same_times(aside.beside):
         os.rmdir(aside.own, dir_fd=aside.beside)
     return None
 
@@ -224,13 +223,3 @@ def _two_came(own: bytes, name: bytes) -> str:
         "two opened it while it was released, and each has a file of his own: one has its name, the other is "
         f"{os.fsdecode(name)} in {os.fsdecode(own)} beside it; compare them, and remove that directory"
     )
-
-
-@contextmanager
-def _same_times(directory: int) -> Iterator[None]:
-    """Give an open directory its times back: that names in it were replaced is no change."""
-    status = os.fstat(directory)
-    try:
-        yield
-    finally:
-        os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))

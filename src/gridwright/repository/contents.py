@@ -21,7 +21,8 @@ from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.export import Progress
 from gridwright.repository.importing import FETCH
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.making import Maker, note_here, note_root, part_name, place, place_new
+from gridwright.repository.making import Maker, note_here, note_root, part_name
+from gridwright.repository.placing import place_new
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
@@ -119,6 +120,7 @@ class _Contents:
             try:
                 self._run()
                 self._hold(None)
+                self._make.placer.settle()
             except BaseException:
                 self._hold(None)
                 # What is under way is whole or nothing: its temporary files go.
@@ -354,10 +356,11 @@ class _Contents:
                 if fetching.is_new:
                     place_new(fetching.directory, fetching.part, fetching.name)
                 else:
-                    place(fetching.directory, fetching.part, fetching.name)
-            except FileExistsError:
+                    self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
+            except FileExistsError as error:
                 fetching.drop()
-                self._report.problem(row.path, "something else has its name since; the next import compares")
+                why = "something else has its name since" if fetching.is_new else error.strerror
+                self._report.problem(row.path, f"{why}; the next import compares")
                 continue
             except OSError as error:
                 fetching.drop()

@@ -12,7 +12,7 @@ import queue
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -28,6 +28,7 @@ from gridwright.repository.listed import AskedObject, ListedObject
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.manifest import read_facts, read_manifest
 from gridwright.repository.object_format import PERMISSIONS
+from gridwright.repository.removing import HERE, remove_gone
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
@@ -53,6 +54,8 @@ class ImportOptions:
 
     paths: Sequence[bytes] = ()
     deletions: bool = False
+    delete_up_to: int | None = None
+    """So many files may go to the trash; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
     dry_run: bool = False
     contents: bool = False
@@ -113,7 +116,7 @@ class _Import:
         self._options = options
         self._report = report
         self._admission = admission
-        self._make = Maker(opened, report)
+        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
         self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
         self._to_fetch: list[tuple[bytes, str, int, None]] = []
@@ -121,6 +124,7 @@ class _Import:
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
+        before = self._opened.known.count(HERE)[0] if self._options.deletions else None
         for listed in self._objects():
             self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
@@ -128,8 +132,16 @@ class _Import:
         self._keep_to_fetch()
         if not self._options.dry_run:
             self._make_hard_links()
-        self._remove()
+        remove_gone(
+            self._opened,
+            self._make.placer,
+            self._report,
+            self._options.paths,
+            known=before,
+            up_to=self._options.delete_up_to,
+        )
         if not self._options.dry_run:
+            self._make.placer.settle()
             self._dress_directories()
 
     def _objects(self) -> Iterator[ListedObject]:
@@ -343,38 +355,6 @@ class _Import:
                 self._opened.known.put(row)
             except OSError as error:
                 self._refused(path, error)
-
-    def _remove(self) -> None:
-        """Files whose objects are gone: removed where that is wanted and they were not changed, else left."""
-        left = 0
-        for row in self._opened.known.rows("inode <> 0 AND key IS NOT NULL", order="path DESC"):
-            if not is_chosen(row.path, self._options.paths) or self._opened.known.listed(row.key or ""):
-                continue
-            status = self._opened.below.status(row.path)
-            if status is None:
-                self._opened.known.forget(row.path)
-            elif file_side(self._opened, row.path, status, row) is FileSide.CHANGED:
-                continue
-            elif not self._options.deletions:
-                left += 1
-            elif self._options.dry_run or self._removed(row):
-                self._report.add("removed", row.size)
-        if left:
-            self._report.notes.append(f"{left} files are of objects that are gone; --deletions removes them")
-
-    def _removed(self, row: KnownFile) -> bool:
-        directory, name = self._opened.below.parent(row.path)
-        if row.attributes.is_directory:
-            try:
-                os.rmdir(name, dir_fd=directory)
-            except OSError:
-                return False
-            self._opened.below.refresh()
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-        self._opened.known.forget(row.path)
-        return True
 
     def _refused(self, path: bytes, error: OSError) -> None:
         if error.errno in _FULL:

@@ -21,8 +21,9 @@ from gridwright.repository.content import crc64_of
 from gridwright.repository.extended import read_xattrs
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lazy.open_files import give_lease_back, has_lease, take_lease
-from gridwright.repository.making import Maker, note_here, part_name, place
+from gridwright.repository.making import Maker, note_here, part_name
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.placing import place_new
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 
@@ -189,7 +190,7 @@ class _Release:
                 part = part_name()
                 placeholder = self._maker.unplaced_name(made, aside.descriptor, part)
                 opened.callback(os.close, placeholder)
-                place(aside.descriptor, part, name)
+                place_new(aside.descriptor, part, name)
                 is_nobodys = has_lease(descriptor) and take_lease(placeholder)
             except OSError:
                 aside.remove(name)

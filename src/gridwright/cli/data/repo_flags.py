@@ -155,6 +155,15 @@ class SyncFlags(PathFlags):
     deletions: Annotated[
         bool, typer.Option("--deletions", help="Delete on the other side what was deleted on this one.")
     ] = False
+    delete_up_to: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Delete so many at most. Else more than 1000, a tenth of all if more than 10, and the last "
+            "ones are refused.",
+        ),
+    ] = None
     prefer: Annotated[
         str | None,
         typer.Option(metavar="SIDE", help="Which side wins where both were changed: files or objects."),
