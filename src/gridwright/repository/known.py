@@ -50,18 +50,6 @@ class Known:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
-        self.file = self.state.path / FILE
-        try:
-            os.close(open_file(self.state.descriptor, FILE, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
-            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
-            prepare(self.database)
-            self._belong()
-        except (OSError, sqlite3.Error, ValueError) as error:
-            self.state.close()
-            raise damaged(self.file, str(error)) from error
-        except GridwrightError:
-            self.state.close()
-            raise
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
@@ -69,9 +57,29 @@ class Known:
         self._written = time.monotonic()
         self._writes = 0
         """How often rows were written or taken away: what was read before may be old."""
-        self._was_empty = self.is_empty()
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
+        try:
+            self._open(FILE)
+        except GridwrightError:
+            self.state.close()
+            raise
+
+    def _open(self, name: str) -> None:
+        self.file = self.state.path / name
+        try:
+            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
+            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            prepare(self.database)
+            self._belong()
+            self._was_empty = self.is_empty()
+        except (OSError, sqlite3.Error, ValueError) as error:
+            raise damaged(self.file, str(error)) from error
+
+    def use_file(self, name: str) -> None:
+        """Go on with another file of the state directory, made where it is not. Raises GridwrightError."""
+        self.database.close()
+        self._open(name)
 
     def _belong(self) -> None:
         """Forget all where it is of another directory that had this path."""

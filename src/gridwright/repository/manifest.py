@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.errors import environment_error
 from gridwright.repository.admission import LONGEST_XATTRS, Admission
 from gridwright.repository.content import FileContent
+from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known_file import COLUMNS, KnownFile
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """1 had no `stored_ns`."""
-NAME = "manifest.parquet"
 _ROWS = 20_000
 _READ_ROWS = 2_000
 """Rows that are Python's at once."""
@@ -195,11 +195,11 @@ def publish_manifest(
     if not report.done and not is_whole:
         return
     facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
-    file = known.state.path / f"{NAME}.{os.getpid()}.part"
+    file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     try:
         write_manifest(file, known.rows(), facts)
         with file.open("rb") as content:
-            sent = opened.store.send(opened.keys.own(NAME), FileContent(content.fileno()), {}).result()
+            sent = opened.store.send(opened.keys.own(MANIFEST), FileContent(content.fileno()), {}).result()
         known.set_fact("manifest", sent.etag)
     except OSError as error:
         raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error

@@ -6,18 +6,21 @@ to what lies there. The trash is of whoever made it and closed to all others; ex
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from gridwright.beneath import DIRECTORY, make_private, open_own, remove_tree
 from gridwright.repository.below import is_there, same_times
-from gridwright.repository.keys import RESERVED
+from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.units import format_bytes
 
-NAME = "trash"
+_NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ESTALE})
 _TIME = "%Y%m%dT%H%M%SZ"
 
 
@@ -32,6 +35,36 @@ class TrashedFiles:
     count: int
     bytes: int
 
+    def text(self) -> str:
+        """For people."""
+        return f"{self.name}, {self.count} files ({format_bytes(self.bytes)})"
+
+
+@dataclass(slots=True)
+class TrashReport:
+    """The trash of a repository, and what was removed from it."""
+
+    repository: str
+    there: list[TrashedFiles] = field(default_factory=list)
+    removed: list[TrashedFiles] = field(default_factory=list)
+    stayed: list[TrashedFiles] = field(default_factory=list)
+    """What could not be removed."""
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        parts = {"there": self.there, "removed": self.removed, "stayed": self.stayed}
+        return {"repository": self.repository} | {
+            name: [asdict(each) for each in found] for name, found in parts.items()
+        }
+
+    def text(self) -> str:
+        """The result for people."""
+        lines = [f"{self.repository}: trash, below {RESERVED}/{TRASH}"]
+        lines += [f"  removed: {each.text()}" for each in self.removed]
+        lines += [f"  could not be removed: {each.text()}" for each in self.stayed]
+        lines += [f"  {each.text()}" for each in self.there] or ["  nothing lies there"]
+        return "\n".join(lines)
+
 
 class Trash:
     """The trash of one command. One thread uses it."""
@@ -45,7 +78,7 @@ class Trash:
     @property
     def place(self) -> str:
         """Where it is, below the repository's directory."""
-        return f"{RESERVED}/{NAME}/{self._name}"
+        return f"{RESERVED}/{TRASH}/{self._name}"
 
     def take(self, directory: int, name: bytes, path: bytes) -> tuple[int, bytes]:
         """Move what has a name in an open directory here, where its path says; its directory, open, and name.
@@ -103,7 +136,7 @@ class Trash:
             with suppress(OSError), same_times(self._root):
                 own = _own(self._root, RESERVED.encode(), make=False)
                 try:
-                    os.rmdir(NAME, dir_fd=own)
+                    os.rmdir(TRASH, dir_fd=own)
                 finally:
                     os.close(own)
                 os.rmdir(RESERVED, dir_fd=self._root)
@@ -125,11 +158,13 @@ def _remove_empty(directory: int) -> None:
 
 
 def trashed(root: int) -> Iterator[TrashedFiles]:
-    """What lies in the trash of a repository, the oldest first. Raises OSError."""
+    """What lies in the trash that this user has made, the oldest first. Raises OSError."""
     try:
         trash = _opened_trash(root, make=False)
-    except FileNotFoundError:
-        return
+    except OSError as error:
+        if error.errno in _NOT_OURS:
+            return
+        raise
     try:
         for name in sorted(os.listdir(trash)):  # noqa: PTH208 - of a descriptor
             if (moment := _moment(name)) is None:
@@ -166,7 +201,7 @@ def _moment(name: str) -> float | None:
 def _opened_trash(root: int, *, make: bool) -> int:
     own = _own(root, RESERVED.encode(), make=make)
     try:
-        return _own(own, NAME.encode(), make=make)
+        return _own(own, TRASH.encode(), make=make)
     finally:
         os.close(own)
 

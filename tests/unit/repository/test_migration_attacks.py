@@ -152,7 +152,7 @@ def test_what_the_source_gave_to_somebody_else_is_made_anew(place: Path) -> None
     given(shared / "tool", MALLORY, 0o755)
     moved(place)
     copy = place / "new" / "shared" / "tool"
-    with copy.open("r+b") as held_by_mallory:
+    with copy.open("r+b"):
         given(shared / "tool", ALICE, 0o4755)
         ((name, why),) = moved(place).problems
         assert (name, "open for writing" in why) == ("shared/tool", True)

@@ -6,8 +6,6 @@ import contextlib
 import gc
 import os
 import sqlite3
-import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +24,6 @@ from gridwright.errors import ExitStatus, environment_error, input_error
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gridwright.repository.s3.s3_store import S3Store
     from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
     from gridwright.spec import GridSpec
@@ -376,28 +372,6 @@ def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:
             raise input_error(f"{each} leads out of {directory}", where="PATH")
         found.append(path)
     return found
-
-
-@contextlib.contextmanager
-def transfer_progress() -> Iterator[Callable[[int], None]]:
-    """A bar of bytes on a terminal, and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _bytes: None
-        return
-    from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
-
-    from gridwright.report.terminal.frame import TerminalConsole
-
-    columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
-    lock = threading.Lock()
-    with Progress(*columns, console=TerminalConsole(stderr=True), transient=True) as bar:
-        task = bar.add_task("moved", total=None)
-
-        def moved(count: int) -> None:
-            with lock:
-                bar.advance(task, count)
-
-        yield moved
 
 
 def show(report: RepositoryReport, *, json: bool) -> ExitStatus:
