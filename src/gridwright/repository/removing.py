@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -72,11 +73,16 @@ def _is_removed(opened: OpenRepository, placer: Placer, report: RepositoryReport
     row = opened.known.get(path)
     try:
         status = opened.below.status(path)
-        if row is None or status is None or file_side(opened, path, status, row) is FileSide.CHANGED:
+        if row is None or status is None:
+            return False
+        # A directory has another time since files in it were removed; it goes where nothing is left in it.
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if not is_directory and file_side(opened, path, status, row) is FileSide.CHANGED:
             return False
         _remove(opened, placer, row, status)
     except OSError as error:
-        report.problem(path, f"it cannot be removed: {error.strerror}")
+        if error.errno != errno.ENOTEMPTY:
+            report.problem(path, f"it cannot be removed: {error.strerror}")
         return False
     opened.known.forget(path)
     return True
