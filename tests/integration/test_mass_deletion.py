@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,10 +176,10 @@ def test_what_is_known_is_that_of_one_bucket(
     fill(library, 8)
     first, second = (f"{url}/first", f"{url}/second")
 
-    def export(to: str, *more: object) -> dict[str, object]:
+    def export(to: str, *more: str) -> dict[str, Any]:
         ended = gridwright("repo", "export", "--json", "--bucket", to, "--directory", library, *more)
         assert ended.status == 0, ended.out
-        return ended.json | {"err": ended.err}
+        return {**ended.json, "err": ended.err}
 
     export(first)
     assert export(first)["done"] == {}
@@ -196,7 +197,7 @@ def test_what_is_known_is_that_of_one_bucket(
 
     assert (content(first), content(second)) == (b"1", b"edited")
     back = export(first)
-    assert back["done"]["sent"] == {"count": 1, "bytes": 6}, "what was known of it is found again"  # type: ignore[index]
+    assert back["done"]["sent"] == {"count": 1, "bytes": 6}, "what was known of it is found again"
     assert content(first) == b"edited"
 
     with store_server(tmp_path / "another", "moto") as another:

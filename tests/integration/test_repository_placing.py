@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository import placing
+from gridwright.repository import below, file_locks, placing
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
@@ -179,7 +179,7 @@ def test_where_no_lease_tells_the_old_file_stays_in_the_trash(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on NFS and Lustre: another client may write to it."""
-    monkeypatch.setattr(placing, "_ONE_KERNEL", frozenset())
+    monkeypatch.setattr(file_locks, "LOCKS", {})
     refuse_exchanges(monkeypatch)
     (library / "file").write_bytes(b"known")
     (library / "part").write_bytes(b"object")
@@ -200,7 +200,7 @@ def test_where_no_lease_tells_the_old_file_stays_in_the_trash(
 
 def refuse_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
     """As NFS and Lustre do: no flag of renameat2(2) is known."""
-    real = placing.c_library()
+    real = below.c_library()
 
     class Library:
         def renameat2(self, *_: object) -> int:

@@ -55,16 +55,6 @@ def same_times(directory: int) -> Iterator[None]:
         os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def kind_of_file_system(descriptor: int) -> int:
-    """The number of the kind of file system that an open file is on (f_type of statfs(2)). Raises OSError."""
-    # struct statfs has less than 256 bytes, and begins with that number, a long.
-    found = (ctypes.c_long * 32)()
-    if c_library().fstatfs(descriptor, found) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return int(found[0])
-
-
 def relative_directory(directory: Path, mount: Path) -> bytes:
     """A directory relative to its mount, without `/` at either end. Raises ValueError for one elsewhere."""
     relative = directory.resolve().relative_to(mount.resolve())

@@ -41,6 +41,7 @@ def bind(known: Known, store: ObjectStore, below: Beneath, keys: Keys) -> None:
     if found == wanted:
         return
     name, _, ending = FILE.rpartition(".")
+    known.database.close()
     known.use_file(f"{name}-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.{ending}")
     if known.fact(_BUCKET) is None:
         known.set_fact(_BUCKET, wanted)

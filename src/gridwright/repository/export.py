@@ -13,13 +13,14 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 from gridwright.errors import environment_error
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
-from gridwright.repository.content import Torn, is_same_content
+from gridwright.repository.content import Torn
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import learn
@@ -27,29 +28,41 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.manifest import publish_manifest
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
     Sending,
-    SmallContent,
+    bound,
     check_stored,
+    condition_of,
+    first_name,
+    flush_many,
     open_for_sending,
     refuse_hollow,
     row_of,
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import ANY, ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
-from gridwright.repository.touched import is_untouched
+from gridwright.repository.store import StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.touched import has_content, is_untouched
+from gridwright.repository.upload_journal import UploadJournal
 
 LEASE = "lease"
 MOST_AT_ONCE = 64
 """Objects under way: each small one takes a connection, and awscrt bounds the memory of large ones."""
-PART_BYTES = 8 << 20
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
 """Objects that may fail one after the other because the store does not answer, before the export ends."""
+_BOTH_CHANGED = (
+    "both the file and its object were changed; neither was overwritten "
+    "(--prefer files sends the file, import --prefer objects takes the object)"
+)
+_HAS_CONTENT = (
+    "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
+    "key without / at the end"
+)
 Progress = Callable[[int], None]
 """Told of bytes that have been sent, from other threads."""
 
@@ -86,7 +99,11 @@ def export(
     if options.dry_run:
         _plan(opened, options, report)
         return report
-    with Lease(opened.store, opened.keys.own(LEASE)) as lease:
+    with (
+        Lease(opened.store, opened.keys.own(LEASE)) as lease,
+        closing(UploadJournal(opened.known.state.descriptor)) as uploads,
+    ):
+        opened.store.begin_uploads(uploads)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
@@ -107,7 +124,7 @@ def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryRepo
     sent = report.done.get(Action.SEND)
     report.requests = {"put": sum(each.count for each in report.done.values())}
     if sent:
-        report.requests["put"] += sent.bytes // (8 << 20)
+        report.requests["put"] += sent.bytes // PART_BYTES
 
 
 @dataclass(slots=True)
@@ -147,6 +164,7 @@ class _Export:
 
     def run(self) -> None:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
+        flush_many(self._opened)
         try:
             for path, action, row in self._opened.known.work_with_rows():
                 if action == Action.DELETE:
@@ -187,11 +205,12 @@ class _Export:
             self._report.problem(path, f"it cannot be read: {error.strerror}")
             return
         sending.attempt = attempt
+        bound(sending, self._report)
         task = _Task(sending, action, row)
         try:
             if not self._without_moving(task):
                 self._refuse_hollow(sending)
-                self._send(task, self._condition(row, key))
+                self._send(task, condition_of(sending, row, self._options.prefer))
         except Hollow:
             sending.close()
             self._report.problem(
@@ -199,12 +218,18 @@ class _Export:
             )
         except StoreError as error:
             self._failed(task, error)
+        except OSError as error:
+            self._unread(sending, error)
+
+    def _unread(self, sending: Sending, error: OSError) -> None:
+        sending.close()
+        self._report.problem(sending.path, f"it cannot be read: {error.strerror}")
 
     def _refuse_hollow(self, sending: Sending) -> None:
-        # Where contents come when they are read, reading it to send it is enough.
-        if sending.descriptor is not None and not self._opened.cover.is_served:
-            if self._opened.cover.released is not None:
-                self._opened.cover.released.wait_for(sending.descriptor)
+        if sending.descriptor is not None:
+            if self._opened.is_guarded:
+                # Where the file system brings what is read, reading it to send it is enough.
+                self._opened.released_names.wait_for(sending.descriptor)
             refuse_hollow(sending.descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
@@ -223,11 +248,6 @@ class _Export:
             delete_object_of(self._opened, row, self._report, prefer=self._options.prefer)
         return self._opened.keys.key_of(path, is_directory=is_directory)
 
-    def _condition(self, row: KnownFile | None, key: str) -> WriteCondition:
-        if self._options.prefer == "files":
-            return ANY
-        return WriteCondition(etag=row.etag) if row and row.key == key else WriteCondition(none_there=True)
-
     def _send(self, task: _Task, condition: WriteCondition) -> None:
         if not task.sending.key:
             # The repository's own directory in a bucket without a prefix is in the manifest alone.
@@ -240,11 +260,11 @@ class _Export:
     def _without_moving(self, task: _Task) -> bool:
         """Do what needs no content moved: nothing at all, other attributes, or another name."""
         sending, row = task.sending, task.row
-        if sending.descriptor is None:
-            return False
         if task.action is Action.COMPARE and row and is_untouched(self._opened, sending, row):
             self._known(task, WrittenObject(row.etag, row.version_id, row.crc64, row.stored_ns))
             return True
+        if sending.descriptor is None:
+            return False
         if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
             source: KnownFile | None = row
         else:
@@ -276,10 +296,7 @@ class _Export:
 
     def _conflict(self, sending: Sending) -> None:
         sending.close()
-        self._report.problem(
-            sending.path, "both the file and its object were changed; neither was overwritten "
-            "(--prefer files sends the file, import --prefer objects takes the object)",
-        )  # fmt: skip
+        self._report.problem(sending.path, _HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
 
     def _former(self, sending: Sending) -> KnownFile | None:
         """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
@@ -287,15 +304,21 @@ class _Export:
         if not self._had_files:
             return None
         for row in known.by_inode(status.st_ino):
-            same = (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns)
-            if not same or row.key is None or not row.attributes.is_file or known.was_seen(row.path):
+            if row.key is None or not row.attributes.is_file or known.was_seen(row.path):
                 continue
-            try:
-                self._opened.store.head(sending.key).result()
-            except StoreError as error:
-                if error.fault is StoreFault.NOT_THERE:
+            with suppress(StoreError):
+                if is_untouched(self._opened, sending, row) and not self._is_there(sending.key):
                     return row
         return None
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self._opened.store.head(key).result()
+        except StoreError as error:
+            if error.fault is StoreFault.NOT_THERE:
+                return False
+            raise
+        return True
 
     def _finish(self, task: _Task) -> None:
         self._under_way -= 1
@@ -309,8 +332,7 @@ class _Export:
         except StoreError as error:
             self._failed(task, error)
         except OSError as error:
-            task.sending.close()
-            self._report.problem(task.sending.path, f"it cannot be read: {error.strerror}")
+            self._unread(task.sending, error)
 
     def _again(self, task: _Task) -> None:
         task.sending.close()
@@ -350,7 +372,7 @@ class _Export:
             sending.close()
             self._report.problem(sending.path, error.problems[0].what)
             return
-        if self._has_content(head, sending):
+        if has_content(self._opened, sending, head):
             if has_attributes(head, sending.attributes):
                 stored = WrittenObject(
                     head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns
@@ -364,33 +386,12 @@ class _Export:
             return
         self._conflict(sending)
 
-    def _has_content(self, head: ObjectHead, sending: Sending) -> bool:
-        """Whether an object has what is to be sent."""
-        if sending.descriptor is not None:
-            return is_same_content(sending.descriptor, head, PART_BYTES) is True
-        data = sending.content.data if isinstance(sending.content, SmallContent) else b""
-        return head.entry.size == len(data) and (not data or self._opened.store.get(sending.key) == data)
-
     def _known(self, task: _Task, stored: WrittenObject, source: KnownFile | None = None) -> None:
         """Write the row of what is now equal on both sides."""
         sending = task.sending
         before = None if task.action is Action.SEND else source or task.row
-        link_of = self._link_of(sending)
+        link_of = first_name(self._opened, sending)
         self._opened.known.put(row_of(self._opened, sending, stored, link_of, before), settles=True)
         size = sending.content.size if task.action is Action.SEND else 0
         self._report.add(task.action, size)
         sending.close()
-
-    def _link_of(self, sending: Sending) -> bytes | None:
-        """The first name of a file with several, if this is another one."""
-        status = sending.status
-        if sending.descriptor is None or status.st_nlink < 2:
-            return None
-        known = self._opened.known
-        first = known.first_name(status.st_ino)
-        if first is None:
-            rows = known.by_inode(status.st_ino)
-            names = [row.path for row in rows if row.link_of is None and known.was_seen(row.path)]
-            first = min(names, default=sending.path)
-            known.set_first_name(status.st_ino, first)
-        return None if first == sending.path else first

@@ -18,8 +18,9 @@ from gridwright.repository.below import PART
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
-from gridwright.repository.known_file import HIDDEN, KnownFile, is_hidden
-from gridwright.repository.lazy.open_files import give_lease_back, has_lease, take_lease
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.file_locks import give_lease_back, has_lease, take_lease
+from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
 from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.placing import Placer, place_new
@@ -66,13 +67,18 @@ class Maker:
         self.placer.replace(path, directory, part, name, status, keep=is_changed)
 
     def name_only(self, row: KnownFile) -> None:
-        """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
+        """Make a file that needs no content, in place of what is there: an empty one, or a released one.
+
+        Released ones are made where the file system holds back who reads them. Raises OSError.
+        """
         directory, name = self.parent(row.path)
         part = part_name()
-        descriptor = self.unplaced_name(row, directory, part)
+        descriptor = self._new_name(directory, part, row)
         try:
+            row.is_name_only = row.size > 0
+            self.dress(descriptor, row)
             self.place(row.path, directory, part, name)
-            note_here(row, os.fstat(descriptor))
+            note_here(self._opened, row, os.fstat(descriptor))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -80,36 +86,15 @@ class Maker:
         finally:
             os.close(descriptor)
 
-    def unplaced_name(self, row: KnownFile, directory: int, part: bytes) -> int:
-        """Make such a file under a free name in an open directory; its descriptor. Raises OSError."""
-        descriptor = self._new_name(directory, part, row)
-        try:
-            row.is_name_only = row.size > 0
-            self.dress(descriptor, row)
-            if row.is_name_only:
-                self._opened.cover.cover(descriptor)
-                if self._is_root and self._opened.cover.why_not:
-                    os.fchmod(descriptor, HIDDEN)
-                self._say_how_it_is_read()
-        except BaseException:
-            os.close(descriptor)
-            with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=directory)
-            raise
-        return descriptor
-
     def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
-        """Make a file of its object's size, empty or released; its descriptor."""
-        if row.size and self._opened.cover.released is not None:
-            return self._opened.cover.released.make(directory, part, row)
-        descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
-        try:
-            os.ftruncate(descriptor, row.size)
-        except BaseException:
-            os.close(descriptor)
-            os.unlink(part, dir_fd=directory)
-            raise
-        return descriptor
+        """Make such a file under a free name in an open directory; its descriptor."""
+        if not row.size:
+            return os.open(part, _NEW, 0o600, dir_fd=directory)
+        if not self._opened.is_guarded:
+            raise AssertionError("a name without content would be read as zeros here")
+        names = self._opened.released_names
+        self._say_once(f"{names.how}; without an agent, readers wait")
+        return names.make(directory, part, row)
 
     def link(self, row: KnownFile) -> None:
         """Make a symbolic link. Raises OSError."""
@@ -126,7 +111,7 @@ class Maker:
                     write_xattrs(descriptor_path(pin), row.xattrs)
                 change_times(pin, row.atime_ns, row.mtime_ns)
                 self.place(row.path, directory, part, name)
-                note_here(row, os.fstat(pin))
+                note_here(self._opened, row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -135,11 +120,14 @@ class Maker:
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not there."""
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or (first.size, first.crc64, first.mtime_ns) != (row.size, row.crc64, row.mtime_ns):
+        if first is None or (first.size, first.crc64) != (row.size, row.crc64):
+            return False
+        if not is_kept_as(row.mtime_ns, first.mtime_ns):
             return False
         status = self._opened.below.status(first.path)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_ino != first.inode:
+        if status is None or not stat.S_ISREG(status.st_mode) or signed_inode(status.st_ino) != first.inode:
             return False
+        is_untouched = stamp_of(status)[3] == first.ctime_ns
         source, source_name = self._opened.below.parent(first.path)
         source = os.dup(source)
         try:
@@ -151,9 +139,12 @@ class Maker:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
             row.is_name_only = first.is_name_only
-            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             # The file has one name more, so that its ctime is another one.
-            note_here(first, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            for each in (row, first):
+                note_here(self._opened, each, status)
+                if not is_untouched:
+                    each.ctime_ns = UNKNOWN
             self._opened.known.put(first)
         finally:
             os.close(source)
@@ -175,11 +166,7 @@ class Maker:
             self._directories.settle(descriptor)
         else:
             self._dress_present(descriptor, row, status)
-        note_here(row, os.fstat(descriptor))
-        if not row.path and self._opened.cover.is_closed:
-            # What it has until it is opened is no user's will.
-            mode, row.uid, row.gid = self._opened.cover.attributes
-            row.mode = stat.S_IFDIR | mode
+        note_here(self._opened, row, os.fstat(descriptor))
 
     def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
         here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions
@@ -187,8 +174,7 @@ class Maker:
         may_be_given = bool(row.path) and is_owner and not is_wider(here, wanted)
         if may_be_given and here != wanted:
             os.fchmod(descriptor, wanted)
-        is_closed = not row.path and self._opened.cover.is_closed
-        if not is_closed and (
+        if (
             not is_owner
             or (here != wanted and not may_be_given)
             or (row.xattrs and row.xattrs != read_xattrs(descriptor))
@@ -209,17 +195,14 @@ class Maker:
         descriptor = open_for_reading(name, directory)
         try:
             status = os.fstat(descriptor)
-            if (status.st_ino, status.st_size) != (row.inode, row.size):
+            if (signed_inode(status.st_ino), status.st_size) != (row.inode, row.size):
                 return False
             is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
             here = stat.S_IMODE(status.st_mode)
             if self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions)):
                 return self._made_anew(row, directory, name, descriptor)
-            was_hidden = is_hidden(row, status)
             self.dress(descriptor, row)
-            if was_hidden:
-                os.fchmod(descriptor, HIDDEN)
-            note_here(row, os.fstat(descriptor))
+            note_here(self._opened, row, os.fstat(descriptor))
         finally:
             os.close(descriptor)
         return True
@@ -231,9 +214,6 @@ class Maker:
         status = os.fstat(descriptor)
         if status.st_nlink != 1:
             raise OSError(errno.EMLINK, f"{_OTHER_ATTRIBUTES}, and it has another name")
-        if row.is_name_only:
-            self.name_only(row)
-            return True
         part = part_name()
         copy = os.open(part, _NEW, 0o600, dir_fd=directory)
         try:
@@ -250,7 +230,7 @@ class Maker:
                 raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
             give_lease_back(descriptor)
             self.place(row.path, directory, part, name)
-            note_here(row, os.fstat(copy))
+            note_here(self._opened, row, os.fstat(copy))
         finally:
             os.close(copy)
             with suppress(FileNotFoundError):
@@ -282,17 +262,6 @@ class Maker:
                 self._report.problem(row.path, f"its extended attributes cannot be written: {error}")
         os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
-    def _say_how_it_is_read(self) -> None:
-        cover = self._opened.cover
-        if cover.why_not:
-            until = "until --contents brings their contents"
-            how = "users cannot open names" if self._is_root else "names read as zeros"
-            self._say_once(f"{how} {until}: {cover.why_not}")
-        elif cover.released is not None:
-            self._say_once(f"{cover.released.how}; without an agent, readers wait")
-        elif cover.is_closed:
-            self._say_once("users cannot enter it until gridwright repo serve loads what they read")
-
     def _say_once(self, note: str) -> None:
         if note not in self._report.notes:
             self._report.notes.append(note)
@@ -312,17 +281,15 @@ def part_name() -> bytes:
     return b"%s-%x" % (_OWN, next(_NUMBERS))
 
 
-def note_root(opened: OpenRepository) -> None:
-    """Note what the repository's own directory has, now that it is open again."""
-    row = opened.known.get(b"")
-    if row is not None:
-        note_here(row, os.fstat(opened.below.root))
-        opened.known.put(row)
+def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> None:
+    """Note in a row what is true of the file here, as it was just looked at.
 
-
-def note_here(row: KnownFile, status: os.stat_result) -> None:
-    """Note in a row what is true of the file here."""
-    row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
-    row.uid, row.gid = status.st_uid, status.st_gid
-    if not is_hidden(row, status):
-        row.mode = kept_mode(status.st_mode)
+    Its mtime is as its file system keeps it. A ctime is known only of a file that nobody has changed by now.
+    """
+    kind, size, mtime_ns, _, row.inode = stamp_of(status)
+    is_changed = kind == stat.S_IFREG and (size != row.size or not is_kept_as(row.mtime_ns, mtime_ns))
+    row.ctime_ns = UNKNOWN if is_changed else opened.clock.kept(status)
+    row.links = status.st_nlink
+    if is_kept_as(row.mtime_ns, mtime_ns):
+        row.mtime_ns = mtime_ns
+    row.uid, row.gid, row.mode = status.st_uid, status.st_gid, kept_mode(status.st_mode)

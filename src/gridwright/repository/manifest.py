@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import environment_error
-from gridwright.repository.admission import LONGEST_XATTRS, Admission
+from gridwright.repository.admission import Admission
 from gridwright.repository.content import FileContent
+from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known_file import COLUMNS, KnownFile
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """1 had no `stored_ns`."""
-_ROWS = 20_000
+_ROWS, _GROUP_BYTES = 20_000, 128 << 20
+"""Of a row group that is written: rows, or bytes of their extended attributes."""
 _READ_ROWS = 2_000
 """Rows that are Python's at once."""
 MOST_REFUSED = 1_000
@@ -57,7 +59,7 @@ def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, st
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema, count = _schema(facts), 0
+    schema, count, size = _schema(facts), 0, 0
     columns: dict[str, list[Any]] = {name: [] for name in _WRITTEN}
     with file.open("wb") as out:
         with pq.ParquetWriter(out, schema, compression="zstd") as writer:
@@ -72,8 +74,10 @@ def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, st
                 for name, values in columns.items():
                     values.append(getattr(row, name))
                 count += 1
-                if count % _ROWS == 0:
+                size += len(row.xattrs or b"")
+                if count % _ROWS == 0 or size > _GROUP_BYTES:
                     flush()
+                    size = 0
             flush()
         out.flush()
         os.fsync(out.fileno())

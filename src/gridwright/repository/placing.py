@@ -19,14 +19,14 @@ import ctypes
 import errno
 import fcntl
 import os
-import signal
 import stat
 import time
 from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import c_library, kind_of_file_system
+from gridwright.repository.below import c_library
+from gridwright.repository.file_locks import has_lease, take_lease
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.trash import Trash
 
@@ -37,15 +37,6 @@ _MOST_WAITING = 96
 """Old files that wait so at a time: each has two descriptors."""
 _NO_REPLACE, _EXCHANGE = 1, 2
 _UNKNOWN = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-_ONE_KERNEL = frozenset({
-    0xEF53,  # ext2, ext3, ext4
-    0x58465342,  # XFS
-    0x9123683E,  # btrfs
-    0xF2F52010,  # F2FS
-    0x01021994,  # tmpfs
-})  # fmt: skip
-"""File systems that one kernel alone writes to, so that its leases hold for all: linux/magic.h and
-xfs_format.h have their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +82,6 @@ class Placer:
         self._report = report
         self._most_waiting = most_waiting
         self._trash = Trash(root, moment)
-        self._has_leases = kind_of_file_system(root) in _ONE_KERNEL
         self._waiting = deque[_Replaced]()
 
     def replace(
@@ -119,7 +109,7 @@ class Placer:
                 place_new(directory, part, name, source=source)
                 return
             opened.callback(os.close, descriptor)
-            has_lease = self._has_leases and stat.S_ISREG(seen.st_mode) and _take_lease(descriptor)
+            has_lease = stat.S_ISREG(seen.st_mode) and _take_lease(descriptor)
             # The lease came after the look: who has written in between is seen now.
             _check(os.fstat(descriptor), seen)
             part_entry = self._take(opened, source, part, path)
@@ -173,7 +163,7 @@ class Placer:
             time.sleep(max(0.0, self._waiting[0].until - time.monotonic()))
             each = self._waiting.popleft()
             try:
-                if _has_lease(each.descriptor) and _is_as(os.fstat(each.descriptor), each.seen):
+                if has_lease(each.descriptor, fcntl.F_RDLCK) and _is_as(os.fstat(each.descriptor), each.seen):
                     each.entry.remove()
                 else:
                     self._say_two(each.path)
@@ -318,22 +308,15 @@ def _open() -> FileExistsError:
 
 
 def _take_lease(descriptor: int) -> bool:
-    """Have who opens a file for writing wait; False where this user or this file can have no such lease.
+    """Have who opens a file for writing wait; False where no such lease holds for all, or for this user.
 
     Raises FileExistsError where somebody has it open for writing, or mapped so.
     """
     try:
-        # The signal to a holder whose lease somebody breaks is SIGIO, which ends a process; this is ignored.
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EBUSY):
-            raise _open() from None
-        # It was opened by O_PATH, or is somebody else's.
+        is_taken = take_lease(descriptor, fcntl.F_RDLCK)
+    except OSError:
+        # Another file system, a descriptor of O_PATH, or somebody else's file.
         return False
+    if not is_taken:
+        raise _open()
     return True
-
-
-def _has_lease(descriptor: int) -> bool:
-    """Whether the lease holds, and nobody waits to open the file for writing."""
-    return bool(fcntl.fcntl(descriptor, fcntl.F_GETLEASE) == fcntl.F_RDLCK)

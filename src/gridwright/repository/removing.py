@@ -54,6 +54,9 @@ def _gone(
     opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes]
 ) -> list[tuple[bytes, int]]:
     """Path and size of each file that was not changed and whose object is gone, what lies within before."""
+    for row in opened.known.rows("inode = 0 AND key IS NOT NULL"):
+        if is_chosen(row.path, paths) and not opened.known.listed(row.key or ""):
+            opened.known.forget(row.path)
     found: list[tuple[bytes, int]] = []
     for row in opened.known.rows(HERE, order="path DESC"):
         if not is_chosen(row.path, paths) or opened.known.listed(row.key or ""):

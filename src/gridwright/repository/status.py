@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any, Protocol
 
 from gridwright.errors import Finding
@@ -15,7 +14,7 @@ from gridwright.repository.changelog.standing import ChangelogStanding, standing
 from gridwright.repository.contents import CONTENTS
 from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
-from gridwright.repository.knowledge import learn
+from gridwright.repository.knowledge import keep_listing, learn
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, find_changes
@@ -23,7 +22,6 @@ from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.trash import trashed
 from gridwright.units import format_bytes
 
-_BATCH = 1000
 RECOVERY_POINT_MISSED = "recovery-point-missed"
 """The finding that changes are older than they may be without an object."""
 
@@ -224,13 +222,7 @@ def _is_loaded(opened: OpenRepository, path: bytes) -> bool:
 
 def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
     known, keys = opened.known, opened.keys
-    entries = opened.store.list(keys.start)
-    while some := list(islice(entries, _BATCH)):
-        known.list_objects(
-            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class)
-            for each in some
-            if not keys.is_own(each.key)
-        )
+    keep_listing(known, (each for each in opened.store.list(keys.start) if not keys.is_own(each.key)))
     status.objects, status.object_bytes = known.count_listed()
     for key, _, etag, modified_ns, _ in known.all_listed():
         row = known.by_key(key)

@@ -14,6 +14,7 @@ from typing import Protocol
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.repository.keys import shown
 from gridwright.repository.references import ObjectReference
+from gridwright.repository.upload_journal import UploadJournal
 
 
 class StoreFault(StrEnum):
@@ -93,6 +94,8 @@ class ObjectHead:
     """CRC-64/NVME of the whole object in 16 hexadecimal digits, where the store has it."""
     parts: int | None = None
     """Parts of its upload, where the ETag says so."""
+    has_md5: bool = False
+    """Whether the ETag is the MD5 of the content, or of the MD5s of its parts."""
     is_restored: bool = False
     """Whether a copy of an archived object can be read now."""
     is_being_restored: bool = False
@@ -220,6 +223,12 @@ class ObjectStore(RangeSource, ReadableStore, Protocol):
         progress: Progress | None = None,
     ) -> Future[WrittenObject]:
         """Make an object of an upload, in the background: all at once or not at all."""
+
+    def begin_uploads(self, journal: UploadJournal) -> None:
+        """Abort what a killed command has begun in parts, and note what is begun from now on.
+
+        Raises StoreError, OSError.
+        """
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata; no content is moved."""

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.repository.admission import LONGEST_XATTRS, Admission
+from gridwright.repository.admission import Admission
+from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import Maker
 from gridwright.repository.manifest import ManifestError, read_manifest, write_manifest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 from pathlib import Path
@@ -324,3 +325,19 @@ def test_a_directory_that_holds_files_of_others_stays_at_the_cut_over(source: Pa
     (source / "a").write_bytes(b"new")
     assert [path for path, _ in moved(source, library, cut_over=True).problems] == ["a"]
     assert (library / "a/theirs").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("moment", ["2400-01-01T00:00:00Z", "1600-01-01T00:00:00Z"])
+def test_a_file_of_another_age_ends_no_migration(source: Path, library: Path, moment: str) -> None:
+    """SQLite has no time beyond the year 2262, and file systems have."""
+    for name in ("bad", "good"):
+        (source / name).write_text("content")
+    (source / "directory").mkdir()
+    for name in ("bad", "directory"):
+        subprocess.run(["touch", "-d", moment, source / name], check=True, timeout=10)
+    for _ in range(2):
+        report = moved(source, library)
+        assert report.problems == []
+        assert (library / "bad").stat().st_mtime_ns == (source / "bad").stat().st_mtime_ns
+        assert (library / "good").read_text() == "content"
+    assert "copied" not in report.done

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gridwright.cli.data.repo_flags import StatusFlags, open_repository, status_settings
+from gridwright.cli.data.repo_flags import StatusFlags, status_settings
 from gridwright.cli.data.repo_linked import opened_linked, service_limits
+from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, GridwrightError, environment_error

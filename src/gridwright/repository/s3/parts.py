@@ -5,6 +5,7 @@ So a part takes one small buffer, where awscrt has all bytes of many parts in me
 
 from __future__ import annotations
 
+import hashlib
 import queue
 import threading
 from collections.abc import Mapping
@@ -19,7 +20,8 @@ from gridwright.repository.s3.plain import PlainConnection, PlainRequests, Unusu
 from gridwright.repository.s3.signing import UNSIGNED
 from gridwright.repository.s3.small_objects import FileFault, send_range
 from gridwright.repository.s3.under_way import UnderWay, given_up
-from gridwright.repository.store import Progress, StoreError, Upload, WriteCondition
+from gridwright.repository.store import Progress, StoreError, StoreFault, Upload, WriteCondition
+from gridwright.repository.upload_journal import UploadJournal
 
 PART_BYTES = 8 << 20
 """Bytes of a part of most objects: S3 takes 5 MiB to 5 GiB."""
@@ -74,6 +76,7 @@ class PartSending:
         """Objects of which the store may have parts."""
         self._is_clear = threading.Event()
         self._is_clear.set()
+        self._journal: UploadJournal | None = None
 
     def send(
         self,
@@ -97,6 +100,18 @@ class PartSending:
             self._threads.append(threading.Thread(target=self._work, name="parts", daemon=True))
             self._threads[-1].start()
         return wanted.future
+
+    def begin_uploads(self, journal: UploadJournal) -> None:
+        """As `ObjectStore.begin_uploads`."""
+        left = journal.left(self._bucket)
+        for key, upload_id in left:
+            try:
+                self._abort(key, upload_id)
+            except StoreError as error:
+                if error.fault is not StoreFault.NOT_THERE:
+                    raise
+        journal.clear()
+        self._journal = journal
 
     def close(self) -> None:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
@@ -138,6 +153,8 @@ class PartSending:
                     Bucket=self._bucket, Key=wanted.key, Metadata=dict(wanted.metadata), **self._more
                 )
             wanted.upload_id = begun["UploadId"]
+            if self._journal is not None:
+                self._journal.begin(self._bucket, wanted.key, wanted.upload_id)
         except BaseException as error:
             self._under_way.failed(wanted.future, error)
             self._count(-1)
@@ -194,13 +211,22 @@ class PartSending:
                 raise given_up()
             wanted.upload.check()
             wanted.upload.sent(_sum(wanted))
-            made = self._complete(wanted)
+            made = self._completed(wanted)
         except BaseException as error:
-            self._abort(wanted)
+            # What cannot be taken away now, the next command or the bucket's rule takes away.
+            with suppress(StoreError):
+                self._abort(wanted.key, wanted.upload_id)
+                self._ended(wanted)
             self._under_way.failed(wanted.future, error)
         else:
+            self._ended(wanted)
             self._under_way.done(wanted.future, made)
         self._count(-1)
+
+    def _ended(self, wanted: _Object) -> None:
+        if self._journal is not None:
+            with suppress(OSError):
+                self._journal.end(wanted.upload_id)
 
     def _count(self, more: int) -> None:
         with self._lock:
@@ -209,6 +235,32 @@ class PartSending:
                 self._is_clear.clear()
             else:
                 self._is_clear.set()
+
+    def _completed(self, wanted: _Object) -> Mapping[str, Any]:
+        """Make the object of its parts, or find it made: who asks again after a lost answer has no upload."""
+        try:
+            return self._complete(wanted)
+        except StoreError as error:
+            if error.fault not in (StoreFault.NOT_THERE, StoreFault.UNREACHABLE):
+                raise
+            with suppress(StoreError):
+                if (made := self._found(wanted)) is not None:
+                    return made
+            if error.fault is StoreFault.UNREACHABLE:
+                raise
+            said = "it has neither the parts nor the object; the next export sends it again"
+            raise StoreError(StoreFault.UNREACHABLE, wanted.url, said) from error
+
+    def _found(self, wanted: _Object) -> Mapping[str, Any] | None:
+        """What the store says of the object, if it is the one that was made of these parts."""
+        with botocore_faults(wanted.url):
+            head: Mapping[str, Any] = self._client.head_object(
+                Bucket=self._bucket, Key=wanted.key, ChecksumMode="ENABLED", **self._more
+            )
+        is_same = (
+            head.get("ETag", "").strip('"') == _etag(wanted) and head["ContentLength"] == wanted.upload.size
+        )
+        return head if is_same else None
 
     def _complete(self, wanted: _Object) -> Mapping[str, Any]:
         condition: dict[str, str] = {}
@@ -224,12 +276,20 @@ class PartSending:
             )  # fmt: skip
         return made
 
-    def _abort(self, wanted: _Object) -> None:
-        # What cannot be taken away now is for the bucket's rule for parts that are left.
-        with suppress(StoreError), botocore_faults(wanted.url):
+    def _abort(self, key: str, upload_id: str) -> None:
+        with botocore_faults(f"s3://{self._bucket}/{key}"):
             self._client.abort_multipart_upload(
-                Bucket=self._bucket, Key=wanted.key, UploadId=wanted.upload_id, **self._more
+                Bucket=self._bucket, Key=key, UploadId=upload_id, **self._more
             )
+
+
+def _etag(wanted: _Object) -> str | None:
+    """The ETag of an object of these parts: the MD5 of theirs; None where a part's is no MD5."""
+    try:
+        digests = b"".join(bytes.fromhex(wanted.etags[number].strip('"')) for number in sorted(wanted.etags))
+    except ValueError:
+        return None
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(wanted.etags)}"
 
 
 def _sum(wanted: _Object) -> int:

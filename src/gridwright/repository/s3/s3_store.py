@@ -33,10 +33,12 @@ from gridwright.repository.store import (
     WriteCondition,
     WrittenObject,
 )
+from gridwright.repository.upload_journal import UploadJournal
 
 MOST_TO_COPY = 5 * 10**9
 """Bytes of the largest object that one request copies: 5 GB."""
 _PARTS = re.compile(r"-([0-9]{1,5})$", re.ASCII)
+_MD5 = re.compile(r"[0-9a-f]{32}(?:-[0-9]{1,5})?", re.ASCII)
 _LATE_NS = 10**9
 """Servers make the Date of their answers once a second, so that it may be earlier than that of the object."""
 _ANSWER_S = 600.0
@@ -202,6 +204,10 @@ class S3Store:
         self._count("put")
         return _then(self._small.send(key, upload, dict(headers), progress, by_awscrt), _stored)
 
+    def begin_uploads(self, journal: UploadJournal) -> None:
+        """Abort what a killed command has begun in parts, and note what is begun from now on."""
+        self._parts.begin_uploads(journal)
+
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata."""
         from s3transfer.manager import TransferManager
@@ -356,6 +362,12 @@ def _hexadecimal(headers: Mapping[str, str]) -> str | None:
         return None
 
 
+def _is_encrypted(headers: Mapping[str, str]) -> bool:
+    """Whether an ETag is no MD5 since keys of the user's own encrypt (Amazon S3 API, Object: ETag)."""
+    start = "x-amz-server-side-encryption"
+    return headers.get(start, "").startswith("aws:kms") or f"{start}-customer-algorithm" in headers
+
+
 def _head(key: str, response: Response) -> ObjectHead:
     headers = response.headers
     etag = _unquoted(headers.get("etag", ""))
@@ -377,6 +389,7 @@ def _head(key: str, response: Response) -> ObjectHead:
         version_id=_named_version(headers),
         crc64=_hexadecimal(headers),
         parts=int(parts[1]) if parts else None,
+        has_md5=_MD5.fullmatch(etag) is not None and not _is_encrypted(headers),
         is_restored='ongoing-request="false"' in restore,
         is_being_restored='ongoing-request="true"' in restore,
     )
