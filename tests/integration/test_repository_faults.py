@@ -445,6 +445,7 @@ def test_a_file_that_is_there_again_keeps_its_object(
     library: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (library / "again").write_bytes(b"content")
+    (library / "other").touch()
     run(library, server, lambda each: export(each, ExportOptions()), url)
     (library / "again").rename(library.parent / "elsewhere")
 

@@ -20,7 +20,8 @@ from gridwright.repository.content import crc64_of, is_same_moment
 from gridwright.repository.export import Progress
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
-from gridwright.repository.making import Maker, note_here, part_name, place, place_new
+from gridwright.repository.making import Maker, note_here, part_name
+from gridwright.repository.placing import place_new
 from gridwright.repository.room import check_room, disk_is_full
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
@@ -94,7 +95,7 @@ class _Contents:
         self._options = options
         self._report = report
         self._progress = progress
-        self._make = Maker(opened, report)
+        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
         self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
         self._failures = 0
@@ -107,6 +108,7 @@ class _Contents:
             try:
                 self._run()
                 self._hold(None)
+                self._make.placer.settle()
             except BaseException:
                 self._hold(None)
                 # What is under way is whole or nothing: its temporary files go.
@@ -352,10 +354,12 @@ class _Contents:
                 if fetching.before is None:
                     place_new(fetching.directory, fetching.part, fetching.name)
                 else:
-                    place(fetching.directory, fetching.part, fetching.name)
-            except FileExistsError:
+                    self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
+            except FileExistsError as error:
                 fetching.drop()
-                self._report.problem(row.path, _NAME_TAKEN)
+                self._report.problem(
+                    row.path, _NAME_TAKEN if fetching.before is None else str(error.strerror)
+                )
                 continue
             except OSError as error:
                 fetching.drop()

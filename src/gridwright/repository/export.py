@@ -21,7 +21,7 @@ from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn
-from gridwright.repository.deletion import delete_object, delete_object_of
+from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
@@ -73,6 +73,8 @@ class ExportOptions:
 
     paths: Sequence[bytes] = ()
     deletions: bool = False
+    delete_up_to: int | None = None
+    """So many objects may be deleted; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
     dry_run: bool = False
 
@@ -118,6 +120,7 @@ def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryRepo
     ).items():
         tally = report.done.setdefault(action, ReportedCount())
         tally.count, tally.bytes = count, size if action == Action.SEND else 0
+    ExportDeletions(opened, report, options.delete_up_to).are_allowed()
     sent = report.done.get(Action.SEND)
     report.requests = {"put": sum(each.count for each in report.done.values())}
     if sent:
@@ -157,6 +160,7 @@ class _Export:
         self._under_way = 0
         self._failures = 0
         self._had_files = opened.known.has_files()
+        self._deletions = ExportDeletions(opened, report, options.delete_up_to)
 
     def run(self) -> None:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
@@ -165,11 +169,14 @@ class _Export:
             for path, action, row in self._opened.known.work_with_rows():
                 if action == Action.DELETE:
                     self._wait_for(0)
-                    delete_object(self._opened, path, self._report, prefer=self._options.prefer)
+                    if self._deletions.are_allowed():
+                        delete_object(self._opened, path, self._report, prefer=self._options.prefer)
                     continue
                 self._begin(path, Action(action), row)
                 self._wait_for(MOST_AT_ONCE - 1)
             self._wait_for(0)
+            if self._options.deletions:
+                self._deletions.are_allowed()
         finally:
             self._opened.known.flush()
             self._report.requests = dict(self._opened.store.requests.by_kind)

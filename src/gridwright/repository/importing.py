@@ -14,7 +14,7 @@ import queue
 import stat
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from gridwright.errors import environment_error
@@ -35,7 +35,8 @@ from gridwright.repository.listed import (
 )
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.object_format import PERMISSIONS
-from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
+from gridwright.repository.removing import HERE, remove_gone
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 
@@ -54,6 +55,8 @@ class ImportOptions:
 
     paths: Sequence[bytes] = ()
     deletions: bool = False
+    delete_up_to: int | None = None
+    """So many files may go to the trash; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
     dry_run: bool = False
     names: bool = False
@@ -98,7 +101,7 @@ class _Import:
         self._options = options
         self._report = report
         self._admission = admission
-        self._make = Maker(opened, report)
+        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
         self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
         self._to_fetch: list[tuple[bytes, str, int, None]] = []
@@ -107,6 +110,7 @@ class _Import:
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
+        before = self._opened.known.count(HERE)[0] if self._options.deletions else None
         for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
@@ -114,8 +118,16 @@ class _Import:
         self._keep_to_fetch()
         if not self._options.dry_run and self._opened.is_guarded:
             self._make_hard_links()
-        self._remove()
+        remove_gone(
+            self._opened,
+            self._make.placer,
+            self._report,
+            self._options.paths,
+            known=before,
+            up_to=self._options.delete_up_to,
+        )
         if not self._options.dry_run:
+            self._make.placer.settle()
             self._dress_directories()
 
     def _consider(self, listed: ListedObject) -> None:
@@ -338,41 +350,6 @@ class _Import:
                 self._opened.known.put(row)
             except OSError as error:
                 self._refused(path, error)
-
-    def _remove(self) -> None:
-        """Files whose objects are gone: removed where that is wanted and they were not changed, else left."""
-        left = 0
-        for row in self._opened.known.rows("inode = 0 AND key IS NOT NULL"):
-            if is_chosen(row.path, self._options.paths) and not self._opened.known.listed(row.key or ""):
-                self._opened.known.forget(row.path)
-        for row in self._opened.known.rows("inode <> 0 AND key IS NOT NULL", order="path DESC"):
-            if not is_chosen(row.path, self._options.paths) or self._opened.known.listed(row.key or ""):
-                continue
-            status = self._opened.below.status(row.path)
-            if status is None:
-                self._opened.known.forget(row.path)
-            elif file_side(self._opened, row.path, status, row) is FileSide.CHANGED:
-                continue
-            elif not self._options.deletions:
-                left += 1
-            elif self._options.dry_run or self._removed(row):
-                self._report.add("removed", row.size)
-        if left:
-            self._report.notes.append(f"{left} files are of objects that are gone; --deletions removes them")
-
-    def _removed(self, row: KnownFile) -> bool:
-        directory, name = self._opened.below.parent(row.path)
-        if row.attributes.is_directory:
-            try:
-                os.rmdir(name, dir_fd=directory)
-            except OSError:
-                return False
-            self._opened.below.refresh()
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-        self._opened.known.forget(row.path)
-        return True
 
     def _refused(self, path: bytes, error: OSError) -> None:
         if error.errno in _FULL:

@@ -52,18 +52,6 @@ class Known:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
-        self.file = self.state.path / FILE
-        try:
-            os.close(open_file(self.state.descriptor, FILE, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
-            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
-            prepare(self.database)
-            self._belong()
-        except (OSError, sqlite3.Error, ValueError) as error:
-            self.state.close()
-            raise damaged(self.file, str(error)) from error
-        except GridwrightError:
-            self.state.close()
-            raise
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
@@ -71,9 +59,25 @@ class Known:
         self._written = time.monotonic()
         self._writes = 0
         """How often rows were written or taken away: what was read before may be old."""
-        self._was_empty = self.is_empty()
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
+        try:
+            self.use_file(FILE)
+        except GridwrightError:
+            self.state.close()
+            raise
+
+    def use_file(self, name: str) -> None:
+        """Open a file of the state directory, made where it is not. Raises GridwrightError."""
+        self.file = self.state.path / name
+        try:
+            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
+            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            prepare(self.database)
+            self._belong()
+            self._was_empty = self.is_empty()
+        except (OSError, sqlite3.Error, ValueError) as error:
+            raise damaged(self.file, str(error)) from error
 
     def _belong(self) -> None:
         """Forget all where it is of another directory that had this path."""
@@ -85,8 +89,7 @@ class Known:
                 for table in ("files", "facts", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
                     self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
                 self.state.note = (
-                    f"{self.directory} is another directory than the one that was known: what is known is "
-                    "made anew from the manifest and the files"
+                    f"{self.directory} is not the directory that was known: all is compared anew"
                 )
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 

@@ -5,7 +5,6 @@ Nothing is made through a symbolic link, and a name appears with its size, owner
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import itertools
 import os
@@ -15,18 +14,19 @@ from contextlib import suppress
 
 from gridwright.beneath import change_owner, change_times, descriptor_path, pinned
 from gridwright.repository.arriving import dig_holes
-from gridwright.repository.below import PART, c_library
+from gridwright.repository.below import PART
+from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
-from gridwright.repository.file_locks import has_lease, take_lease
+from gridwright.repository.file_locks import give_lease_back, has_lease, take_lease
 from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
 from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.placing import Placer, place_new
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
-_NO_REPLACE = 1
 _OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -34,15 +34,37 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class Maker:
     """Makes what rows say, below one repository's directory."""
 
-    def __init__(self, opened: OpenRepository, report: RepositoryReport) -> None:
+    def __init__(
+        self, opened: OpenRepository, report: RepositoryReport, *, takes_objects: bool = False
+    ) -> None:
+        """With `takes_objects`, files that were changed here go to the trash for what the bucket has."""
         self._opened = opened
         self._report = report
+        self._takes_objects = takes_objects
+        self.placer = Placer(opened.below.root, report)
         self._is_root = os.geteuid() == 0
         self._directories = MadeDirectories(opened)
 
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """As `MadeDirectories.parent`."""
         return self._directories.parent(path)
+
+    def place(self, path: bytes, directory: int, part: bytes, name: bytes) -> None:
+        """Give what is whole, in the open directory of a path, its name there.
+
+        Raises OSError: FileExistsError, with why, where the name is of a file that was changed, or may be.
+        """
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            place_new(directory, part, name)
+            return
+        row = self._opened.known.get(path)
+        row = row if row is not None and row.inode else None
+        is_changed = file_side(self._opened, path, status, row) is FileSide.CHANGED
+        if is_changed and not self._takes_objects:
+            raise FileExistsError(errno.EEXIST, "somebody has changed it meanwhile; it was left as it is")
+        self.placer.replace(path, directory, part, name, status, keep=is_changed)
 
     def name_only(self, row: KnownFile) -> None:
         """Make a file that needs no content, in place of what is there: an empty one, or a released one.
@@ -55,7 +77,7 @@ class Maker:
         try:
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
-            place(directory, part, name)
+            self.place(row.path, directory, part, name)
             note_here(self._opened, row, os.fstat(descriptor))
         except BaseException:
             with suppress(FileNotFoundError):
@@ -88,7 +110,7 @@ class Maker:
                 if row.xattrs and self._is_root:
                     write_xattrs(descriptor_path(pin), row.xattrs)
                 change_times(pin, row.atime_ns, row.mtime_ns)
-                place(directory, part, name)
+                self.place(row.path, directory, part, name)
                 note_here(self._opened, row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
@@ -112,7 +134,7 @@ class Maker:
             directory, name = self.parent(row.path)
             part = part_name()
             os.link(source_name, part, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
-            place(directory, part, name)
+            self.place(row.path, directory, part, name)
             # Two names of one file are not renamed over each other, but the first stays behind.
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -206,7 +228,8 @@ class Maker:
             os.fsync(copy)
             if not has_lease(descriptor):
                 raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
-            place(directory, part, name)
+            give_lease_back(descriptor)
+            self.place(row.path, directory, part, name)
             note_here(self._opened, row, os.fstat(copy))
         finally:
             os.close(copy)
@@ -256,28 +279,6 @@ def is_wider(here: int, wanted: int) -> bool:
 def part_name() -> bytes:
     """A name for a file that is not whole yet, which nothing else has."""
     return b"%s-%x" % (_OWN, next(_NUMBERS))
-
-
-def place(directory: int, part: bytes, name: bytes) -> None:
-    """Give what is whole its name, in place of what has it. Raises OSError."""
-    os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
-
-
-def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = None) -> None:
-    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it.
-
-    `part` lies in the open directory `source`, or in the same one.
-    """
-    source = directory if source is None else source
-    library = c_library()
-    if library.renameat2(source, part, directory, name, _NO_REPLACE) == 0:
-        return
-    number = ctypes.get_errno()
-    if number not in (errno.EINVAL, errno.ENOSYS):
-        raise OSError(number, os.strerror(number))
-    # NFS and some others have no such rename; of two names the second is never made over another file.
-    os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
-    os.unlink(part, dir_fd=source)
 
 
 def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> None:

@@ -17,6 +17,7 @@ from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.content import FileContent
 from gridwright.repository.extended import LONGEST_XATTRS
+from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known_file import COLUMNS, KnownFile
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """1 had no `stored_ns`."""
-NAME = "manifest.parquet"
 _ROWS, _GROUP_BYTES = 20_000, 128 << 20
 """Of a row group that is written: rows, or bytes of their extended attributes."""
 _READ_ROWS = 2_000
@@ -199,11 +199,11 @@ def publish_manifest(
     if not report.done and not is_whole:
         return
     facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
-    file = known.state.path / f"{NAME}.{os.getpid()}.part"
+    file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     try:
         write_manifest(file, known.rows(), facts)
         with file.open("rb") as content:
-            sent = opened.store.send(opened.keys.own(NAME), FileContent(content.fileno()), {}).result()
+            sent = opened.store.send(opened.keys.own(MANIFEST), FileContent(content.fileno()), {}).result()
         known.set_fact("manifest", sent.etag)
     except OSError as error:
         raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error

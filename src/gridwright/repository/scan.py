@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
-from gridwright.repository.keys import RESERVED, shown
+from gridwright.repository.keys import RESERVED, TRASH, shown
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
@@ -25,7 +25,8 @@ from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
-_STATE_FILES = (b"known.sqlite", b"migration.sqlite", b"manifest.parquet", b"lock")
+_TRASH = [RESERVED.encode(), TRASH.encode()]
+_STATE_FILES = (b"known.", b"known-", b"migration.sqlite", b"manifest.parquet", b"lock")
 """How names of files in a state directory beside the data begin."""
 
 
@@ -71,7 +72,7 @@ def scan(opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryRepo
 def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> None:
     """Name what a scan leaves out for its name, and is no state or unfinished file of Gridwright itself."""
     names = path.split(b"/")
-    if stat.S_ISDIR(status.st_mode) or any(map(is_own_part, names)):
+    if stat.S_ISDIR(status.st_mode) or any(map(is_own_part, names)) or names[:2] == _TRASH:
         return
     if any(each.startswith(ASIDE) for each in names[:-1]):
         report.note_of(

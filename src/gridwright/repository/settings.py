@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
+from gridwright.repository.binding import bind
 from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
@@ -78,6 +79,9 @@ class OpenRepository:
             below = opened.enter_context(Beneath(settings.directory))
             known = opened.enter_context(closing(Known(settings.directory)))
             lock = hold_directory(settings.directory) if alone else None
+            if lock is not None:
+                opened.callback(os.close, lock)
+            bind(known, store, below, Keys(settings.prefix))
             opened.pop_all()
         return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
 

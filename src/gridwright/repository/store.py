@@ -202,6 +202,10 @@ class ObjectStore(RangeSource, ReadableStore, Protocol):
     """One bucket. All calls are bounded in time and tries, raise StoreError, and may come from any thread."""
 
     @property
+    def place(self) -> str:
+        """Which store it is, the same for all that reach it: a partition of AWS, or a host and port."""
+
+    @property
     def bucket(self) -> str:
         """The bucket's name."""
 

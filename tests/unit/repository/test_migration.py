@@ -104,7 +104,7 @@ def test_the_library_is_what_the_source_is(first: list, second: list) -> None:  
         assert untouched(source) == before
         assert tree_of(library) == tree_of(source)
         apply(source, second)
-        assert moved(source, library, cut_over=True).problems == []
+        assert moved(source, library, cut_over=True, delete_up_to=999).problems == []
         assert tree_of(library) == tree_of(source)
         again = moved(source, library, cut_over=True, verify=True)
         assert again.done.keys() <= {"unchanged", "verified"} and not again.problems
@@ -167,7 +167,7 @@ def test_a_directory_that_a_killed_run_made_is_of_the_migration(
     assert (library / "day").is_dir()
     moved(source, library)
     (source / "day").rmdir()
-    moved(source, library, cut_over=True)
+    moved(source, library, cut_over=True, delete_up_to=1)
     assert not (library / "day").exists()
 
 
@@ -221,8 +221,8 @@ def test_writing_during_the_last_pass_is_told(
     (source / "first").touch()
     real = copying.Copier.copy
 
-    def late(self: copying.Copier, path: bytes, *, is_there: bool, within: int) -> object:
-        found = real(self, path, is_there=is_there, within=within)
+    def late(self: copying.Copier, path: bytes, *, there: os.stat_result | None, within: int) -> object:
+        found = real(self, path, there=there, within=within)
         (source / "late").touch()
         return found
 

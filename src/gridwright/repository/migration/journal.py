@@ -150,6 +150,15 @@ class MigrationJournal:
         """Whether nothing was ever made."""
         return self._database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
 
+    def count(self) -> int:
+        """How many names the migration has made."""
+        self.flush()
+        return int(self._database.execute("SELECT count(*) FROM files WHERE is_made").fetchone()[0])
+
+    def has_seen(self) -> bool:
+        """Whether this run has met anything at the source."""
+        return self._database.execute("SELECT 1 FROM seen LIMIT 1").fetchone() is not None
+
     def get(self, path: bytes) -> MigratedFile | None:
         """The row of a path."""
         if (pending := self._pending.get(path)) is not None:

@@ -57,6 +57,13 @@ class BucketConnection:
     """botocore's client."""
     requester_pays: bool = False
 
+    @property
+    def store(self) -> str:
+        """Which store it is: a partition of AWS, where one bucket has a name, or the host of another one."""
+        if found := re.search(r"(us-gov-)?[^.]*\.amazonaws\.com(\.cn)?$", self.host):
+            return "aws-us-gov" if found[1] else f"aws{(found[2] or '').replace('.', '-')}"
+        return self.host.lower() + self.path.removesuffix(f"/{self.bucket}")
+
 
 def connect(
     bucket: str, *, endpoint_url: str | None = None, profile: str | None = None, requester_pays: bool = False

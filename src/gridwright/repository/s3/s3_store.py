@@ -69,6 +69,11 @@ class S3Store:
         return self._connection.bucket
 
     @property
+    def place(self) -> str:
+        """Which store it is."""
+        return self._connection.store
+
+    @property
     def requests(self) -> RequestCount:
         """Requests so far."""
         return self._requests
