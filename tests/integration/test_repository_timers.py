@@ -44,7 +44,7 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
         role("serving", str(program), names[:1], loading),
         {"ansible.builtin.command": f"cp -a /etc/systemd/system {served}", "changed_when": False},
         {
-            # As a release up to 0.9 wrote it.
+            # As an earlier release wrote it.
             "ansible.builtin.copy": {
                 "content": "# Grid demo\n",
                 "dest": "/etc/systemd/system/gridwright-close-archive.service",
