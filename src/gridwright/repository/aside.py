@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from gridwright.repository.below import ASIDE, same_times
 from gridwright.repository.content import crc64_of, open_for_reading
-from gridwright.repository.file_clock import UNKNOWN
-from gridwright.repository.file_clock import is_kept_as
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import note_here
