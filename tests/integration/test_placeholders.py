@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 def hollow_out(opened: OpenRepository) -> None:
-    """Make placeholders of all files, as releases up to 0.9 had them, and close the directory."""
+    """Make placeholders of all files, as earlier releases had them, and close the directory."""
     root = opened.settings.directory
     for row in list(opened.known.rows("inode <> 0 AND size > 0 AND mode & 61440 = 32768")):
         file = root / os.fsdecode(row.path)
@@ -49,7 +49,7 @@ def hollow_out(opened: OpenRepository) -> None:
             os.utime(made.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             row.is_name_only = True
             write_state(made.fileno(), row.state(opened.settings.bucket_url))
-            note_here(row, replaced := os.fstat(made.fileno()))
+            note_here(opened, row, replaced := os.fstat(made.fileno()))
             row.mode = status.st_mode
             os.fchmod(made.fileno(), 0)
             assert replaced.st_size == row.size

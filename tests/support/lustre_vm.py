@@ -12,14 +12,18 @@ import os
 import shlex
 import shutil
 import subprocess
-import sysconfig
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import gridwright
 
@@ -95,20 +99,13 @@ def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator
     `store` is how commands reach an object store of this machine. What makes and boots it tells on failure.
     """
     base = Path(os.environ.get(BASE_VARIABLE) or place / "base")
-    packages = Path(sysconfig.get_path("purelib"))
-    _done([kit / "make-vm.sh", base], _MAKE_S, place)
-    directory = place / "vm"
+    directory, shared = place / "vm", place / "shared"
+    shared.mkdir()
+    _pack(shared / "packages.tar")
     try:
-        _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(packages))
-        machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright:/mnt/share"})
-        # Compiled here: the processor of the guest is emulated.
-        copied = shutil.copytree(Path(gridwright.__file__).parent, place / "source" / "gridwright")
-        compileall.compile_dir(copied, quiet=2, workers=1)
-        packed = subprocess.run(
-            ["tar", "-C", copied.parent, "-czf", "-", copied.name],
-            capture_output=True, timeout=120, check=True,
-        )  # fmt: skip
-        machine.run("mkdir -p /opt/gridwright && tar -C /opt/gridwright -xzf -", given=packed.stdout)
+        _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(shared))
+        machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright"})
+        machine.run("mkdir -p /opt/gridwright && tar -C /opt/gridwright -xf /mnt/share/packages.tar")
         port = urlsplit(store["AWS_ENDPOINT_URL"]).port
         # A store without TLS has to be on the machine of the command.
         forward: list[Path | str] = [directory / "ssh", "-S", "none", "-N", "-R", f"{port}:127.0.0.1:{port}"]
@@ -122,6 +119,37 @@ def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator
     finally:
         if directory.exists():
             _done([kit / "stop-vm.sh", directory, "--kill"], _STOP_S, place)
+
+
+def _pack(archive: Path) -> None:
+    """Put this Gridwright and all packages that it needs into one file, as the guest reads many slowly.
+
+    They are compiled here: the processor of the guest is emulated.
+    """
+    with tarfile.open(archive, "w") as packed, tempfile.TemporaryDirectory() as directory:
+        copied = shutil.copytree(Path(gridwright.__file__).parent, Path(directory) / "gridwright")
+        compileall.compile_dir(copied, quiet=2, workers=1)
+        packed.add(copied, copied.name)
+        for each in _distributions("gridwright", "repository"):
+            for file in each.files or ():
+                if ".." not in file.parts and (found := Path(str(each.locate_file(file)))).is_file():
+                    packed.add(found, str(file))
+
+
+def _distributions(name: str, extra: str) -> list[metadata.Distribution]:
+    """A distribution, and all that it requires with an extra."""
+    found: dict[str, metadata.Distribution] = {}
+    left = [(name, extra)]
+    while left:
+        name, extra = left.pop()
+        if canonicalize_name(name) in found:
+            continue
+        found[canonicalize_name(name)] = distribution = metadata.distribution(name)
+        for text in distribution.requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                left.append((requirement.name, next(iter(requirement.extras), "")))
+    return list(found.values())
 
 
 def _done(command: list[Path | str], seconds: float, place: Path, **environment: str) -> None:

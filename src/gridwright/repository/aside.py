@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from gridwright.repository.below import ASIDE, same_times
 from gridwright.repository.content import crc64_of, open_for_reading
-from gridwright.repository.file_clock import UNKNOWN
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import note_here
@@ -126,7 +126,7 @@ def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -
             aside.free(name)
             continue
         status = os.stat(name, dir_fd=aside.beside, follow_symlinks=False)
-        if row is not None and (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns):
+        if row is not None and row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns):
             note_here(opened, row, status)
             # What changed of it while it lay there is seen by the next scan.
             row.is_name_only, row.ctime_ns = False, UNKNOWN
@@ -139,7 +139,7 @@ def _is_content_of(aside: AsideDirectory, name: bytes, row: KnownFile) -> bool:
     descriptor = open_for_reading(name, aside.descriptor)
     try:
         status = os.fstat(descriptor)
-        is_same = (status.st_size, status.st_mtime_ns) == (row.size, row.mtime_ns)
+        is_same = row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns)
         return is_same and not is_open_elsewhere(descriptor) and crc64_of(descriptor) == row.crc64
     finally:
         os.close(descriptor)

@@ -20,6 +20,7 @@ from gridwright.repository.aside import FACT, AsideDirectory, two_have_come
 from gridwright.repository.content import crc64_of, is_same_content, is_same_moment, open_for_reading
 from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.extended import read_xattrs
+from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.file_locks import HoldsForAll, has_lease, lock_of, take_lease
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import note_here
@@ -316,7 +317,8 @@ def _attributes(descriptor: int) -> _Attributes:
 
 
 def _is_same_file(status: os.stat_result, row: KnownFile) -> bool:
-    return (status.st_size, status.st_mtime_ns, status.st_ino) == (row.size, row.mtime_ns, row.inode)
+    same = (status.st_size, status.st_ino) == (row.size, row.inode)
+    return same and is_kept_as(row.mtime_ns, status.st_mtime_ns)
 
 
 def _is_as_exported(descriptor: int, status: os.stat_result, row: KnownFile) -> bool:

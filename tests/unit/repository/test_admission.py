@@ -125,6 +125,8 @@ def made(make: Maker, row: KnownFile) -> None:
         elif row.attributes.is_link:
             make.link(row)
         else:
+            # Where nothing guards names, those without content are empty files.
+            row.size = 0
             make.name_only(row)
 
 
