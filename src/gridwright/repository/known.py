@@ -88,9 +88,7 @@ class Known:
             if known is not None and not is_same_identity(known, identity):
                 for table in ("files", "facts", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
                     self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
-                self.state.note = (
-                    f"{self.directory} is not the directory that was known: all is compared anew"
-                )
+                self.state.note = f"{self.directory} is another directory than before: all is compared anew"
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
     def close(self) -> None:
