@@ -27,11 +27,12 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.manifest import publish_manifest
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.other_names import first_name, former_row
+from gridwright.repository.probing import require_store
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
     Sending,
-    SmallContent,
     check_stored,
     open_for_sending,
     refuse_hollow,
@@ -39,7 +40,15 @@ from gridwright.repository.sending import (
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import ANY, ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.store import (
+    ANY,
+    ObjectHead,
+    SmallContent,
+    StoreError,
+    StoreFault,
+    WriteCondition,
+    WrittenObject,
+)
 from gridwright.repository.touched import is_untouched
 
 LEASE = "lease"
@@ -84,6 +93,7 @@ def export(
     if options.dry_run:
         _plan(opened, options, report)
         return report
+    require_store(opened, report)
     with Lease(opened.store, opened.keys.own(LEASE)) as lease:
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
@@ -115,9 +125,11 @@ class _Task:
     future: Future[WrittenObject] | None = None
 
     def again(self, opened: OpenRepository) -> _Task:
-        """The same, opened once more."""
+        """The same, opened once more: the next attempt."""
         self.sending.close()
-        return _Task(open_for_sending(opened, self.sending.path, self.sending.key), Action.SEND, self.row)
+        sending = open_for_sending(opened, self.sending.path, self.sending.key)
+        sending.attempt = self.sending.attempt + 1
+        return _Task(sending, Action.SEND, self.row)
 
 
 class _Export:
@@ -241,7 +253,7 @@ class _Export:
         if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
             source: KnownFile | None = row
         else:
-            source = self._former(sending) if row is None else None
+            source = former_row(self._opened, sending) if row is None and self._had_files else None
             task.action = Action.RENAME if source else Action.SEND
         if source is None:
             return False
@@ -273,22 +285,6 @@ class _Export:
             sending.path, "both the file and its object were changed; neither was overwritten "
             "(--prefer files sends the file, import --prefer objects takes the object)",
         )  # fmt: skip
-
-    def _former(self, sending: Sending) -> KnownFile | None:
-        """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
-        status, known = sending.status, self._opened.known
-        if not self._had_files:
-            return None
-        for row in known.by_inode(status.st_ino):
-            same = (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns)
-            if not same or row.key is None or not row.attributes.is_file or known.was_seen(row.path):
-                continue
-            try:
-                self._opened.store.head(sending.key).result()
-            except StoreError as error:
-                if error.fault is StoreFault.NOT_THERE:
-                    return row
-        return None
 
     def _finish(self, task: _Task) -> None:
         self._under_way -= 1
@@ -350,12 +346,32 @@ class _Export:
                 )
                 task.action, task.row = Action.COMPARE, None
                 self._known(task, stored)
+            elif sending.attempt >= ATTEMPTS:
+                self._condition_never_holds(task, head)
             else:
                 # Nothing but attributes is written over, and those of the file are newer than what is known.
                 task.row = None
                 self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
             return
         self._conflict(sending)
+
+    def _condition_never_holds(self, task: _Task, head: ObjectHead) -> None:
+        """The store refuses to write over the object that it says is there, each time."""
+        sending = task.sending
+        if stat.S_ISDIR(sending.status.st_mode):
+            # Stores on directories have one wherever something lies below it, and no object of it.
+            self._report.note_of(
+                "(directories) have no object of their own in this store: owners and times are in the "
+                "manifest alone", sending.path,
+            )  # fmt: skip
+            task.action, task.row = Action.COMPARE, None
+            self._known(task, WrittenObject(head.entry.etag, head.version_id, head.crc64))
+            return
+        sending.close()
+        self._report.problem(
+            sending.path, f"the store says {ATTEMPTS} times that its object is another one, and shows the "
+            "same one each time: its conditions do not hold"
+        )  # fmt: skip
 
     def _has_content(self, head: ObjectHead, sending: Sending) -> bool:
         """Whether an object has what is to be sent."""
@@ -368,22 +384,8 @@ class _Export:
         """Write the row of what is now equal on both sides."""
         sending = task.sending
         before = None if task.action is Action.SEND else source or task.row
-        link_of = self._link_of(sending)
-        self._opened.known.put(row_of(self._opened, sending, stored, link_of, before), settles=True)
+        first = first_name(self._opened, sending)
+        self._opened.known.put(row_of(self._opened, sending, stored, first, before), settles=True)
         size = sending.content.size if task.action is Action.SEND else 0
         self._report.add(task.action, size)
         sending.close()
-
-    def _link_of(self, sending: Sending) -> bytes | None:
-        """The first name of a file with several, if this is another one."""
-        status = sending.status
-        if sending.descriptor is None or status.st_nlink < 2:
-            return None
-        known = self._opened.known
-        first = known.first_name(status.st_ino)
-        if first is None:
-            rows = known.by_inode(status.st_ino)
-            names = [row.path for row in rows if row.link_of is None and known.was_seen(row.path)]
-            first = min(names, default=sending.path)
-            known.set_first_name(status.st_ino, first)
-        return None if first == sending.path else first

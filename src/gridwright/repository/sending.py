@@ -16,41 +16,18 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import ObjectStore, StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.store import (
+    ObjectStore,
+    SmallContent,
+    StoreError,
+    StoreFault,
+    WriteCondition,
+    WrittenObject,
+)
 
 
 class Hollow(Exception):
     """The file is a name only and was written to: sending it would send zeros for what is missing."""
-
-
-@dataclass(slots=True)
-class SmallContent:
-    """An upload of a few bytes: the target of a link, or nothing."""
-
-    data: bytes
-    _offset: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes in all."""
-        return len(self.data)
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer."""
-        piece = self.data[self._offset : self._offset + len(buffer)]
-        buffer[: len(piece)] = piece
-        self._offset += len(piece)
-        return len(piece)
-
-    def read_at(self, buffer: memoryview, offset: int) -> None:
-        """Fill the whole buffer."""
-        buffer[:] = self.data[offset : offset + len(buffer)]
-
-    def check(self) -> None:
-        """Nothing changes it."""
-
-    def sent(self, crc64: int) -> None:
-        """Nobody asks for it."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from gridwright.errors import GridwrightError, environment_error, input_error
 
 CONNECT_S, READ_S = 5, 30
-ATTEMPTS = 5
 DEFAULT_REGION = "us-east-1"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
@@ -54,8 +53,13 @@ class BucketConnection:
     session: Any
     """botocore's session: credentials are asked of it, each time anew, so that they may be rolled over."""
     client: Any
-    """botocore's client."""
+    """botocore's client, which tries once: tries are counted in one place (`tries.py`)."""
     requester_pays: bool = False
+
+    @property
+    def url(self) -> str:
+        """The bucket as a URL of HTTP."""
+        return f"{self.scheme}://{self.host}{self.path}"
 
 
 def connect(
@@ -67,19 +71,19 @@ def connect(
     Raises GridwrightError where credentials lack, or where the endpoint has no TLS and is not this machine.
     """
     try:
-        import awscrt  # noqa: F401 - all that moves contents needs it, later on
+        import awscrt  # noqa: F401 - its checksums are needed later on
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
         from botocore.session import get_session
     except ImportError:
         raise environment_error(
-            "boto3 or awscrt is not installed: one asks buckets, the other brings contents",
+            "boto3 or awscrt is not installed: one asks buckets, the other has their checksums",
             remedy="pip install 'gridwright[repository]'",
         ) from None
     config = Config(
         connect_timeout=CONNECT_S,
         read_timeout=READ_S,
-        retries={"total_max_attempts": ATTEMPTS, "mode": "adaptive"},
+        retries={"total_max_attempts": 1, "mode": "standard"},
         max_pool_connections=32,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
