@@ -24,8 +24,8 @@ from gridwright.repository.s3.signing import NO_BODY, UNSIGNED, Credentials, Req
 if TYPE_CHECKING:
     import ssl
 
-BUFFER_BYTES = 256 << 10
-"""Bytes that are moved at once; the head of an answer has to fit, too."""
+BUFFER_BYTES = 64 << 10
+"""Bytes that are moved at once for small objects; the head of an answer has to fit, too."""
 _LONGEST_HEAD = 32 << 10
 _LONGEST_BODY = 16 << 20
 """Of an answer that is taken as a whole: a page of a listing has 1,000 keys of 1 KiB, escaped."""
@@ -141,11 +141,11 @@ class PlainRequests:
 class PlainConnection:
     """One connection, made anew where the store has ended it. One thread uses it."""
 
-    def __init__(self, requests: PlainRequests) -> None:
+    def __init__(self, requests: PlainRequests, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.requests = requests
         self._socket: socket.socket | None = None
         self._ends = False
-        self._buffer = bytearray(BUFFER_BYTES)
+        self._buffer = bytearray(buffer_bytes)
         self.view = memoryview(self._buffer)
         """Room for who moves contents; an answer is received into it, too."""
 
@@ -171,7 +171,7 @@ class PlainConnection:
         """
         filled, end = 0, -1
         while end < 0:
-            filled += self.receive(filled, BUFFER_BYTES)
+            filled += self.receive(filled, len(self.view))
             end = self._buffer.find(b"\r\n\r\n", 0, filled)
             if end < 0 and filled > _LONGEST_HEAD:
                 raise Unusual
@@ -203,7 +203,7 @@ class PlainConnection:
         if not len(have) <= length <= _LONGEST_BODY:
             raise Unusual
         while len(have) < length:
-            have += self.view[: self.receive(0, min(BUFFER_BYTES, length - len(have)))]
+            have += self.view[: self.receive(0, min(len(self.view), length - len(have)))]
         return bytes(have)
 
     def _chunks(self, have: bytearray) -> tuple[bytes, bool]:
@@ -211,12 +211,12 @@ class PlainConnection:
         found = bytearray()
         while True:
             while (end := have.find(b"\r\n")) < 0:
-                have += self.view[: self.receive(0, BUFFER_BYTES)]
+                have += self.view[: self.receive(0, len(self.view))]
             size = int(have[:end].partition(b";")[0], 16)
             if len(found) + size > _LONGEST_BODY:
                 raise Unusual
             while len(have) < end + size + 4:
-                have += self.view[: self.receive(0, BUFFER_BYTES)]
+                have += self.view[: self.receive(0, len(self.view))]
             found += have[end + 2 : end + 2 + size]
             if not size:
                 return bytes(found), bytes(have[end:]) == b"\r\n\r\n"

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from gridwright.repository.s3.plain import FileFault, PlainConnection, PlainRequests, Unusual
+from gridwright.repository.s3.plain import BUFFER_BYTES, FileFault, PlainConnection, PlainRequests, Unusual
 from gridwright.repository.s3.tries import Tries
 from gridwright.repository.s3.under_way import UnderWay, given_up
 
@@ -27,8 +27,10 @@ Work = Callable[[PlainConnection], None]
 class RequestThreads:
     """Threads of one store, which begin with the first request."""
 
-    def __init__(self, requests: PlainRequests, tries: Tries, fewest: int, most: int) -> None:
-        self._requests = requests
+    def __init__(
+        self, requests: PlainRequests, tries: Tries, fewest: int, most: int, buffer_bytes: int = BUFFER_BYTES
+    ) -> None:
+        self._requests, self._buffer_bytes = requests, buffer_bytes
         self._tries = tries
         self._waiting: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -120,7 +122,7 @@ class RequestThreads:
         return otherwise()
 
     def _work(self) -> None:
-        connection = PlainConnection(self._requests)
+        connection = PlainConnection(self._requests, self._buffer_bytes)
         while (work := self._waiting.get()) is not None:
             work(connection)
             # What it holds, such as the content of a file, goes before the next one comes.

@@ -41,6 +41,8 @@ _FEW, _MANY = 8, 64
 """Requests for small objects at once: so many at first, and at most."""
 _LARGE = 16
 """Parts and ranges at once."""
+_LARGE_BYTES = 256 << 10
+"""Bytes of them that are moved at once: they stay in the cache of a core until they are written."""
 _ANSWER_S = 600.0
 """How long a small request may take with all its tries; each of them has a limit of its own."""
 _EMPTY_PAGES = 1000
@@ -59,7 +61,7 @@ class S3Store:
         self._plain = PlainRequests(connection)
         self._tries = Tries(pause_ms / 1000)
         self._small = RequestThreads(self._plain, self._tries, _FEW, _MANY)
-        self._large = RequestThreads(self._plain, self._tries, _LARGE, _LARGE)
+        self._large = RequestThreads(self._plain, self._tries, _LARGE, _LARGE, _LARGE_BYTES)
         self._payer = {"RequestPayer": "requester"} if connection.requester_pays else {}
         self._ranges = RangeFetching(connection, self._payer)
         self._parts = PartSending(connection, self._payer, self._large, self._tries)

@@ -58,8 +58,8 @@ def fetch(
         raise Unusual
     crc = 0
     while True:
-        while filled - at < end - start and filled < BUFFER_BYTES:
-            filled += connection.receive(filled, min(at + end - start, BUFFER_BYTES))
+        while filled - at < end - start and filled < len(connection.view):
+            filled += connection.receive(filled, min(at + end - start, len(connection.view)))
         piece = connection.view[at:filled]
         crc = crc64(piece, crc)
         write_at(descriptor, piece, start)
@@ -123,7 +123,7 @@ def send(
     connection.begin(request, end - at)
     crc = 0
     while at < end:
-        piece = connection.view[: min(BUFFER_BYTES, end - at)]
+        piece = connection.view[: min(len(connection.view), end - at)]
         try:
             upload.read_at(piece, at)
             at += len(piece)
