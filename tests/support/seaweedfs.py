@@ -40,7 +40,8 @@ def seaweedfs(directory: Path) -> Iterator[str]:
                 f"-dir={directory}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
                 f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}",
                 f"-s3.port={store}", f"-s3.config={directory / 's3.json'}", "-s3.iam=false",
-                "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-master.volumeSizeLimitMB=128", "-volume.max=20",
+                "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false",
+                "-master.volumeSizeLimitMB=128", "-volume.max=20",
             ],
             stdout=log, stderr=log, cwd=directory, env=os.environ,
         )  # fmt: skip

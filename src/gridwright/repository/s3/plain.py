@@ -229,9 +229,9 @@ class PlainConnection:
             raise Unusual
         return got
 
-    def taken(self, request: StoreRequest) -> dict[str, str]:
+    def taken(self, request: StoreRequest, wanted: int = 200) -> dict[str, str]:
         """The headers of an answer whose body says nothing. Raises StoreError, Unusual, OSError."""
-        headers, start, filled = self.answer(request)
+        headers, start, filled = self.answer(request, wanted)
         if request.method != "HEAD" and int(headers.get("content-length", "0")) != filled - start:
             self._ends = True
         self.done()

@@ -278,7 +278,13 @@ class S3Store:
     def delete(self, key: str) -> None:
         """Delete an object."""
         self._count("delete")
-        self._ask("delete_object", self._plain.url(key), Key=key)
+        request, url = StoreRequest("DELETE", "DeleteObject", key), self._plain.url(key)
+        _answer(
+            self._small.ask(
+                lambda connection: ask_headers(connection, request, 204),
+                lambda: self._botocore("delete_object", url, Key=key),
+            )
+        )
 
     def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
         """Have an archived object made readable for some days; done where that is under way."""

@@ -24,10 +24,10 @@ def ask_whole(connection: PlainConnection, request: StoreRequest) -> bytes:
     return body
 
 
-def ask_headers(connection: PlainConnection, request: StoreRequest) -> dict[str, str]:
-    """The headers of an answer. Raises StoreError, Unusual, OSError."""
+def ask_headers(connection: PlainConnection, request: StoreRequest, wanted: int = 200) -> dict[str, str]:
+    """The headers of an answer of that status. Raises StoreError, Unusual, OSError."""
     connection.begin(request)
-    return connection.taken(request)
+    return connection.taken(request, wanted)
 
 
 def fetch(
