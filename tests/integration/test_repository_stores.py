@@ -90,6 +90,8 @@ def test_each_store_takes_a_library_and_gives_it_back_in_few_requests(
             assert "probe" not in run(library, asked, send).requests
             # As after a loss of what is known: objects are there, some with other attributes.
             forget(library)
+            # Names of one file stay names of one file, also where the store has no CRC that says so.
+            os.link(library / "below/file1", library / "below/other")
             served.client().delete_object(Bucket=BUCKET, Key="prod/.gridwright/manifest.parquet")
             for name in ("below/file1", "below", "large"):
                 os.utime(library / name, (1e9, 1e9))
@@ -104,6 +106,7 @@ def test_each_store_takes_a_library_and_gives_it_back_in_few_requests(
         library.mkdir()
         assert run(library, served, bring).problems == []
         assert contents(library) == before
+        assert (library / "below/file1").samefile(library / "below/other")
         assert run(library, served, verify).problems == []
         left = served.client().list_objects_v2(Bucket=BUCKET, Prefix="prod/.gridwright/")["Contents"]
         assert [each["Key"] for each in left] == ["prod/.gridwright/manifest.parquet"]

@@ -19,7 +19,7 @@ from gridwright.errors import environment_error
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
-from gridwright.repository.content import Torn, is_same_content
+from gridwright.repository.content import Torn, crc64_of, is_same_content
 from gridwright.repository.deletion import delete_object, delete_object_of
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import learn
@@ -341,9 +341,10 @@ class _Export:
             return
         if self._has_content(head, sending):
             if has_attributes(head, sending.attributes):
-                stored = WrittenObject(
-                    head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns
-                )
+                # A store without CRCs has shown by its MD5 that the content is that of the file.
+                own = sending.descriptor
+                crc64 = head.crc64 or (None if own is None else crc64_of(own))
+                stored = WrittenObject(head.entry.etag, head.version_id, crc64, head.entry.last_modified_ns)
                 task.action, task.row = Action.COMPARE, None
                 self._known(task, stored)
             elif sending.attempt >= ATTEMPTS:

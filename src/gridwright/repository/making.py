@@ -113,7 +113,9 @@ class Maker:
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not there."""
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or (first.size, first.crc64, first.mtime_ns) != (row.size, row.crc64, row.mtime_ns):
+        if first is None or (first.size, first.mtime_ns) != (row.size, row.mtime_ns):
+            return False
+        if None not in (first.crc64, row.crc64) and first.crc64 != row.crc64:
             return False
         status = self._opened.below.status(first.path)
         if status is None or not stat.S_ISREG(status.st_mode) or status.st_ino != first.inode:
