@@ -6,21 +6,21 @@ import dataclasses
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.contents import ContentOptions, import_contents
+from gridwright.repository.bringing import import_objects
+from gridwright.repository.entries import list_entries
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.lease import Lease
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
-from tests.support.file_trees import Seen, as_it_travels, look_at, make_tree
+from tests.support.file_trees import as_it_travels, look_at, make_tree
 from tests.support.object_store import BUCKET, StoreServer, names_for, prefix_of, store_of_environment
 from tests.support.repositories import opened, run
 
@@ -42,11 +42,7 @@ def do_export(directory: Path, server: StoreServer, url: str, **options: object)
 
 
 def do_import(directory: Path, server: StoreServer, url: str, **options: object) -> RepositoryReport:
-    return run(directory, server, lambda each: import_names(each, ImportOptions(**options)), url)  # type: ignore[arg-type]
-
-
-def do_contents(directory: Path, server: StoreServer, url: str) -> RepositoryReport:
-    return run(directory, server, lambda each: import_contents(each, ContentOptions()), url)
+    return run(directory, server, lambda each: import_objects(each, ImportOptions(**options)), url)  # type: ignore[arg-type]
 
 
 def names_of(report: RepositoryReport) -> list[str]:
@@ -56,14 +52,6 @@ def names_of(report: RepositoryReport) -> list[str]:
 def wipe(directory: Path) -> None:
     shutil.rmtree(directory)
     directory.mkdir()
-
-
-def named(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
-    """What a name has without the content of its file."""
-    return {
-        path: each if stat.S_ISLNK(each.mode) else dataclasses.replace(each, content=b"")
-        for path, each in seen.items()
-    }
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -82,11 +70,6 @@ def test_a_tree_comes_back_in_every_byte_and_nanosecond(
 
     wipe(library)
     assert do_import(library, server, url).problems == []
-    assert named(look_at(library)) == named(as_it_travels(before))
-    blocks = sum(each.lstat().st_blocks for each in library.rglob("*") if ".gridwright" not in each.parts)
-    assert blocks * 512 < 1 << 20
-    assert set(do_export(library, server, url).done) <= {"compared"}, "names are no changes"
-    assert do_contents(library, server, url).problems == []
     assert look_at(library) == as_it_travels(before)
 
     assert set(do_export(library, server, url).done) <= {"compared"}
@@ -103,7 +86,6 @@ def test_holes_come_back_as_holes(library: Path, server: StoreServer, url: str) 
     do_export(library, server, url)
     wipe(library)
     do_import(library, server, url)
-    do_contents(library, server, url)
     assert (library / "sparse").read_bytes() == bytes(5 << 20) + b"island" + bytes((5 << 20) - 6)
     assert (library / "sparse").stat().st_blocks * 512 < 1 << 20
 
@@ -135,7 +117,6 @@ def test_only_what_changed_is_sent(library: Path, server: StoreServer, url: str)
     before = look_at(library)
     wipe(library)
     do_import(library, server, url)
-    do_contents(library, server, url)
     assert look_at(library) == before
 
 
@@ -163,7 +144,6 @@ def test_neither_side_of_a_conflict_is_overwritten(library: Path, server: StoreS
     client.put_object(Bucket=BUCKET, Key=f"{prefix}/both", Body=b"theirs")
     (library / "both").write_bytes(b"ours again")
     assert do_import(library, server, url, prefer="objects").problems == []
-    do_contents(library, server, url)
     assert (library / "both").read_bytes() == b"theirs"
 
 
@@ -186,7 +166,6 @@ def test_objects_of_fsx_are_files_with_all_that_they_say(
     put("old", b"x", "0100600", ("5", "1595002920123"))
     client.put_object(Bucket=BUCKET, Key=f"{prefix}/bare/child", Body=b"abc")
     assert do_import(library, server, url).problems == []
-    do_contents(library, server, url)
     seen = look_at(library)
     assert (seen[b"data/table"].mode, seen[b"data/table"].mtime_ns) == (0o100640, 1595002920123456789)
     assert seen[b"data/table"].content == b"rows"
@@ -231,52 +210,77 @@ def test_one_command_at_a_time_exports(library: Path, server: StoreServer, url: 
         do_import(library, server, url)
 
 
-def test_a_name_that_was_written_to_is_not_sent_and_not_lost(
+def places(directory: Path, server: StoreServer, url: str) -> dict[str, str]:
+    """What `repo ls` says of files."""
+
+    def listed(each: OpenRepository) -> dict[str, str]:
+        found = list_entries(each, (), RepositoryReport("archive", "ls"))
+        return {entry.path.decode(): entry.place.value for entry in found}
+
+    return run(directory, server, listed, url)
+
+
+def test_what_is_released_is_no_file_until_it_is_imported(
     library: Path, server: StoreServer, url: str
 ) -> None:
-    (library / "file").write_bytes(b"x" * 200_000)
-    do_export(library, server, url)
-    wipe(library)
-    do_import(library, server, url)
-    with (library / "file").open("r+b") as file:
-        file.write(b"new")
-    assert [name for name, _ in do_export(library, server, url).problems] == ["file"]
-    assert [name for name, _ in do_contents(library, server, url).problems] == ["file"]
-    with (library / "file").open("rb") as file:
-        assert file.read(4) == b"new\0"
-
-
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    """A library on a file system whose kernel holds no reader back."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        made = Path(directory) / "library"
-        made.mkdir(mode=0o755)
-        yield made
-
-
-def test_users_never_read_zeros_where_nothing_loads_what_is_read(
-    memory: Path, server: StoreServer, url: str
-) -> None:
-    table = memory / "table"
+    """No tool copies zeros, no export deletes the object, and nothing but an import brings it back."""
+    table, other = library / "table", library / "other"
     table.write_bytes(b"content" * 1000)
     table.chmod(0o640)
-    assert do_export(memory, server, url).is_complete
+    other.write_bytes(b"other")
+    assert do_export(library, server, url).is_complete
+    before = look_at(library)
 
-    released = run(memory, server, lambda each: release(each, ReleaseOptions()), url)
+    released = run(library, server, lambda each: release(each, ReleaseOptions([b"table"])), url)
     assert released.done["released"].count == 1
-    assert stat.S_IMODE(table.stat().st_mode) == 0, "users get an error, not zeros"
-    assert do_export(memory, server, url).done == {}, "hidden permissions are nobody's change"
-    assert do_contents(memory, server, url).is_complete
-    assert (table.read_bytes(), stat.S_IMODE(table.stat().st_mode)) == (b"content" * 1000, 0o640)
+    assert not table.exists()
+    assert places(library, server, url) == {"table": "bucket", "other": "here"}
+    assert do_export(library, server, url, deletions=True).done == {}
+    assert do_import(library, server, url, names=True).done == {}
+    assert run(library, server, verify, url).problems == []
+    assert places(library, server, url) == {"table": "bucket", "other": "here"}
 
-    wipe(memory)
-    assert any("users cannot open names" in each for each in do_import(memory, server, url).notes)
-    assert stat.S_IMODE(table.stat().st_mode) == 0
-    do_import(memory, server, url)
-    assert do_contents(memory, server, url).is_complete
-    assert (table.read_bytes(), stat.S_IMODE(table.stat().st_mode)) == (b"content" * 1000, 0o640)
-    assert do_export(memory, server, url).done == {}
+    assert do_import(library, server, url, paths=[b"table"]).done["brought"].count == 1
+    assert look_at(library) == before
+    assert do_export(library, server, url).done == {}
+
+
+def test_a_file_where_one_was_released_overwrites_no_object(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    """Who makes it may not know of the other one, of which the object is the only copy."""
+    table = library / "table"
+    table.write_bytes(b"content")
+    do_export(library, server, url)
+    run(library, server, lambda each: release(each, ReleaseOptions()), url)
+    table.write_bytes(b"another")
+    assert names_of(do_export(library, server, url)) == ["table"]
+    assert names_of(do_import(library, server, url)) == ["table"]
+    assert table.read_bytes() == b"another"
+    assert do_import(library, server, url, prefer="objects").problems == []
+    assert table.read_bytes() == b"content"
+
+
+def test_names_alone_make_no_files_and_bring_up_to_date_those_that_are_here(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    prefix = url.removeprefix(f"s3://{BUCKET}/")
+    (library / "here").write_bytes(b"first")
+    (library / "gone").write_bytes(b"gone")
+    do_export(library, server, url)
+    (library / "gone").unlink()
+    client = server.client()
+    for key, body in (("here", b"second"), ("new", b"new"), ("in/it", b"it")):
+        client.put_object(Bucket=BUCKET, Key=f"{prefix}/{key}", Body=body)
+    assert do_import(library, server, url, names=True).problems == []
+    assert look_at(library).keys() == {b"here"}
+    assert (library / "here").read_bytes() == b"second"
+    elsewhere = dict.fromkeys(("new", "in/it", "gone"), "bucket")
+    assert places(library, server, url) == {"here": "here", **elsewhere}
+    deleted = do_export(library, server, url, deletions=True)
+    assert deleted.done["deleted from the bucket"].count == 1, "what a user has deleted here"
+    assert do_import(library, server, url).problems == []
+    assert look_at(library).keys() == {b"here", b"new", b"in", b"in/it"}
 
 
 def earlier(directory: Path, server: StoreServer, url: str) -> None:

@@ -50,8 +50,8 @@ def names_for(server: StoreServer) -> list[bytes]:
 def store_server(directory: Path, kind: str | None = None) -> Iterator[StoreServer]:
     """A store with an empty bucket `site-sas`."""
     chosen = kind or ("versitygw" if versitygw.binary().exists() else "moto")
-    servers = {"versitygw": _versitygw, "seaweedfs": seaweedfs, "moto": lambda _: _moto()}
-    with servers[chosen](directory) as endpoint:
+    servers = {"versitygw": _versitygw, "seaweedfs": seaweedfs}
+    with servers[chosen](directory) if chosen in servers else _moto() as endpoint:
         environment = {
             "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION,
             "AWS_ACCESS_KEY_ID": "gridwright", "AWS_SECRET_ACCESS_KEY": "gridwright-secret",

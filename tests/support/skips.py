@@ -1,4 +1,4 @@
-"""Why a test may be skipped: there are three reasons, and any other one fails the run.
+"""Why a test may be skipped: there are four reasons, and any other one fails the run.
 
 A package that is missing is no reason: `tools/debian-packages.sh` installs what tests need.
 """
@@ -16,7 +16,9 @@ NOT_AS_ROOT = "not as root"
 NO_SUCH_KERNEL = "no such kernel"
 NO_SUCH_PYTHON = "no such Python"
 """Of a release of Ansible that runs on others than this system has; no package brings one."""
-ALLOWED = (NOT_AS_ROOT, NO_SUCH_KERNEL, NO_SUCH_PYTHON)
+NO_LUSTRE = "no Lustre"
+"""No virtual machine with one is named."""
+ALLOWED = (NOT_AS_ROOT, NO_SUCH_KERNEL, NO_SUCH_PYTHON, NO_LUSTRE)
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_AS_ROOT)
 
@@ -24,6 +26,11 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_AS_ROOT)
 def no_such_kernel(lacking: str) -> NoReturn:
     """Skip the test, since this machine's kernel lacks something."""
     pytest.skip(f"{NO_SUCH_KERNEL}: {lacking}")
+
+
+def no_lustre(lacking: str) -> NoReturn:
+    """Skip the test, since no Lustre is here."""
+    pytest.skip(f"{NO_LUSTRE}: {lacking}")
 
 
 def no_such_python(lacking: str) -> NoReturn:

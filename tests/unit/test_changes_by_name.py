@@ -50,10 +50,6 @@ REVIEWED: dict[str, dict[str, str]] = {
     "providers/oci/deploy/stack_directory.py": {"shutil.rmtree": "beside the spec, where its user writes"},
     "repository/contents.py": {"os.utime": OPEN},
     "repository/extended.py": {"os.setxattr": OPEN},
-    "repository/lazy/control.py": {"Path.chmod": ROOTS},
-    "repository/lazy/filling.py": {"os.utime": OPEN},
-    "repository/lazy/gate.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
-    "repository/lazy/loaded_ranges.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
     "repository/making.py": {"os.utime": OPEN},
     "repository/migration/copying.py": {"os.mknod": "in a directory that nobody else may enter"},
     "repository/references.py": dict.fromkeys(

@@ -210,11 +210,11 @@ def test_a_node_that_is_set_up_from_outside_is_found_well(
 ) -> None:
     node, work = at_work
     status, document, said = work.result(_COMMAND_S)
-    assert status == 0, (document, said)
+    assert status == 0, f"{json.dumps(document)}\n{said}"
     node.assert_mounted()
 
     status, document, said = node.gridwright("setup", "grid.yaml", "--user", "root")
-    assert status == 0, (document, said)
+    assert status == 0, f"{json.dumps(document)}\n{said}"
     assert [(each["state"], each["changes"]) for each in document["nodes"]] == [("ok", [])], document
 
     node.mount_python()

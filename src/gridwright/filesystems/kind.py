@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout, LayoutProblem
     from gridwright.filesystems.layout_wish import LayoutWish
-    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
@@ -277,14 +276,6 @@ class FileSystemKind(ABC, Generic[M]):
         None, too, for a kind that does not let its users choose.
         """
         return None
-
-    def lazy_load(self) -> LazyLoad:
-        """Which way its contents come out of object storage when somebody reads them, and why that one."""
-        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
-
-        return LazyLoad(
-            LazyLoadWay.NONE, f"the kernel of a client holds nobody back who reads files of {self.title}"
-        )
 
     def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str] | None:
         """The command that has new files in a directory laid out so; None where nobody can choose.

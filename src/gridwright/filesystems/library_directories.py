@@ -103,13 +103,18 @@ def _unmounted(filesystem: FileSystem, name: str, mounts: list[Mount]) -> str | 
     held = mount_of(path, mounts)
     if types and (held is None or held.type not in types):
         return f"file system {name}: no {' or '.join(types)} is mounted here"
-    points = {each.point for each in mounts}
-    for point in _fstab_points():
-        if PurePosixPath(path).is_relative_to(point) and point not in points:
-            return f"file system {name}: {point} is a mount point in {_FSTAB}, and nothing is mounted there"
-    if path not in points and _looks_like_a_mount_point(filesystem.path):
+    if point := unmounted_point(path, mounts):
+        return f"file system {name}: {point} is a mount point in {_FSTAB}, and nothing is mounted there"
+    if path not in {each.point for each in mounts} and _looks_like_a_mount_point(filesystem.path):
         return f"file system {name}: an empty directory where file systems are mounted, and none is"
     return None
+
+
+def unmounted_point(path: str | Path, mounts: list[Mount]) -> str | None:
+    """The mount point of /etc/fstab that holds a path, and where nothing is mounted; None where none is."""
+    points = {each.point for each in mounts}
+    holding = (each for each in _fstab_points() if PurePosixPath(path).is_relative_to(each))
+    return next((each for each in holding if each not in points), None)
 
 
 def _fstab_points() -> Iterator[str]:

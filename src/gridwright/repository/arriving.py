@@ -51,8 +51,8 @@ class Fetching:
     held: HeldDirectory
     name: bytes
     descriptor: int
-    is_new: bool
-    """Nothing had its name when it was begun."""
+    before: os.stat_result | None
+    """What had its name when it was begun."""
     future: Future[str | None] | None = None
 
     @property

@@ -1,6 +1,6 @@
-"""Files whose names were given to placeholders: each has a name beside until it is sure that nobody opens it.
+"""Files that are being released: each lies in a directory beside its place until nobody can come to open it.
 
-Who resolved the name before the swap opens the old file, however late; so it stays, under a lease, in a
+Who resolved a name before it was taken away opens the file, however late; so it stays, under a lease, in a
 directory of its own until a time of grace is over. Where somebody has come, it gets its name back. A kill at
 any step leaves that directory, and the next command that changes something puts back what lies in it
 (`put_back_left`).
@@ -8,27 +8,24 @@ any step leaves that directory, and the next command that changes something puts
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import secrets
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import ASIDE, c_library, is_part
+from gridwright.repository.below import ASIDE, same_times
+from gridwright.repository.content import crc64_of, open_for_reading
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lazy.open_files import has_lease, is_open_elsewhere, take_lease
-from gridwright.repository.references import StateError, read_state
+from gridwright.repository.making import note_here
+from gridwright.repository.placing import place_new
 from gridwright.repository.settings import OpenRepository
 
 FACT = "releasing"
 """Whether such directories may be there, which is noted before the first one is made."""
-_OTHER = b".gridwright-other"
-_EXCHANGE = 2
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class AsideDirectory:
     def make(cls, beside: int) -> AsideDirectory:
         """Make one that nobody else can have made. Raises OSError."""
         own = ASIDE + secrets.token_hex(8).encode()
-        with _same_times(beside):
+        with same_times(beside):
             os.mkdir(own, 0o700, dir_fd=beside)
         return cls.open(beside, own)
 
@@ -59,34 +56,29 @@ class AsideDirectory:
             raise PermissionError(errno.EPERM, "it is somebody else's")
         return cls(os.dup(beside), own, descriptor)
 
-    def swap(self, entry: bytes, name: bytes) -> None:
-        """Have an entry of this directory and a name beside it change places. Raises OSError.
+    def take(self, name: bytes) -> None:
+        """Move what has a name beside this directory into it. Raises OSError."""
+        with same_times(self.beside):
+            os.rename(name, name, src_dir_fd=self.beside, dst_dir_fd=self.descriptor)
 
-        Each file has a name at any moment, and the name beside a file.
-        """
-        with _same_times(self.beside):
-            if c_library().renameat2(self.descriptor, entry, self.beside, name, _EXCHANGE) == 0:
-                return
-            number = ctypes.get_errno()
-            if number not in (errno.EINVAL, errno.ENOSYS):
-                raise OSError(number, os.strerror(number))
-            # NFS, Lustre and some others do not exchange names.
-            os.link(name, _OTHER, src_dir_fd=self.beside, dst_dir_fd=self.descriptor, follow_symlinks=False)
-            os.rename(entry, name, src_dir_fd=self.descriptor, dst_dir_fd=self.beside)
-            os.rename(_OTHER, entry, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+    def inode(self, name: bytes) -> int:
+        """The inode of an entry. Raises OSError."""
+        return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_ino
 
-    def inode(self, entry: bytes) -> int | None:
-        """The inode of an entry; None where there is none. Raises OSError."""
-        try:
-            return os.stat(entry, dir_fd=self.descriptor, follow_symlinks=False).st_ino
-        except FileNotFoundError:
-            return None
+    def give_back(self, name: bytes) -> None:
+        """Give an entry its name back. Raises OSError: FileExistsError where something else has it by now."""
+        with same_times(self.beside):
+            place_new(self.beside, name, name, source=self.descriptor)
+        self.remove()
 
-    def remove(self, entry: bytes) -> None:
-        """Remove an entry, and the directory when it is empty. Raises OSError."""
-        with suppress(FileNotFoundError):
-            os.unlink(entry, dir_fd=self.descriptor)
-        with suppress(FileNotFoundError), _same_times(self.beside):
+    def free(self, name: bytes) -> None:
+        """Remove an entry, and the directory. Raises OSError."""
+        os.unlink(name, dir_fd=self.descriptor)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the directory, which is empty. Raises OSError."""
+        with suppress(FileNotFoundError), same_times(self.beside):
             os.rmdir(self.own, dir_fd=self.beside)
 
     def close(self) -> None:
@@ -94,28 +86,9 @@ class AsideDirectory:
         os.close(self.descriptor)
         os.close(self.beside)
 
-    def put_back(self, name: bytes, placeholder: int) -> str | None:
-        """Give the file here its name back from an open placeholder, and remove that; else why not.
-
-        Raises OSError.
-        """
-        if not _is_untouched(placeholder) or not take_lease(placeholder):
-            return _two_came(self.own, name)
-        self.swap(name, name)
-        if self.inode(name) != os.fstat(placeholder).st_ino:
-            # Somebody gave the name to another file meanwhile, as he might have done a moment later.
-            self.swap(name, name)
-        elif not has_lease(placeholder):
-            return _two_came(self.own, name)
-        self.remove(name)
-        return None
-
 
 def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
-    """Put back what a killed release left beside its placeholders; what could not be, and why.
-
-    Raises OSError.
-    """
+    """Put back what a killed release left; what could not be, and why. Raises OSError."""
     if opened.known.fact(FACT) != "1":
         return []
     problems = []
@@ -129,108 +102,52 @@ def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
             except OSError:
                 continue
             try:
-                why = _put_back(opened, aside, os.path.dirname(path))  # noqa: PTH120 - bytes
+                _put_back(opened, aside, os.path.dirname(path))  # noqa: PTH120 - bytes
+            except FileExistsError:
+                problems.append((path, two_have_come(own)))
             except OSError as error:
-                why = f"a killed release left it, and it cannot be put back: {error.strerror}"
+                problems.append((path, f"a killed release left it: {error.strerror}"))
             finally:
                 aside.close()
-            if why:
-                problems.append((path, why))
     if not problems:
         opened.known.set_fact(FACT, "0")
     return problems
 
 
-def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -> str | None:
-    entries = [os.fsencode(each) for each in os.listdir(aside.descriptor)]  # noqa: PTH208
-    for entry in sorted(entries, key=lambda each: each != _OTHER):
-        if is_part(entry):
-            # A placeholder that was not whole, and had no other name yet.
-            os.unlink(entry, dir_fd=aside.descriptor)
-            continue
-        descriptor = os.open(entry, _FILE, dir_fd=aside.descriptor)
+def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -> None:
+    for name in [os.fsencode(each) for each in os.listdir(aside.descriptor)]:  # noqa: PTH208
+        row = opened.known.get(directory + b"/" + name if directory else name)
         try:
-            if why := _put_entry_back(opened, aside, entry, descriptor, directory):
-                return why
-        finally:
-            os.close(descriptor)
-    with suppress(FileNotFoundError), _same_times(aside.beside):
-        os.rmdir(aside.own, dir_fd=aside.beside)
-    return None
-
-
-def _put_entry_back(
-    opened: OpenRepository, aside: AsideDirectory, entry: bytes, descriptor: int, directory: bytes
-) -> str | None:
-    status = os.fstat(descriptor)
-    if _is_untouched(descriptor):
-        if not take_lease(descriptor):
-            return _two_came(aside.own, entry)
-        os.unlink(entry, dir_fd=aside.descriptor)
-        return None
-    row = _row_of(opened, status, directory, entry)
-    if row is None:
-        return "a killed release left it, and nothing is known of what lies in it: see where that belongs"
-    name = row.path.rpartition(b"/")[2]
-    is_as_exported = (status.st_size, status.st_mtime_ns) == (row.size, row.mtime_ns)
-    try:
-        placeholder = os.open(name, _FILE, dir_fd=aside.beside)
-    except FileNotFoundError:
-        placeholder = -1
-    try:
-        if placeholder >= 0 and os.fstat(placeholder).st_ino == status.st_ino:
-            os.unlink(entry, dir_fd=aside.descriptor)
-        elif placeholder >= 0 and _is_untouched(placeholder):
-            if entry != name:
-                os.rename(entry, name, src_dir_fd=aside.descriptor, dst_dir_fd=aside.descriptor)
-            return aside.put_back(name, placeholder)
-        elif is_as_exported and not is_open_elsewhere(descriptor):
+            aside.give_back(name)
+        except FileExistsError:
+            if row is None or not _is_content_of(aside, name, row):
+                raise
             # What has the name by now is newer, and this is in the bucket.
-            os.unlink(entry, dir_fd=aside.descriptor)
-        else:
-            return _two_came(aside.own, entry)
-    finally:
-        if placeholder >= 0:
-            os.close(placeholder)
-    return None
+            aside.free(name)
+            continue
+        status = os.stat(name, dir_fd=aside.beside, follow_symlinks=False)
+        if row is not None and row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns):
+            note_here(opened, row, status)
+            # What changed of it while it lay there is seen by the next scan.
+            row.is_name_only, row.ctime_ns = False, UNKNOWN
+            opened.known.put(row)
+    aside.remove()
 
 
-def _row_of(
-    opened: OpenRepository, status: os.stat_result, directory: bytes, entry: bytes
-) -> KnownFile | None:
-    rows = opened.known.by_inode(status.st_ino) if stat.S_ISREG(status.st_mode) else []
-    return next(
-        (
-            each
-            for each in rows
-            if each.path.rpartition(b"/")[0] == directory and entry in (each.path.rpartition(b"/")[2], _OTHER)
-        ),
-        None,
-    )
-
-
-def _is_untouched(descriptor: int) -> bool:
-    """Whether an open file is a placeholder that nobody has filled or changed."""
-    status = os.fstat(descriptor)
+def _is_content_of(aside: AsideDirectory, name: bytes, row: KnownFile) -> bool:
+    """Whether what lies aside is what was exported, and nobody has it open."""
+    descriptor = open_for_reading(name, aside.descriptor)
     try:
-        state = read_state(descriptor) if stat.S_ISREG(status.st_mode) else None
-    except StateError:
-        return False
-    return state is not None and state.is_name_only and state.is_unchanged(status)
+        status = os.fstat(descriptor)
+        is_same = row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns)
+        return is_same and not is_open_elsewhere(descriptor) and crc64_of(descriptor) == row.crc64
+    finally:
+        os.close(descriptor)
 
 
-def _two_came(own: bytes, name: bytes) -> str:
+def two_have_come(own: bytes) -> str:
+    """What to do where a file lies aside, and another one has its name."""
     return (
-        "two opened it while it was released, and each has a file of his own: one has its name, the other is "
-        f"{os.fsdecode(name)} in {os.fsdecode(own)} beside it; compare them, and remove that directory"
+        "another file was made under its name while it was released: that one has the name, and the released "
+        f"one lies in {os.fsdecode(own)} beside it; keep either, and remove that directory"
     )
-
-
-@contextmanager
-def _same_times(directory: int) -> Iterator[None]:
-    """Give an open directory its times back: that names in it were replaced is no change."""
-    status = os.fstat(directory)
-    try:
-        yield
-    finally:
-        os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))

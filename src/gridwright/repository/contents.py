@@ -1,4 +1,4 @@
-"""Brings the contents of files that are names only, many at once: whole and checked, then in their place.
+"""Brings the contents of files that are not here, many at once: whole and checked, then in their place.
 
 What was fetched is held against the CRC of its object, where one is known, before anybody sees it.
 """
@@ -13,25 +13,28 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
-from gridwright.repository.below import is_there, sync_file_system
-from gridwright.repository.comparing import FileSide, file_side, is_name_only
-from gridwright.repository.content import crc64_of, open_for_reading
+from gridwright.repository.below import sync_file_system
+from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
+from gridwright.repository.content import crc64_of, is_same_moment
 from gridwright.repository.export import Progress
-from gridwright.repository.importing import FETCH
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.making import Maker, note_here, note_root, part_name, place, place_new
-from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
+from gridwright.repository.making import Maker, note_here, part_name
+from gridwright.repository.placing import place_new
+from gridwright.repository.room import check_room, disk_is_full
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
-from gridwright.units import format_bytes
 
 CONTENTS = "import --contents"
 MOST_AT_ONCE = 64
 MOST_FAILURES = 10
 RESTORE_DAYS = 7
 """How long an archived object that was restored can be read."""
+_NAME_TAKEN = "something else has its name since; the next import compares"
+_NAMES = "is_name_only <> 0 AND inode <> 0"
+"""Rows of released files."""
 _PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -40,6 +43,7 @@ class ContentOptions:
     """What is to be brought, and how."""
 
     paths: Sequence[bytes] = ()
+    prefer: Prefer | None = None
     dry_run: bool = False
     restore: str | None = None
     """Have archived objects restored, in this tier: Standard, Bulk or Expedited."""
@@ -63,9 +67,6 @@ def import_contents(
             _Contents(opened, options, report, progress).run()
             if was_killed:
                 set_times_back(opened)
-        if opened.cover.is_closed and not opened.known.count("is_name_only <> 0")[0]:
-            opened.cover.uncover()
-            note_root(opened)
     finally:
         opened.known.flush()
         opened.known.before_writing = lambda: None
@@ -77,25 +78,13 @@ def import_contents(
 def _wanted(opened: OpenRepository, options: ContentOptions) -> tuple[int, int]:
     new_count, new_size = opened.known.count_work().get(FETCH, (0, 0))
     if not options.paths:
-        count, size = opened.known.count("is_name_only <> 0")
+        count, size = opened.known.count(_NAMES)
         return count + new_count, size + new_size
     count, size = new_count, new_size
-    for row in opened.known.rows("is_name_only <> 0"):
+    for row in opened.known.rows(_NAMES):
         if is_chosen(row.path, options.paths):
             count, size = count + 1, size + row.size
     return count, size
-
-
-def check_room(opened: OpenRepository, size: int) -> None:
-    """Raise GridwrightError where the disk has no room for so many bytes."""
-    room = os.fstatvfs(opened.below.root)
-    free = (room.f_bfree if os.geteuid() == 0 else room.f_bavail) * room.f_frsize
-    if size > free:
-        raise environment_error(
-            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: nothing was done",
-            where=str(opened.settings.directory),
-            remedy="make room, name fewer paths, or leave them names only",
-        )
 
 
 class _Contents:
@@ -106,7 +95,7 @@ class _Contents:
         self._options = options
         self._report = report
         self._progress = progress
-        self._make = Maker(opened, report)
+        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
         self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
         self._failures = 0
@@ -119,6 +108,7 @@ class _Contents:
             try:
                 self._run()
                 self._hold(None)
+                self._make.placer.settle()
             except BaseException:
                 self._hold(None)
                 # What is under way is whole or nothing: its temporary files go.
@@ -132,13 +122,17 @@ class _Contents:
 
     def _run(self) -> None:
         for row in self._opened.known.told_work(FETCH):
-            self._begin_new(row)
+            self._begin_told(row)
             self._wait_for(MOST_AT_ONCE - 1)
-        for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NULL"):
+        for row in self._opened.known.rows(f"{_NAMES} AND link_of IS NULL"):
             self._begin(row)
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for_all()
-        for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NOT NULL"):
+        if not self._opened.is_guarded:
+            for row in self._opened.known.told_work(LINK):
+                self._link_or_begin(row)
+                self._wait_for_all()
+        for row in self._opened.known.rows(f"{_NAMES} AND link_of IS NOT NULL"):
             self._link_or_begin(row)
             self._wait_for_all()
         self._set_times_back()
@@ -148,7 +142,10 @@ class _Contents:
             return
         first = self._opened.known.get(row.link_of or b"")
         try:
-            self._remember_times(row.path, self._opened.below.parent(row.path)[0])
+            directory, _ = self._make.parent(row.path)
+            if not row.inode and self._is_to_stay(row, self._opened.below.status(row.path)):
+                return
+            self._remember_times(row.path, directory)
             if first is not None and not first.is_name_only and self._make.hard_link(row):
                 self._opened.known.put(row)
                 self._report.add("brought", 0)
@@ -156,18 +153,38 @@ class _Contents:
         except OSError as error:
             self._report.problem(row.path, f"it cannot be made: {error.strerror}")
             return
-        self._begin(row)
+        if row.inode:
+            self._begin(row)
+        else:
+            row.link_of = None
+            self._begin_told(row)
 
-    def _begin_new(self, row: KnownFile) -> None:
-        """Begin a file that is not here, not even as a name."""
+    def _begin_told(self, row: KnownFile) -> None:
+        """Begin a file of which no name is here, or that takes the place of one that is as it was known."""
         if not is_chosen(row.path, self._options.paths):
             return
         try:
             directory, name = self._make.parent(row.path)
-            if not is_there(directory, name):
-                self._fetch(row, directory, name, is_new=True)
+            status = self._opened.below.status(row.path)
+            if not self._is_to_stay(row, status):
+                self._fetch(row, directory, name, status)
         except OSError as error:
             self._not_written(row, error)
+
+    def _is_to_stay(self, row: KnownFile, status: os.stat_result | None) -> bool:
+        """Whether what is here by now stays; what was changed here is named."""
+        if status is None:
+            return False
+        if self._opened.is_guarded:
+            return True
+        known = self._opened.known.get(row.path)
+        known = known if known is not None and known.inode else None
+        if self._options.prefer == "objects":
+            return False
+        if file_side(self._opened, row.path, status, known) is not FileSide.CHANGED:
+            return False
+        self._report.problem(row.path, BOTH_CHANGED)
+        return True
 
     def _begin(self, row: KnownFile) -> None:
         if not is_chosen(row.path, self._options.paths):
@@ -177,28 +194,26 @@ class _Contents:
             side = file_side(self._opened, row.path, status, row)
             if side is FileSide.ABSENT:
                 return
-            if side is FileSide.CHANGED and self._complete(row):
-                return
             if side is FileSide.CHANGED:
                 self._report.problem(row.path, "it was written to before its content was here; left as it is")
                 return
             directory, name = self._opened.below.parent(row.path)
             if not is_name_only(self._opened, row.path):
-                # It was loaded as somebody read it.
+                # It was restored as somebody read it.
                 row.is_name_only = False
                 if status is not None:
-                    note_here(row, status)
+                    note_here(self._opened, row, status)
                 self._opened.known.put(row)
                 return
-            self._fetch(row, directory, name, is_new=False)
+            self._fetch(row, directory, name, status)
         except OSError as error:
             self._not_written(row, error)
 
-    def _fetch(self, row: KnownFile, directory: int, name: bytes, *, is_new: bool) -> None:
+    def _fetch(self, row: KnownFile, directory: int, name: bytes, before: os.stat_result | None) -> None:
         held = self._directory_of(row.path, directory)
         part = part_name()
         descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)
-        fetching = Fetching(row, part, held.hold(), name, descriptor, is_new)
+        fetching = Fetching(row, part, held.hold(), name, descriptor, before)
         try:
             reference = row.reference(self._opened.settings.bucket_url)
             fetching.future = self._opened.store.fetch(reference, descriptor, self._progress)
@@ -207,18 +222,6 @@ class _Contents:
             raise
         self._under_way.add(row.path)
         fetching.future.add_done_callback(lambda _: self._arrived.put(fetching))
-
-    def _complete(self, row: KnownFile) -> bool:
-        """Bring what is missing of a name that was written to, and leave what was; False where nobody can."""
-        if not self._opened.cover.is_served or not is_name_only(self._opened, row.path):
-            return False
-        directory, name = self._opened.below.parent(row.path)
-        descriptor = open_for_reading(name, directory)
-        try:
-            self._report.add("completed", self._opened.cover.load(descriptor))
-        finally:
-            os.close(descriptor)
-        return True
 
     def _directory_of(self, path: bytes, directory: int) -> HeldDirectory:
         """The open directory of a file, held until the file of another one comes."""
@@ -279,7 +282,7 @@ class _Contents:
         row = fetching.row
         try:
             crc64 = fetching.future.result() if fetching.future is not None else None
-            self._check(fetching, crc64 or crc64_of(fetching.descriptor))
+            check_brought(self._opened, row, fetching.descriptor, crc64 or crc64_of(fetching.descriptor))
             self._failures = 0
             if not self._is_changed(fetching):
                 self._dress(fetching)
@@ -288,7 +291,7 @@ class _Contents:
             full = os.fstatvfs(fetching.descriptor).f_bavail == 0
             fetching.drop()
             if full:
-                raise _full(self._opened) from error
+                raise disk_is_full(self._opened) from error
             self._name_at_least(fetching)
             self._refused(row, error)
         except OSError as error:
@@ -296,10 +299,12 @@ class _Contents:
             self._not_written(row, error)
 
     def _name_at_least(self, fetching: Fetching) -> None:
-        """Make the name of a file that is new, as others have theirs whose contents do not come."""
+        """Make the name of a file that is new, where others have theirs whose contents do not come."""
         row = fetching.row
         try:
-            if not fetching.is_new or self._opened.below.status(row.path) is not None:
+            if not self._opened.is_guarded or fetching.before is not None:
+                return
+            if self._opened.below.status(row.path) is not None:
                 return
             self._make.name_only(row)
             self._opened.known.put(row)
@@ -308,26 +313,21 @@ class _Contents:
 
     def _not_written(self, row: KnownFile, error: OSError) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full(self._opened) from error
+            raise disk_is_full(self._opened) from error
         self._report.problem(row.path, f"it cannot be written: {error.strerror}")
-
-    def _check(self, fetching: Fetching, found: str) -> None:
-        row = fetching.row
-        if row.crc64 is not None and found != row.crc64:
-            raise StoreError(
-                StoreFault.DAMAGED,
-                row.key or "",
-                f"its content has CRC {found} where {row.crc64} was exported",
-            )
-        row.crc64 = found
 
     def _is_changed(self, fetching: Fetching) -> bool:
         """Whether the name was written to meanwhile; then what was fetched is dropped."""
-        if fetching.is_new:
+        if fetching.before is None:
             return False
         row = fetching.row
         status = os.stat(fetching.name, dir_fd=fetching.directory, follow_symlinks=False)
-        if file_side(self._opened, row.path, status, row) is not FileSide.CHANGED:
+        if row.is_name_only:
+            is_same = file_side(self._opened, row.path, status, row) is not FileSide.CHANGED
+        else:
+            before = fetching.before
+            is_same = is_same_moment(before, status) and before.st_ctime_ns == status.st_ctime_ns
+        if is_same:
             return False
         fetching.drop()
         self._report.problem(row.path, "it was written to before its content was here; left as it is")
@@ -351,20 +351,22 @@ class _Contents:
                     raise failure
                 if self._is_changed(fetching):
                     continue
-                if fetching.is_new:
+                if fetching.before is None:
                     place_new(fetching.directory, fetching.part, fetching.name)
                 else:
-                    place(fetching.directory, fetching.part, fetching.name)
-            except FileExistsError:
+                    self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
+            except FileExistsError as error:
                 fetching.drop()
-                self._report.problem(row.path, "something else has its name since; the next import compares")
+                self._report.problem(
+                    row.path, _NAME_TAKEN if fetching.before is None else str(error.strerror)
+                )
                 continue
             except OSError as error:
                 fetching.drop()
                 self._not_written(row, error)
                 continue
             row.is_name_only = False
-            note_here(row, os.fstat(fetching.descriptor))
+            note_here(self._opened, row, os.fstat(fetching.descriptor))
             self._opened.known.put(row)
             self._report.add("brought", row.size)
             fetching.close()
@@ -384,11 +386,3 @@ class _Contents:
             self._failures += 1
             if self._failures >= MOST_FAILURES:
                 raise error
-
-
-def _full(opened: OpenRepository) -> GridwrightError:
-    return environment_error(
-        "the disk is full; files that were brought are whole, and the others are names only as before",
-        where=str(opened.settings.directory),
-        remedy="make room, and run the command again: it goes on",
-    )

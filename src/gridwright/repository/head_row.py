@@ -22,7 +22,7 @@ def row_of_head(
         head.metadata,
         is_directory=is_directory,
         last_modified_ns=entry.last_modified_ns,
-        owner=opened.cover.attributes[1:],
+        owner=opened.owner,
     )
     for each in read.problems:
         report.problem(path, each)

@@ -1,7 +1,9 @@
-"""Makes the names of a bucket's objects files, at once, without their contents.
+"""Makes of a bucket's objects what needs no content, and says which contents are to come.
 
-What the listing does not say of an object is in the manifest, where its ETag is the same, or is asked for. A
-file that was changed here is never overwritten: one that was changed on both sides is named.
+Directories, links and empty files are made at once. So are names of other files where the file system holds
+back who reads them; elsewhere a file is made with its content (`contents.py`). What the listing does not say
+of an object is in the manifest, where its ETag is the same, or is asked for. A file that was changed here is
+never overwritten: one that was changed on both sides is named.
 """
 
 from __future__ import annotations
@@ -11,40 +13,40 @@ import os
 import queue
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
 from gridwright.repository.head_row import row_of_head
-from gridwright.repository.keys import KeyRefusal
-from gridwright.repository.knowledge import fetched_manifest
+from gridwright.repository.knowledge import keep_listing, tell_manifest
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.listed import AskedObject, ListedObject
+from gridwright.repository.listed import (
+    BOTH_CHANGED,
+    FETCH,
+    LINK,
+    NOTED,
+    AskedObject,
+    ListedObject,
+    listed_objects,
+)
 from gridwright.repository.making import Maker, note_here
-from gridwright.repository.manifest import read_facts, read_manifest
 from gridwright.repository.object_format import PERMISSIONS
-from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
-from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
+from gridwright.repository.removing import HERE, remove_gone
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
-FETCH = "fetch"
-"""Work that an import of names leaves to that of contents."""
 MOST_WHOLE_BYTES = 1 << 20
 """Bytes of the largest file that has no name before its content: a name takes about as long to make."""
 _BATCH = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 GIVEN = "given new attributes"
-_BOTH_CHANGED = (
-    "both the file and its object were changed; neither was overwritten "
-    "(--prefer objects takes the object, export --prefer files sends the file)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,12 @@ class ImportOptions:
 
     paths: Sequence[bytes] = ()
     deletions: bool = False
+    delete_up_to: int | None = None
+    """So many files may go to the trash; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
     dry_run: bool = False
+    names: bool = False
+    """Bring no content that is not here: where names need contents, what is not here is only noted."""
     contents: bool = False
     """Leave small files that are not here yet to `import_contents`: they come whole, with no name before."""
 
@@ -63,11 +69,12 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     """Import names. Raises GridwrightError where the store as a whole, or the disk, fails."""
     report = RepositoryReport(opened.settings.name, "import", options.dry_run)
     begun = time.time()
-    # The store looks for its objects while the manifest is read.
+    # The store looks for its objects while the manifest is read. Nothing is made before the listing is whole:
+    # what lacks in it was deleted.
     entries = opened.store.list(opened.keys.start)
     admission = Admission(opened, report)
-    _read_manifest(opened, admission)
-    _keep_listing(opened, entries)
+    tell_manifest(opened, admission)
+    keep_listing(opened.known, entries)
     opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
         with nullcontext(False) if options.dry_run else finishing(opened) as was_killed:
@@ -82,25 +89,6 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     return report
 
 
-def _read_manifest(opened: OpenRepository, admission: Admission) -> None:
-    with fetched_manifest(opened) as found:
-        if found is None:
-            return
-        rows = read_manifest(found.file, admission)
-        while some := list(islice(rows, _BATCH)):
-            opened.known.tell(some)
-        if opened.known.fact("exported") is None:
-            opened.known.set_fact("exported", read_facts(found.file).get("exported", ""))
-
-
-def _keep_listing(opened: OpenRepository, entries: Iterator[ObjectEntry]) -> None:
-    """Keep the listing of the bucket. Nothing is made before it is whole: what lacks in it was deleted."""
-    while some := list(islice(entries, _BATCH)):
-        opened.known.list_objects(
-            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
-        )
-
-
 class _Import:
     def __init__(
         self,
@@ -113,65 +101,74 @@ class _Import:
         self._options = options
         self._report = report
         self._admission = admission
-        self._make = Maker(opened, report)
+        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
         self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
         self._to_fetch: list[tuple[bytes, str, int, None]] = []
+        self._notes_alone = options.names and not opened.is_guarded
         self._to_tell: list[KnownFile] = []
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
-        for listed in self._objects():
+        before = self._opened.known.count(HERE)[0] if self._options.deletions else None
+        for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for(0)
         self._keep_to_fetch()
-        if not self._options.dry_run:
+        if not self._options.dry_run and self._opened.is_guarded:
             self._make_hard_links()
-        self._remove()
+        remove_gone(
+            self._opened,
+            self._make.placer,
+            self._report,
+            self._options.paths,
+            known=before,
+            up_to=self._options.delete_up_to,
+        )
         if not self._options.dry_run:
+            self._make.placer.settle()
             self._dress_directories()
-
-    def _objects(self) -> Iterator[ListedObject]:
-        """Objects that are files, in the order of keys; keys that are none are named."""
-        keys = self._opened.keys
-        for values, told in self._opened.known.listed_and_told():
-            entry = ObjectEntry(*values)
-            if keys.is_own(entry.key):
-                continue
-            try:
-                path, is_directory = (b"", True) if entry.key == keys.start else keys.path_of(entry.key)
-            except KeyRefusal as refusal:
-                self._report.problems.append((refusal.what, f"the key {refusal.reason}"))
-                continue
-            if is_chosen(path, self._options.paths):
-                yield ListedObject(path, is_directory, entry, told)
 
     def _consider(self, listed: ListedObject) -> None:
         """Decide about one object: what became of it and of its file since both were equal."""
         path, entry = listed.path, listed.entry
-        row = self._opened.known.get(path)
-        row = row if row is not None and row.inode else None
+        known = self._opened.known.get(path)
+        row = known if known is not None and known.inode else None
         try:
             status = self._opened.below.status(path)
-            side = file_side(self._opened, path, status, row)
+            if self._notes_alone and status is None and not self._is_to_be_noted(listed, known):
+                return
             if listed.is_directory:
                 self._consider_directory(listed, row, status)
-            elif side is FileSide.ABSENT:
+                return
+            if status is not None and row is not None and row.is_of(entry.etag, entry.last_modified_ns):
+                # Whatever became of the file, its object has nothing new.
+                return
+            side = file_side(self._opened, path, status, row)
+            if side is FileSide.ABSENT:
                 self._obtain(listed, row)
             elif row is not None and row.etag == entry.etag:
-                if not row.is_of(entry.etag, entry.last_modified_ns):
-                    self._ask(AskedObject(listed, self._opened.store.head(entry.key), row, side))
+                self._ask(AskedObject(listed, self._opened.store.head(entry.key), row, side))
             elif side is FileSide.SAME or self._options.prefer == "objects":
                 self._obtain(listed, None)
             elif has_same_content(self._opened, path, entry):
-                self._obtain(listed, None, is_here=True)
+                self._obtain(listed, None, here=status)
             elif self._options.prefer != "files":
-                self._report.problem(path, _BOTH_CHANGED)
+                self._report.problem(path, BOTH_CHANGED)
         except OSError as error:
             self._refused(path, error)
         except StoreError as error:
             self._report.problem(path, error.problems[0].what)
+
+    def _is_to_be_noted(self, listed: ListedObject, known: KnownFile | None) -> bool:
+        """Whether what is not here is not known yet, or as another object."""
+        if known is None or not known.is_of(listed.entry.etag, listed.entry.last_modified_ns):
+            return True
+        # What was here was deleted here: that stays known, for an export with --deletions.
+        if not known.inode and not known.is_name_only and known.attributes.is_file:
+            self._opened.known.put(known.not_here())
+        return False
 
     def _consider_directory(
         self, listed: ListedObject, row: KnownFile | None, status: os.stat_result | None
@@ -185,20 +182,24 @@ class _Import:
         if status is None or row is None or not row.is_of(entry.etag, entry.last_modified_ns):
             self._obtain(listed, row if status is None else None)
 
-    def _obtain(self, listed: ListedObject, row: KnownFile | None, *, is_here: bool = False) -> None:
+    def _obtain(
+        self, listed: ListedObject, row: KnownFile | None, *, here: os.stat_result | None = None
+    ) -> None:
         """Find out what the listing does not say, and make it."""
         entry = listed.entry
         if self._options.dry_run:
-            self._report.add("made", entry.size)
+            if entry.size and not self._opened.is_guarded and not self._notes_alone:
+                self._to_fetch.append((listed.path, FETCH, entry.size, None))
+            self._report.add(NOTED if self._notes_alone else "made", entry.size)
             return
         told = listed.told or row
         if told is not None and told.size == entry.size and told.is_of(entry.etag, entry.last_modified_ns):
             is_told = told is listed.told and told.path == listed.path
-            self._made(told if is_told else replace(told, path=listed.path), is_here=is_here, is_told=is_told)
+            self._made(told if is_told else replace(told, path=listed.path), here=here, is_told=is_told)
             return
         asked = AskedObject(listed, self._opened.store.head(entry.key))
-        if is_here:
-            self._answered(asked, is_here=True)
+        if here is not None:
+            self._answered(asked, here=here)
         else:
             self._ask(asked)
 
@@ -212,7 +213,7 @@ class _Import:
             self._under_way -= 1
             self._answered(asked)
 
-    def _answered(self, asked: AskedObject, *, is_here: bool = False) -> None:
+    def _answered(self, asked: AskedObject, *, here: os.stat_result | None = None) -> None:
         try:
             head = asked.future.result()
             row = row_of_head(self._opened, self._report, self._admission, asked.listed.path, head)
@@ -228,7 +229,7 @@ class _Import:
             if told is not None and (told.etag, told.size) == (row.etag, row.size):
                 # The format has no place for these.
                 row.xattrs, row.link_of, row.blocks = told.xattrs, told.link_of, told.blocks
-            self._made(row, is_here=is_here)
+            self._made(row, here=here)
         elif PERMISSIONS in head.metadata:
             self._take_attributes(asked, row)
         else:
@@ -248,7 +249,7 @@ class _Import:
         if is_same or (asked.side is FileSide.CHANGED and self._options.prefer == "files"):
             self._opened.known.put(row if is_same else known)
         elif asked.side is FileSide.CHANGED and self._options.prefer != "objects":
-            self._report.problem(asked.listed.path, _BOTH_CHANGED)
+            self._report.problem(asked.listed.path, BOTH_CHANGED)
         elif self._options.dry_run:
             self._report.add(GIVEN)
         elif asked.side is FileSide.CHANGED:
@@ -268,23 +269,27 @@ class _Import:
         except OSError as error:
             self._refused(row.path, error)
 
-    def _made(self, row: KnownFile, *, is_here: bool, is_told: bool = False) -> None:
-        """Make what a row says, and write the row. `is_told`: the manifest says the same."""
+    def _made(self, row: KnownFile, *, here: os.stat_result | None, is_told: bool = False) -> None:
+        """Make what a row says, and write the row. `is_told`: the manifest says the same.
+
+        `here` is a file as it was before its content was found to be that of the object.
+        """
         try:
+            if self._notes_alone and self._opened.below.status(row.path) is None:
+                self._opened.known.put(row.not_here())
+                self._report.add(NOTED, row.size)
+                return
             if row.attributes.is_directory:
                 self._make.directory(row.path) if row.path else None
                 # Attributes come last: whoever adds a name to a directory changes its time.
                 self._opened.known.add_work([(row.path, "dress", 0, None)])
                 self._opened.known.tell([row])
-            elif is_here:
-                status = self._opened.below.status(row.path)
-                if status is None:
-                    return
+            elif here is not None:
                 row.is_name_only = is_name_only(self._opened, row.path)
-                note_here(row, status)
+                note_here(self._opened, row, here)
                 self._opened.known.put(row)
             elif row.link_of is not None:
-                self._opened.known.add_work([(row.path, "link", row.size, None)])
+                self._opened.known.add_work([(row.path, LINK, row.size, None)])
                 self._opened.known.tell([row])
                 return
             elif row.attributes.is_link:
@@ -306,6 +311,8 @@ class _Import:
             self._refused(row.path, error)
 
     def _comes_whole(self, row: KnownFile) -> bool:
+        if not self._opened.is_guarded:
+            return row.size > 0
         return (
             self._options.contents
             and 0 < row.size <= MOST_WHOLE_BYTES
@@ -320,7 +327,7 @@ class _Import:
 
     def _make_hard_links(self) -> None:
         for path, action, _, _ in self._opened.known.work():
-            row = self._opened.known.told_path(path) if action == "link" else None
+            row = self._opened.known.told_path(path) if action == LINK else None
             if row is None:
                 continue
             try:
@@ -343,38 +350,6 @@ class _Import:
                 self._opened.known.put(row)
             except OSError as error:
                 self._refused(path, error)
-
-    def _remove(self) -> None:
-        """Files whose objects are gone: removed where that is wanted and they were not changed, else left."""
-        left = 0
-        for row in self._opened.known.rows("inode <> 0 AND key IS NOT NULL", order="path DESC"):
-            if not is_chosen(row.path, self._options.paths) or self._opened.known.listed(row.key or ""):
-                continue
-            status = self._opened.below.status(row.path)
-            if status is None:
-                self._opened.known.forget(row.path)
-            elif file_side(self._opened, row.path, status, row) is FileSide.CHANGED:
-                continue
-            elif not self._options.deletions:
-                left += 1
-            elif self._options.dry_run or self._removed(row):
-                self._report.add("removed", row.size)
-        if left:
-            self._report.notes.append(f"{left} files are of objects that are gone; --deletions removes them")
-
-    def _removed(self, row: KnownFile) -> bool:
-        directory, name = self._opened.below.parent(row.path)
-        if row.attributes.is_directory:
-            try:
-                os.rmdir(name, dir_fd=directory)
-            except OSError:
-                return False
-            self._opened.below.refresh()
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-        self._opened.known.forget(row.path)
-        return True
 
     def _refused(self, path: bytes, error: OSError) -> None:
         if error.errno in _FULL:

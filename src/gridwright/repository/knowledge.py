@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
-from gridwright.repository.manifest import NAME, ManifestError, read_facts, read_manifest
+from gridwright.repository.keys import MANIFEST
+from gridwright.repository.known import Known
+from gridwright.repository.manifest import ManifestError, read_facts, read_manifest
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.settings import OpenRepository, RepositoryReport
-from gridwright.repository.store import StoreError, StoreFault
+from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
 from gridwright.units import format_bytes
+
+_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +33,8 @@ class FetchedManifest:
 @contextmanager
 def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Iterator[FetchedManifest | None]:
     """The bucket's manifest; None for none, or for one of the ETag `unless`. Raises GridwrightError."""
-    key = opened.keys.own(NAME)
-    file = opened.known.state.path / f"{NAME}.{os.getpid()}.part"
+    key = opened.keys.own(MANIFEST)
+    file = opened.known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     where = f"s3://{opened.store.bucket}/{key}"
     try:
         try:
@@ -65,6 +70,27 @@ def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Itera
         file.unlink(missing_ok=True)
 
 
+def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
+    """Keep what the bucket's manifest says, for this run. Raises GridwrightError."""
+    with fetched_manifest(opened) as found:
+        if found is None:
+            return
+        rows = read_manifest(found.file, admission)
+        while some := list(islice(rows, _BATCH)):
+            opened.known.tell(some)
+        if opened.known.fact("exported") is None:
+            opened.known.set_fact("exported", read_facts(found.file).get("exported", ""))
+
+
+def keep_listing(known: Known, entries: Iterable[ObjectEntry]) -> None:
+    """Keep the listing of the bucket, for this run. Raises what `entries` raises."""
+    left = iter(entries)
+    while some := list(islice(left, _BATCH)):
+        known.list_objects(
+            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
+        )
+
+
 def learn(opened: OpenRepository, report: RepositoryReport) -> None:
     """Take what the bucket's manifest says and is not known, as where another machine has exported.
 
@@ -84,6 +110,8 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
             else:
                 is_older = here is None or here.stored_ns < row.stored_ns
             if is_older:
+                # That nothing of it is here stays true, whatever others have exported since.
+                row.is_name_only = here is not None and here.is_only_in_bucket
                 known.put(row)
         exported = read_facts(found.file).get("exported", "")
         if exported and float(exported) > (known.moment("exported") or 0.0):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import stat
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from gridwright.repository.file_clock import bounded_ns
 from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
 
@@ -34,6 +35,7 @@ class KnownFile:
     atime_ns: int
     mtime_ns: int
     ctime_ns: int
+    """`file_clock.UNKNOWN` where it does not tell whether the file was touched since."""
     inode: int
     links: int
     key: str | None
@@ -48,6 +50,7 @@ class KnownFile:
     link_of: bytes | None
     """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
     is_name_only: bool
+    """No content of it is here: a released file or, where `inode` is 0, no file at all."""
     stored_ns: int = 0
     """Since 1970, by the store's clock: an object that was written later is another one, or has other
     attributes; 0 where that is not known."""
@@ -65,25 +68,43 @@ class KnownFile:
         """Whether an object of a listing is the known one: a copy onto itself has new attributes at most."""
         return self.etag == etag and not 0 < self.stored_ns < modified_ns
 
+    @property
+    def is_only_in_bucket(self) -> bool:
+        """Whether it is known that no file is here, since it was released, or never brought."""
+        return bool(self.is_name_only) and not self.inode
+
+    def not_here(self) -> KnownFile:
+        """The row of the same object, with no file here."""
+        return replace(self, inode=0, ctime_ns=0, links=1, is_name_only=self.attributes.is_file)
+
     def state(self, bucket_url: str) -> FileState:
         """What the file's own attribute is to say."""
         place = ContentPlace.NAME_ONLY if self.is_name_only else ContentPlace.EXPORTED
         return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
 
 
-HIDDEN = 0
-"""The permissions of a name that nobody could load when it is read: users get an error there, never zeros."""
+FileStamp: TypeAlias = tuple[int, int, int, int, int]
+"""Type, size, mtime, ctime and inode: what differs of a file that was touched."""
 
 
-def is_hidden(row: KnownFile, status: FileStatus) -> bool:
-    """Whether a file has no permissions because it is such a name; the row has those that it will get."""
-    return bool(row.is_name_only) and stat.S_IMODE(status.st_mode) == HIDDEN
+def signed_inode(number: int) -> int:
+    """An inode's number as a row has it: SQLite has 63 bits and a sign."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+def stamp_of(status: FileStatus) -> FileStamp:
+    """The stamp of a file that was looked at, within the bounds of a row. A directory's size says nothing."""
+    kind = stat.S_IFMT(status.st_mode)
+    size = 0 if kind == stat.S_IFDIR else status.st_size
+    mtime_ns, ctime_ns = bounded_ns(status.st_mtime_ns), bounded_ns(status.st_ctime_ns)
+    return kind, size, mtime_ns, ctime_ns, signed_inode(status.st_ino)
 
 
 COLUMNS = tuple(field.name for field in fields(KnownFile))
 _BOUNDS = (
     ("uid", 0, MOST_ID), ("gid", 0, MOST_ID), ("size", 0, 2**63 - 1),
-    ("atime_ns", -LATEST_NS, LATEST_NS), ("mtime_ns", -LATEST_NS, LATEST_NS),
+    *((name, -LATEST_NS, LATEST_NS) for name in ("atime_ns", "mtime_ns", "ctime_ns", "stored_ns")),
+    *((name, -(1 << 63), LATEST_NS) for name in ("blocks", "inode", "links")),
 )  # fmt: skip
 _FILE_TYPES = frozenset((stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK))
 _values = attrgetter(*COLUMNS)

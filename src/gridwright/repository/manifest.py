@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import environment_error
-from gridwright.repository.admission import LONGEST_XATTRS, Admission
+from gridwright.repository.admission import Admission
 from gridwright.repository.content import FileContent
+from gridwright.repository.extended import LONGEST_XATTRS
+from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known_file import COLUMNS, KnownFile
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """1 had no `stored_ns`."""
-NAME = "manifest.parquet"
-_ROWS = 20_000
+_ROWS, _GROUP_BYTES = 20_000, 128 << 20
+"""Of a row group that is written: rows, or bytes of their extended attributes."""
 _READ_ROWS = 2_000
 """Rows that are Python's at once."""
 MOST_REFUSED = 1_000
@@ -58,7 +60,7 @@ def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, st
     import pyarrow.parquet as pq
 
     _take_little_memory()
-    schema, count = _schema(facts), 0
+    schema, count, size = _schema(facts), 0, 0
     columns: dict[str, list[Any]] = {name: [] for name in _WRITTEN}
     with file.open("wb") as out:
         with pq.ParquetWriter(out, schema, compression="zstd") as writer:
@@ -73,8 +75,10 @@ def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, st
                 for name, values in columns.items():
                     values.append(getattr(row, name))
                 count += 1
-                if count % _ROWS == 0:
+                size += len(row.xattrs or b"")
+                if count % _ROWS == 0 or size > _GROUP_BYTES:
                     flush()
+                    size = 0
             flush()
         out.flush()
         os.fsync(out.fileno())
@@ -223,11 +227,11 @@ def publish_manifest(
     if not report.done and not is_whole:
         return
     facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
-    file = known.state.path / f"{NAME}.{os.getpid()}.part"
+    file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     try:
         write_manifest(file, known.rows(), facts)
         with file.open("rb") as content:
-            sent = opened.store.send(opened.keys.own(NAME), FileContent(content.fileno()), {}).result()
+            sent = opened.store.send(opened.keys.own(MANIFEST), FileContent(content.fileno()), {}).result()
         known.set_fact("manifest", sent.etag)
     except OSError as error:
         raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error

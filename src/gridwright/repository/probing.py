@@ -66,7 +66,7 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
     if lacks.required:
         raise refusal(lacks, opened.settings.bucket_url)
     report.notes += [f"this store {each}" for each in lacks.optional]
-    known.set_fact(_FACT, json.dumps([store.identity, software, time.time()]))
+    known.set_fact(_FACT, json.dumps([store.place, store.bucket, software, time.time()]))
 
 
 def refusal(lacks: StoreLacks, bucket_url: str) -> GridwrightError:
@@ -82,11 +82,11 @@ def refusal(lacks: StoreLacks, bucket_url: str) -> GridwrightError:
 
 def _is_kept(text: str | None, store: ObjectStore) -> bool:
     try:
-        identity, software, moment = json.loads(text or "null")
+        *known, moment = json.loads(text or "null")
         age_s = time.time() - float(moment)
     except (TypeError, ValueError):
         return False
-    return [identity, software] == [store.identity, store.software] and 0 <= age_s < AGAIN_S
+    return known == [store.place, store.bucket, store.software] and 0 <= age_s < AGAIN_S
 
 
 def probe(store: ObjectStore, keys: Keys) -> StoreLacks:

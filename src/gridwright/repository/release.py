@@ -1,39 +1,42 @@
-"""Frees the space of files whose content is in the bucket; names and attributes stay.
+"""Frees the space of files whose content is in the bucket.
 
-A file only gives its name to a placeholder after its object was asked for again, just before; while nobody
-has it open, which a lease of the kernel holds; and while it is what was exported. It goes when nobody has
-come to open it for a time of grace (`aside.py`).
+A file is only freed after it was read and is what its object is, which is asked for just before, and while
+nobody else can change it. What tells that depends on the file system (`file_locks.py`). On one of this kernel
+a lease holds, and the file goes out of the tree: `repo ls` has it, and an import brings it back. On a Lustre
+with an archive the metadata server frees it, and its name stays as a released file.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from gridwright.errors import environment_error
-from gridwright.repository.aside import FACT, AsideDirectory
-from gridwright.repository.content import crc64_of
+from gridwright.repository.aside import FACT, AsideDirectory, two_have_come
+from gridwright.repository.content import crc64_of, is_same_content, is_same_moment, open_for_reading
+from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.extended import read_xattrs
+from gridwright.repository.file_clock import is_kept_as
+from gridwright.repository.file_locks import HoldsForAll, has_lease, lock_of, take_lease
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lazy.open_files import give_lease_back, has_lease, take_lease
-from gridwright.repository.making import Maker, note_here, part_name, place
+from gridwright.repository.making import note_here
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 
 GRACE_S = 0.1
-"""How long a file waits for those who resolved its name before a placeholder got it: they are between two
+"""How long a file waits for those who resolved its name before it was taken away: they are between two
 steps of open(2), or were taken off their core there."""
 _MOST_ASIDE = 64
-"""Files that wait so at a time: each has four descriptors."""
+"""Files that wait so at a time: each has three descriptors."""
 _CHANGED, _OPEN = "left, as they were changed", "left, as they are open"
 _LINKED = "left, as they have another name"
-"""A placeholder would take one of the names alone, and the file keep the others."""
+"""Space is free when all names of a file are gone."""
 _Attributes: TypeAlias = tuple[int, int, int, int, int, bytes | None]
 
 
@@ -50,71 +53,47 @@ class ReleaseOptions:
 
 
 def release(opened: OpenRepository, options: ReleaseOptions) -> RepositoryReport:
-    """Release files, those that were read longest ago first. Raises GridwrightError where the store fails."""
-    report = RepositoryReport(opened.settings.name, "release", options.dry_run)
-    if os.geteuid() != 0 and not opened.cover.is_lazy:
+    """Release files, those that were read longest ago first.
+
+    Raises GridwrightError where the store fails, and where no lock holds for all who can open a file.
+    """
+    known = lock_of(opened.below.root)
+    if known.lock is HoldsForAll.NONE or (known.lock is HoldsForAll.HSM and not opened.is_guarded):
         raise environment_error(
-            "nothing is released: whoever reads a released file here would get zeros",
+            f"nothing is released: on {known.name} no lock tells whether another client writes to a file",
             where=str(opened.settings.directory),
-            remedy="run it as root, who can take the permissions of released files away until they are here",
+            remedy=known.remedy,
         )
+    report = RepositoryReport(opened.settings.name, "release", options.dry_run)
     begun = time.time()
-    _Release(opened, options, report).run()
+    (_HsmRelease if opened.is_guarded else _LocalRelease)(opened, options, report).run()
     report.requests = dict(opened.store.requests.by_kind)
     report.seconds = time.time() - begun
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class _FileAside:
-    """A file that has given its name away, and waits."""
-
-    row: KnownFile
-    """What is true of its placeholder."""
-    descriptor: int
-    """The file, leased."""
-    placeholder: int
-    aside: AsideDirectory
-    attributes: _Attributes
-    blocks: int
-    until: float
-    """A time of `time.monotonic`."""
-
-    def close(self) -> None:
-        """Close all; whoever waits to open the file goes on."""
-        os.close(self.descriptor)
-        os.close(self.placeholder)
-        self.aside.close()
-
-
 class _Release:
+    """What every way has in common: which files, in which order, until when."""
+
     def __init__(self, opened: OpenRepository, options: ReleaseOptions, report: RepositoryReport) -> None:
         self._opened = opened
         self._options = options
         self._report = report
-        self._maker = Maker(opened, report)
-        self._waiting = deque[_FileAside]()
         self._planned_bytes = 0
-        self._is_all_placed = opened.known.fact(FACT) != "1"
 
     def run(self) -> None:
         """Release until enough is free, or nothing more can be released."""
-        if not self._options.dry_run:
-            self._opened.known.set_fact(FACT, "1")
         try:
             for row in self._opened.known.rows(
                 "is_name_only = 0 AND inode <> 0 AND size > 0", order="atime_ns, path"
             ):
                 if is_chosen(row.path, self._options.paths) and _is_file(row):
-                    self._finish(_MOST_ASIDE - 1)
                     if self._is_enough():
                         break
                     self._try(row)
         finally:
-            self._finish(0)
+            self._finish()
             self._opened.known.flush()
-        if not self._options.dry_run and self._is_all_placed:
-            self._opened.known.set_fact(FACT, "0")
         if not self._is_enough() and self._options.until_free is not None:
             self._report.problem(
                 "", f"less than {self._options.until_free:.0%} is free, and nothing more can be released"
@@ -122,124 +101,203 @@ class _Release:
 
     def _is_enough(self) -> bool:
         """Whether as much is free as was wanted, with what a dry run would have freed."""
-        waiting = sum(each.blocks for each in self._waiting) * 512
-        if self._options.until_free is None or not self._would_be_enough(waiting):
+        if self._options.until_free is None:
             return False
-        # Some of them may get their names back.
-        self._finish(0)
-        return self._would_be_enough(0)
-
-    def _would_be_enough(self, more_bytes: int) -> bool:
         space = os.fstatvfs(self._opened.below.root)
-        free = space.f_bavail * space.f_frsize + self._planned_bytes + more_bytes
-        return free >= (self._options.until_free or 0.0) * space.f_blocks * space.f_frsize
+        free = space.f_bavail * space.f_frsize + self._planned_bytes
+        return free >= self._options.until_free * space.f_blocks * space.f_frsize
 
     def _try(self, row: KnownFile) -> None:
         try:
             self._release(row)
+        except FileNotFoundError:
+            return
         except StoreError as error:
             if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
                 raise
             self._report.problem(row.path, error.problems[0].what)
         except OSError as error:
-            # The next command puts back what may lie beside it.
-            self._is_all_placed = False
             self._report.problem(row.path, f"it cannot be released: {error.strerror}")
 
     def _release(self, row: KnownFile) -> None:
         directory, name = self._opened.below.parent(row.path)
-        try:
-            descriptor = os.open(
-                name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory
-            )
-        except FileNotFoundError:
-            return
-        is_aside = False
-        try:
+        with ExitStack() as held:
+            descriptor = open_for_reading(name, directory)
+            held.callback(os.close, descriptor)
             if _was_touched(os.fstat(descriptor), self._options.unread_for_s):
                 return
-            if not take_lease(descriptor):
-                self._report.add(_OPEN, row.size)
+            self._release_open(row, directory, descriptor, held)
+
+    def _release_open(self, row: KnownFile, directory: int, descriptor: int, held: ExitStack) -> None:
+        """Release a file that is open. Who takes `held` closes it. Raises OSError, StoreError."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """End what waits."""
+
+    def _why_not(self, row: KnownFile, descriptor: int) -> str | None:
+        """Why an open file may not be released, that nobody changes meanwhile; it is read.
+
+        Raises OSError, and StoreError where the object is not the exported one.
+        """
+        # What others have mapped is on disk then, and each later change of it changes the ctime.
+        os.fsync(descriptor)
+        before = os.fstat(descriptor)
+        if before.st_nlink != 1:
+            return _LINKED
+        if not _is_as_exported(descriptor, before, row) or not _is_object(self._opened, descriptor, row):
+            return _CHANGED
+        after = os.fstat(descriptor)
+        return None if is_same_moment(before, after) else _CHANGED
+
+    def _is_planned(self, row: KnownFile) -> bool:
+        """Whether nothing is to be done, and what would be freed was counted."""
+        if self._options.dry_run:
+            self._report.add("released", row.size)
+            self._planned_bytes += row.blocks * 512
+        return self._options.dry_run
+
+
+class _HsmRelease(_Release):
+    """Of a Lustre: the metadata server frees the content, and the inode stays."""
+
+    def _release_open(self, row: KnownFile, directory: int, descriptor: int, held: ExitStack) -> None:
+        names = self._opened.released_names
+        if not names.is_released(descriptor):
+            # Whoever writes after this changes the version, which the metadata server looks at.
+            version = names.version(descriptor)
+            why = self._why_not(row, descriptor)
+            if why is None and not self._is_planned(row):
+                root = os.fsencode(self._opened.settings.directory)
+                why = names.release(root, descriptor, version)
+            if why is not None:
+                self._report.add(why, row.size)
+            if why is not None or self._options.dry_run:
                 return
-            # Who has written before the lease is seen now; nobody does after it.
-            status = os.fstat(descriptor)
-            if status.st_nlink != 1:
-                self._report.add(_LINKED, row.size)
-            elif not _is_as_exported(descriptor, status, row):
-                self._report.add(_CHANGED, row.size)
-            else:
-                _check_object(self._opened, row)
-                if self._options.dry_run:
-                    self._report.add("released", row.size)
-                    self._planned_bytes += row.blocks * 512
-                else:
-                    is_aside = self._set_aside(row, directory, name, descriptor)
-        finally:
-            if not is_aside:
-                # Whoever waits to open it goes on.
-                os.close(descriptor)
+            self._report.add("released", row.size)
+        self._note(names, row, descriptor)
 
-    def _set_aside(self, row: KnownFile, directory: int, name: bytes, descriptor: int) -> bool:
-        """Give the name of a leased file to a placeholder; False where somebody has come meanwhile."""
-        made, attributes = replace(row), _attributes(descriptor)
-        with contextlib.ExitStack() as opened:
-            aside = AsideDirectory.make(directory)
-            opened.callback(aside.close)
-            try:
-                part = part_name()
-                placeholder = self._maker.unplaced_name(made, aside.descriptor, part)
-                opened.callback(os.close, placeholder)
-                place(aside.descriptor, part, name)
-                is_nobodys = has_lease(descriptor) and take_lease(placeholder)
-            except OSError:
-                aside.remove(name)
-                raise
-            if not is_nobodys:
-                aside.remove(name)
-                self._report.add(_OPEN, row.size)
-                return False
-            aside.swap(name, name)
-            if aside.inode(name) != row.inode:
-                # Somebody has given the name to another file.
-                aside.swap(name, name)
-                aside.remove(name)
-                self._report.add(_CHANGED, row.size)
-                return False
-            note_here(made, os.fstat(placeholder))
-            give_lease_back(placeholder)
-            opened.pop_all()
-        until = time.monotonic() + GRACE_S
-        self._waiting.append(_FileAside(made, descriptor, placeholder, aside, attributes, row.blocks, until))
-        return True
+    def _note(self, names: ReleasedNames, row: KnownFile, descriptor: int) -> None:
+        """Write down that a file has no content here, unless somebody has had it brought already."""
+        status, bucket_url = os.fstat(descriptor), self._opened.settings.bucket_url
+        if not _is_same_file(status, row):
+            return
+        row.is_name_only = True
+        write_state(descriptor, row.state(bucket_url))
+        if not names.is_released(descriptor):
+            row.is_name_only = False
+            write_state(descriptor, row.state(bucket_url))
+        note_here(self._opened, row, os.fstat(descriptor))
+        self._opened.known.put(row)
 
-    def _finish(self, most: int) -> None:
-        """Remove files whose time of grace is over, and wait until no more than so many have any left."""
-        while self._waiting and (len(self._waiting) > most or self._waiting[0].until <= time.monotonic()):
-            time.sleep(max(0.0, self._waiting[0].until - time.monotonic()))
-            waiting = self._waiting.popleft()
-            try:
-                self._finish_one(waiting)
-            except OSError as error:
-                # The next command puts back what lies there.
-                self._is_all_placed = False
-                self._report.problem(waiting.row.path, f"it cannot be released: {error.strerror}")
-            finally:
-                waiting.close()
+
+@dataclass(frozen=True, slots=True)
+class _FileAside:
+    """A file that lies aside, leased, and waits."""
+
+    row: KnownFile
+    descriptor: int
+    aside: AsideDirectory
+    attributes: _Attributes
+    held: ExitStack
+
+
+class _LocalRelease(_Release):
+    """Of a file system of this kernel: the file goes out of the tree, and its row says so."""
+
+    def __init__(self, opened: OpenRepository, options: ReleaseOptions, report: RepositoryReport) -> None:
+        super().__init__(opened, options, report)
+        self._waiting: list[_FileAside] = []
+        self._is_all_placed = opened.known.fact(FACT) != "1"
+
+    def run(self) -> None:
+        """The same, with a note that files may lie aside."""
+        if not self._options.dry_run:
+            self._opened.known.set_fact(FACT, "1")
+        super().run()
+        if not self._options.dry_run and self._is_all_placed:
+            self._opened.known.set_fact(FACT, "0")
+
+    def _is_enough(self) -> bool:
+        if len(self._waiting) >= _MOST_ASIDE or self._options.until_free is not None:
+            # Some of them may get their names back, and space is free when they are gone.
+            waiting = sum(each.row.blocks for each in self._waiting) * 512
+            self._planned_bytes += waiting
+            would_be = super()._is_enough()
+            self._planned_bytes -= waiting
+            if would_be or len(self._waiting) >= _MOST_ASIDE:
+                self._finish()
+        return super()._is_enough()
+
+    def _release_open(self, row: KnownFile, directory: int, descriptor: int, held: ExitStack) -> None:
+        if not take_lease(descriptor):
+            self._report.add(_OPEN, row.size)
+            return
+        # Who has written before the lease is seen now; nobody does after it.
+        if why := self._why_not(row, descriptor):
+            self._report.add(why, row.size)
+        elif not self._is_planned(row):
+            self._set_aside(row, directory, descriptor, held)
+
+    def _set_aside(self, row: KnownFile, directory: int, descriptor: int, held: ExitStack) -> None:
+        """Take the name of a leased file away for a moment."""
+        name = row.path.rpartition(b"/")[2]
+        attributes = _attributes(descriptor)
+        aside = AsideDirectory.make(directory)
+        held.callback(aside.close)
+        try:
+            aside.take(name)
+        except OSError:
+            aside.remove()
+            raise
+        waiting = _FileAside(row, descriptor, aside, attributes, held.pop_all())
+        if aside.inode(name) != row.inode:
+            # Somebody has given the name to another file.
+            with waiting.held:
+                self._give_back(waiting, _CHANGED)
+            return
+        self._opened.known.put(row.not_here())
+        self._waiting.append(waiting)
+
+    def _finish(self) -> None:
+        """Free what lies aside, after a time of grace, and give names back where somebody has come."""
+        if not self._waiting:
+            return
+        time.sleep(GRACE_S)
+        # Before the first one goes: else its object would be that of a file that somebody has deleted.
+        self._opened.known.flush()
+        for each in self._waiting:
+            with each.held:
+                self._finish_one(each)
+        self._waiting = []
 
     def _finish_one(self, waiting: _FileAside) -> None:
-        row, aside = waiting.row, waiting.aside
-        name = row.path.rpartition(b"/")[2]
         is_changed = _attributes(waiting.descriptor) != waiting.attributes
         is_linked = os.fstat(waiting.descriptor).st_nlink != 1
-        if has_lease(waiting.descriptor) and not is_changed and not is_linked:
-            aside.remove(name)
-            self._opened.known.put(row)
-            self._report.add("released", row.size)
+        if not has_lease(waiting.descriptor) or is_changed or is_linked:
+            self._give_back(waiting, _CHANGED if is_changed else _LINKED if is_linked else _OPEN)
             return
-        self._report.add(_CHANGED if is_changed else _LINKED if is_linked else _OPEN, row.size)
-        if why := aside.put_back(name, waiting.placeholder):
+        try:
+            waiting.aside.free(waiting.row.path.rpartition(b"/")[2])
+            self._report.add("released", waiting.row.size)
+        except OSError as error:
             self._is_all_placed = False
-            self._report.problem(row.path, why)
+            self._report.problem(waiting.row.path, f"it cannot be released: {error.strerror}")
+
+    def _give_back(self, waiting: _FileAside, why: str) -> None:
+        row, aside = waiting.row, waiting.aside
+        self._report.add(why, row.size)
+        try:
+            aside.give_back(row.path.rpartition(b"/")[2])
+            # As it was known, so that what was changed is found.
+            self._opened.known.put(row)
+        except FileExistsError:
+            self._is_all_placed = False
+            self._report.problem(row.path, two_have_come(aside.own))
+        except OSError as error:
+            # The next command puts back what lies there.
+            self._is_all_placed = False
+            self._report.problem(row.path, f"it lies aside, and cannot be put back: {error.strerror}")
 
 
 def _is_file(row: KnownFile) -> bool:
@@ -258,22 +316,32 @@ def _attributes(descriptor: int) -> _Attributes:
     return status.st_mode, *owners, status.st_size, status.st_mtime_ns, read_xattrs(descriptor)
 
 
+def _is_same_file(status: os.stat_result, row: KnownFile) -> bool:
+    same = (status.st_size, status.st_ino) == (row.size, row.inode)
+    return same and is_kept_as(row.mtime_ns, status.st_mtime_ns)
+
+
 def _is_as_exported(descriptor: int, status: os.stat_result, row: KnownFile) -> bool:
-    """Whether a file still has the content of its object and, where it was touched, its attributes."""
-    if (status.st_size, status.st_mtime_ns, status.st_ino) != (row.size, row.mtime_ns, row.inode):
+    """Whether a file has the size, time and inode of its row and, where it was touched, its attributes."""
+    if not _is_same_file(status, row):
         return False
     if status.st_ctime_ns == row.ctime_ns:
         return True
     mode, uid, gid, _, _, xattrs = _attributes(descriptor)
-    if (kept_mode(mode), uid, gid, xattrs) != (row.mode, row.uid, row.gid, row.xattrs):
-        return False
-    return row.crc64 is not None and crc64_of(descriptor) == row.crc64
+    return (kept_mode(mode), uid, gid, xattrs) == (row.mode, row.uid, row.gid, row.xattrs)
 
 
-def _check_object(opened: OpenRepository, row: KnownFile) -> None:
-    """Ask for the object once more. Raises StoreError where it is not the exported one."""
+def _is_object(opened: OpenRepository, descriptor: int, row: KnownFile) -> bool:
+    """Whether an open file is what its object is now: it is read.
+
+    Raises StoreError where the object is not the exported one.
+    """
     head = opened.store.head(row.key or "", None).result()
     if (head.entry.etag, head.entry.size) != (row.etag, row.size):
         raise StoreError(StoreFault.CHANGED, row.key or "", "it is not what was exported")
     if row.crc64 is not None and head.crc64 is not None and head.crc64 != row.crc64:
         raise StoreError(StoreFault.DAMAGED, row.key or "", "its CRC is not that of the file")
+    # An object with the ETag that an export has seen has the CRC that was exported.
+    if crc64 := head.crc64 or row.crc64:
+        return crc64_of(descriptor) == crc64
+    return is_same_content(descriptor, head) is True

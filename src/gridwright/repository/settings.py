@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
+from gridwright.repository.binding import bind
+from gridwright.repository.copytool.released import ReleasedNames
+from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
-from gridwright.repository.lazy.cover import NamesCover
 from gridwright.repository.request_prices import cost
 from gridwright.repository.state_directory import LOCK, open_state
 from gridwright.repository.store import ObjectStore
@@ -63,8 +65,9 @@ class OpenRepository:
     known: Known
     below: Beneath
     keys: Keys
-    cover: NamesCover
+    clock: FileClock
     lock: int | None
+    _released_names: ReleasedNames | None = None
 
     @classmethod
     def open(cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True) -> OpenRepository:
@@ -76,15 +79,37 @@ class OpenRepository:
             below = opened.enter_context(Beneath(settings.directory))
             known = opened.enter_context(closing(Known(settings.directory)))
             lock = hold_directory(settings.directory) if alone else None
-            cover = NamesCover(str(settings.directory), below.root, settings.archive_id)
+            if lock is not None:
+                opened.callback(os.close, lock)
+            bind(known, store, below, Keys(settings.prefix))
             opened.pop_all()
-        return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
+        return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the file system holds back who opens a file whose content is not here.
+
+        Elsewhere names without contents are no files: they are rows, and `repo ls` shows them.
+        """
+        return self.settings.archive_id is not None
+
+    @property
+    def released_names(self) -> ReleasedNames:
+        """What makes such files, where it is guarded. Raises GridwrightError where Lustre's library lacks."""
+        if self._released_names is None:
+            self._released_names = ReleasedNames.of(self.settings.archive_id or 0)
+        return self._released_names
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """User and group of the directory. Raises OSError."""
+        status = os.fstat(self.below.root)
+        return status.st_uid, status.st_gid
 
     def close(self) -> None:
         """Give up what is under way, and close."""
         self.store.close()
         self.known.close()
-        self.cover.close()
         self.below.close()
         if self.lock is not None:
             os.close(self.lock)

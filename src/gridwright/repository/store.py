@@ -1,6 +1,6 @@
 """What a store of objects does for a repository, and how it fails.
 
-Everything above speaks to `ObjectStore`; what loads a file range by range needs `RangeSource` alone.
+Everything above speaks to `ObjectStore`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.repository.keys import shown
 from gridwright.repository.references import ObjectReference
+from gridwright.repository.upload_journal import UploadJournal
 
 
 class StoreFault(StrEnum):
@@ -124,6 +125,8 @@ class ObjectHead:
     """CRC-64/NVME of the whole object in 16 hexadecimal digits, where the store has it."""
     parts: int | None = None
     """Parts of its upload, where the ETag says so."""
+    has_md5: bool = False
+    """Whether the ETag is the MD5 of the content, or of the MD5s of its parts."""
     is_restored: bool = False
     """Whether a copy of an archived object can be read now."""
     is_being_restored: bool = False
@@ -154,7 +157,7 @@ PAGE = 1000
 
 
 class Upload(Protocol):
-    """The content of an object to be: read once in order by `readinto`, or in ranges by `read_at`.
+    """The content of an object to be, read in ranges.
 
     What raises has the upload given up: the object is then not made, and one that is there stays.
     """
@@ -162,9 +165,6 @@ class Upload(Protocol):
     @property
     def size(self) -> int:
         """Bytes in all."""
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill as much of the buffer as there is content for; 0 at its end."""
 
     def read_at(self, buffer: memoryview, offset: int) -> None:
         """Fill the whole buffer from an offset. Any thread may call it."""
@@ -181,19 +181,11 @@ class SmallContent:
     """An upload of a few bytes: the target of a link, or nothing."""
 
     data: bytes
-    _offset: int = 0
 
     @property
     def size(self) -> int:
         """Bytes in all."""
         return len(self.data)
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer."""
-        piece = self.data[self._offset : self._offset + len(buffer)]
-        buffer[: len(piece)] = piece
-        self._offset += len(piece)
-        return len(piece)
 
     def read_at(self, buffer: memoryview, offset: int) -> None:
         """Fill the whole buffer."""
@@ -208,17 +200,6 @@ class SmallContent:
 
 Progress = Callable[[int], None]
 """Told of bytes as they have been moved; called from other threads."""
-
-
-class RangeSource(Protocol):
-    """Gives ranges of objects."""
-
-    def read_range(self, reference: ObjectReference, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes from `offset` of the very object that is referred to, never of another one.
-
-        Raises StoreError with the fault: NOT_THERE, CHANGED (another ETag or size), FORBIDDEN, ARCHIVED,
-        THROTTLED, UNREACHABLE, DAMAGED (fewer bytes than it says); a ValueError for a range outside of it.
-        """
 
 
 @dataclass(slots=True)
@@ -261,16 +242,16 @@ class ReadableStore(Protocol):
         """
 
 
-class ObjectStore(RangeSource, ReadableStore, Protocol):
+class ObjectStore(ReadableStore, Protocol):
     """One bucket. All calls are bounded in time and tries, raise StoreError, and may come from any thread."""
+
+    @property
+    def place(self) -> str:
+        """Which store it is, the same for all that reach it: a partition of AWS, or a host and port."""
 
     @property
     def bucket(self) -> str:
         """The bucket's name."""
-
-    @property
-    def identity(self) -> str:
-        """Which store, and which bucket of it: as a URL, however it is spelled in a spec."""
 
     @property
     def software(self) -> str:
@@ -295,6 +276,12 @@ class ObjectStore(RangeSource, ReadableStore, Protocol):
 
         Large ones go in parts, and small ones where `in_parts` says so, to try what the store itself makes of
         the condition then.
+        """
+
+    def begin_uploads(self, journal: UploadJournal) -> None:
+        """Abort what a killed command has begun in parts, and note what is begun from now on.
+
+        Raises StoreError, OSError.
         """
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:

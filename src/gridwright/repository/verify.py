@@ -14,9 +14,9 @@ from functools import partial
 
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
@@ -41,8 +41,10 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
     for row in opened.known.rows("key IS NOT NULL"):
         if not is_chosen(row.path, paths):
             continue
-        if row.is_name_only:
-            report.add("looked at, names only", row.size)
+        if row.is_name_only or not row.inode:
+            report.add(
+                "looked at, in the bucket alone" if not row.inode else "looked at, names only", row.size
+            )
         else:
             report.add("compared", row.size)
         report.requests["head"] = report.requests.get("head", 0) + 1
@@ -88,14 +90,17 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
     try:
         head = asked.future.result()
         status = opened.below.status(row.path)
-        if status is None:
+        if status is None and row.inode:
             report.problem(row.path, "the object is there, and the file is gone")
             return
         if head.entry.etag != row.etag:
             report.problem(row.path, "the object was changed since the last export or import")
             return
+        if status is None:
+            report.add("in the bucket alone", row.size)
+            return
         if not stat.S_ISREG(status.st_mode):
-            _compare_small(opened, row, status, report)
+            _compare_small(opened, row, status, head, report)
             return
         if row.is_name_only:
             if head.entry.size == status.st_size:
@@ -113,7 +118,7 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
 
 
 def _compare_small(
-    opened: OpenRepository, row: KnownFile, status: os.stat_result, report: RepositoryReport
+    opened: OpenRepository, row: KnownFile, status: os.stat_result, head: ObjectHead, report: RepositoryReport
 ) -> None:
     if stat.S_IFMT(status.st_mode) != stat.S_IFMT(row.mode):
         report.add("changed since the last export")
@@ -123,6 +128,9 @@ def _compare_small(
         if os.readlink(name, dir_fd=directory) != opened.store.get(row.key or ""):
             report.problem(row.path, "the link and its object have other targets")
             return
+    elif head.entry.size:
+        report.problem(row.path, "its object has content, which no directory can have")
+        return
     report.add("equal")
 
 
@@ -131,10 +139,10 @@ def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, repo
     descriptor = open_for_reading(name, directory)
     try:
         status = os.fstat(descriptor)
-        if (status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns):
+        if status.st_size != row.size or not is_kept_as(row.mtime_ns, status.st_mtime_ns):
             report.add("changed since the last export", status.st_size)
             return
-        same = is_same_content(descriptor, head, PART_BYTES)
+        same = is_same_content(descriptor, head)
         if same is None:
             same = _read_both(opened, row, descriptor)
             report.add("read from the store, since its checksums do not tell", row.size)

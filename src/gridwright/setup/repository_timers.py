@@ -101,10 +101,17 @@ def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, 
     found = spec.repositories[name]
     where = ["--directory", str(spec.repository_directory(name)), "--bucket", found.bucket]
     where += ["--endpoint", found.endpoint] if found.endpoint else []
+    archive = spec.hsm_archive(name)
+    where += ["--hsm-archive", str(archive)] if archive is not None else []
     out, back = found.export, found.imports
     for verb, what, schedule, wanted in (
         ("export", "Export", out.changed, {"--deletions": out.deletions}),
-        ("import", "Import", back.names, {"--deletions": back.deletions, "--contents": back.contents}),
+        (
+            "import",
+            "Import",
+            back.names,
+            {"--deletions": back.deletions, "--contents": back.contents, "--names": not back.contents},
+        ),
     ):
         if schedule.is_timed:
             flags = [flag for flag, is_set in wanted.items() if is_set]

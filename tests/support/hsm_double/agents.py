@@ -18,11 +18,10 @@ _PROGRAM = """
 import json, sys
 from pathlib import Path
 from gridwright.errors import GridwrightError
-from gridwright.repository.copytool import carrying
+from gridwright.repository.copytool import carrying, serving_lock
 from gridwright.repository.copytool.service import CopytoolService, serve_copytool
-from gridwright.repository.lazy import control
 given = json.loads(sys.argv[1])
-control.RUN_DIRECTORY = Path(given.pop("run"))
+serving_lock.RUN_DIRECTORY = Path(given.pop("run"))
 carrying.BEAT_S = given.pop("beat_s")
 given["directory"], given["mount"] = Path(given["directory"]), Path(given["mount"])
 try:

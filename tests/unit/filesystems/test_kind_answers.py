@@ -251,14 +251,3 @@ def test_a_kind_says_what_is_left_without_each_of_its_parts(name: str) -> None:
         assert 0 <= one.files_part <= whole.files_part <= 1
         assert (one.fate == "kept") == (one.files_part == 0)
         assert one.words
-
-
-def test_each_kind_says_which_way_contents_come_when_they_are_read() -> None:
-    ways = {name: kind.lazy_load().way.value for name, kind in KINDS.items()}
-    assert {name: way for name, way in ways.items() if way != "none"} == {
-        "local": "events",
-        "fsx-lustre": "service",
-        "lustre": "copytool",
-    }
-    assert {"lustre", "scale", "nfs", "moosefs", "managed"} <= set(ways)
-    assert all(kind.lazy_load().why.strip() for kind in KINDS.values())

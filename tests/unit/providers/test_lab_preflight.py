@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gridwright.errors import Problem
+from gridwright.filesystems import library_directories
 from gridwright.providers.lab.layout import layout_of
 from gridwright.providers.lab.machine_facts import Facts, look
 from gridwright.providers.lab.preflight import memory_needed, problems
@@ -134,3 +136,13 @@ def test_looking_changes_nothing_and_finds_this_machine() -> None:
     assert facts.available_memory_bytes > 0
     assert facts.free_bytes > 0
     assert all(not network.is_loopback for network, _ in facts.networks)
+
+
+def test_a_disk_of_labs_that_is_not_mounted_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """After a boot without it: a new lab would hide the one that is on it."""
+    fstab = tmp_path / "fstab"
+    fstab.write_text("/dev/sdz1 /var/lib/gridwright ext4 defaults 0 2\n")
+    monkeypatch.setattr(library_directories, "_FSTAB", fstab)
+    (problem,) = found(WITH_MOOSEFS, FIT)
+    assert "/var/lib/gridwright is a mount point in /etc/fstab, and nothing is mounted there" in problem.what
+    assert problem.remedy == "mount it: mount /var/lib/gridwright"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -17,13 +18,15 @@ from gridwright.cli.build.lab import chosen_lab
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.kernel_files import boot_id
 from gridwright.providers.caller import Caller
-from gridwright.providers.lab import places, record
+from gridwright.providers.lab import places, record, teardown
 from gridwright.providers.lab.cgroups import MemberGroups
+from gridwright.providers.lab.down import take_away
 from gridwright.providers.lab.layout import layout_of
 from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.processes import ProcessId, identify, kill
 from gridwright.providers.lab.provider import LAB
 from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
+from gridwright.providers.lab.refusals import refuse_unknown
 from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
 from gridwright.providers.lab.up import up
 from gridwright.spec.load import load_spec
@@ -244,3 +247,99 @@ def test_a_spec_that_cannot_be_read_still_has_its_lab(first: GridSpec, tmp_path:
     first.file.write_text("name: [")
     with pytest.raises(GridwrightError):
         record_for(second)
+
+
+def test_who_was_up_has_data_whatever_became_of_it(sleeper: ProcessId) -> None:
+    whole = made(spec(), anchor=sleeper)
+    assert whole.standing == "up"
+    starting = replace(whole, phase="starting")
+    assert starting.standing == "half-made"
+    again = replace(starting, was_up=True)
+    for stopped in (replace(whole, anchor=None), replace(whole, boot="another"), again):
+        assert stopped.standing == "stopped"
+    assert replace(again, phase="stopping").standing == "stopped", "all files are there"
+    assert replace(again, phase="removing").standing == "half-removed"
+    assert replace(starting, phase="removing").standing == "half-made"
+
+
+def test_a_record_of_an_earlier_boot_has_no_processes(sleeper: ProcessId) -> None:
+    """Their numbers, and even the ticks of their starts, may be those of others."""
+    whole = made(spec(), anchor=sleeper, power=sleeper, boot="another")
+    write(whole.with_node(replace(whole.nodes[0], process=sleeper, partitioned=True)))
+    found = read(whole.lab)
+    assert found is not None
+    assert (found.anchor, found.power, found.processes()) == (None, None, [])
+    assert not any(node.up or node.partitioned for node in found.nodes)
+
+
+@pytest.mark.parametrize(
+    ("phase", "standing"), [("starting", "half-made"), ("up", "stopped"), ("stopping", "half-removed")]
+)
+def test_a_record_of_the_first_schema_is_read(labs: Path, phase: str, standing: str) -> None:
+    """There, a lab that began to stop may have lost files."""
+    whole = made(spec())
+    write(whole)
+    file = labs / whole.lab / "lab.json"
+    data = json.loads(file.read_text()) | {"schema": 1, "phase": phase}
+    del data["was_up"]
+    file.write_text(json.dumps(data))
+    found = read(whole.lab)
+    assert found is not None
+    assert found.standing == standing
+
+
+UNCLEAR: dict[str, Callable[[str], str | None]] = {
+    "another release's": lambda text: text.replace('"schema": 2', '"schema": 3'),
+    "empty": lambda _: "",
+    "half": lambda text: text[: len(text) // 2],
+    "gone": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("unclear", UNCLEAR)
+def test_up_deletes_nothing_where_the_record_is_unclear(labs: Path, unclear: str) -> None:
+    wanted = spec()
+    write(made(wanted))
+    file = labs / wanted.name / "lab.json"
+    data = labs / wanted.name / "nodes/compute1/upper/kept"
+    data.parent.mkdir(parents=True)
+    data.write_text("kept")
+    text = UNCLEAR[unclear](file.read_text())
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    with pytest.raises(GridwrightError) as caught:
+        up(wanted, Caller())
+    (problem,) = caught.value.problems
+    assert str(labs / wanted.name) in str(problem.where)
+    assert "remove" not in str(problem.remedy), "a remedy that deletes is no remedy"
+    assert data.read_text() == "kept"
+    if text is not None:
+        with pytest.raises(GridwrightError):
+            take_away(wanted.name)
+        assert data.read_text() == "kept"
+
+
+def test_a_link_to_a_disk_that_is_not_mounted_is_no_place_for_a_new_lab(labs: Path, tmp_path: Path) -> None:
+    labs.mkdir()
+    (labs / "small").symlink_to(tmp_path / "unmounted" / "small")
+    with pytest.raises(GridwrightError, match="has its files elsewhere, and they are not there"):
+        up(spec(), Caller())
+    assert not (tmp_path / "unmounted").exists()
+
+
+def test_a_record_that_was_being_written_is_no_lab(labs: Path) -> None:
+    (labs / "small").mkdir(parents=True)
+    (labs / "small" / ".lab.json.part").write_text("{")
+    refuse_unknown("small")
+
+
+def test_down_leaves_what_is_mounted_in_a_lab(labs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files would go, too, and are none of the lab's."""
+    mounted = labs / "small" / "filesystems" / "shared"
+    mounted.mkdir(parents=True)
+    monkeypatch.setattr(teardown, "mounts_below", lambda _: [str(mounted)])
+    with pytest.raises(GridwrightError, match="left of lab small: mount"):
+        take_away("small")
+    assert mounted.is_dir()

@@ -18,8 +18,7 @@ from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.setup.repository_changelogs import changelog_variables
 from gridwright.setup.repository_services import (
     carried_services,
-    event_units,
-    node_services,
+    copytool_unit,
     service_variables,
 )
 from gridwright.setup.repository_timers import PROGRAM, repository_units
@@ -39,21 +38,16 @@ def spec_of(filesystem: dict[str, Any], **fields: Any) -> GridSpec:
 
 
 def test_each_kind_is_served_where_its_readers_can_be_held_back() -> None:
-    assert service_variables(spec_of(DISK)) == {
-        "gridwright_repository_served": ["gridwright-close-archive", "gridwright-serve-archive"]
-    }
     assert service_variables(spec_of(LUSTRE)) == {
         "gridwright_repository_carried": ["gridwright-serve-archive"]
     }
-    # Nobody holds back a reader of NFS.
-    assert service_variables(spec_of(NFS)) == {}
-    assert service_variables(spec_of(DISK, repositories={})) == {}
+    # Nothing holds back a reader of these.
+    assert service_variables(spec_of(DISK)) == service_variables(spec_of(NFS)) == {}
+    assert service_variables(spec_of(LUSTRE, repositories={})) == {}
 
 
-@pytest.mark.parametrize("filesystem", [DISK, LUSTRE])
-def test_what_a_service_runs_is_a_command_of_gridwright(filesystem: dict[str, Any]) -> None:
-    spec = spec_of(filesystem)
-    unit = {**carried_services(spec), **node_services(spec)}["gridwright-serve-archive.service"]
+def test_what_a_service_runs_is_a_command_of_gridwright() -> None:
+    unit = carried_services(spec_of(LUSTRE))["gridwright-serve-archive.service"]
     line = unit.split("ExecStart=")[1].splitlines()[0]
     command = [each.replace("%%", "%") for each in shlex.split(line)]
     assert command[:4] == [PROGRAM, "repo", "serve", "archive"]
@@ -64,8 +58,7 @@ def test_what_a_service_runs_is_a_command_of_gridwright(filesystem: dict[str, An
     app.command()(serve.callback)
     known = {flag for parameter in typer.main.get_command(app).params for flag in parameter.opts}
     assert {each for each in command if each.startswith("--")} <= known
-    if filesystem is LUSTRE:
-        assert command[-4:] == ["--bucket", "s3://site/prod", "--hsm-archive", "1"]
+    assert command[-4:] == ["--bucket", "s3://site/prod", "--hsm-archive", "1"]
 
 
 def test_servers_of_file_systems_serve_no_repository() -> None:
@@ -77,32 +70,15 @@ def test_servers_of_file_systems_serve_no_repository() -> None:
     assert "gridwright_repository_carried" not in str(servers["group_vars/all.yml"])
 
 
-def test_a_directory_is_closed_early_and_its_events_are_kept() -> None:
-    close, serve = event_units("archive", "/data", ["/usr/bin/env", "repo", "serve"]).values()
-    assert "Before=local-fs.target\n" in close
-    assert "ExecStart=/usr/bin/env repo serve --close\n" in close
-    for line in (
-        "Type=notify",
-        "Restart=always",
-        "FileDescriptorStoreMax=1",
-        "FileDescriptorStorePreserve=yes",
-    ):
-        assert f"\n{line}\n" in serve
-    # An older kernel holds nobody back, and a closed directory would stay closed.
-    assert all("ConditionKernelVersion=>=6.14\n" in each for each in (close, serve))
-
-
 def test_a_directory_that_units_cannot_name_is_refused() -> None:
     with pytest.raises(GridwrightError, match="no line feeds"):
-        event_units("archive", "/a\nExecStart=x", ["gridwright"])
+        copytool_unit("archive", "/a\nExecStart=x", ["gridwright"])
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
-@pytest.mark.parametrize("filesystem", [DISK, LUSTRE])
-def test_systemd_reads_them(tmp_path: Path, filesystem: dict[str, Any]) -> None:
+def test_systemd_reads_them(tmp_path: Path) -> None:
     program = shutil.which("true") or "/bin/true"
-    spec = spec_of(filesystem)
-    for name, text in {**carried_services(spec), **node_services(spec)}.items():
+    for name, text in carried_services(spec_of(LUSTRE)).items():
         (tmp_path / name).write_text(text.replace(PROGRAM, program), "utf-8")
     units = sorted(map(str, tmp_path.glob("*.service")))
     judged = subprocess.run(

@@ -29,10 +29,10 @@ def down(
 ) -> None:
     """Take a grid down: all its nodes with their processes, jobs and logs.
 
-    A lab goes with its file systems; without FILE and without a ./grid.yaml, the only lab there is, and
-    it is asked first. The node image is kept. In a cloud, file systems that hold data stay unless
-    --delete-data names them, and it is asked first. What is left is looked for and named; exit status 3
-    then.
+    A lab goes with its file systems, whether it is up or stopped; without FILE and without a ./grid.yaml,
+    the only lab there is, and it is asked first. The node image is kept. In a cloud, file systems that hold
+    data stay unless --delete-data names them, and it is asked first. What is left is looked for and named;
+    exit status 3 then.
 
     Example: gridwright down lab.yaml
     """

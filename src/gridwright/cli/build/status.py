@@ -22,7 +22,7 @@ def status(file: SpecFile = None, drift: Drift = False, json: Json = False) -> N
     """Show the nodes of a grid, what serves on them, its file systems and its cost.
 
     Without FILE and without a ./grid.yaml, the only lab there is. Exit status 3 where it is up and
-    something of it does not serve.
+    something of it does not serve, and where it is stopped, as a lab is after a reboot of its machine.
 
     Example: gridwright status lab.yaml --json
     """

@@ -48,7 +48,8 @@ def up(
     """Make the nodes of a grid, and wait until all their services serve.
 
     Of a lab that is up, mend what is missing: nodes that are powered off or cut off, services that died.
-    Nothing is left of a lab that cannot be made, or when the command is interrupted.
+    Nothing is left of a lab that cannot be made, or when the command is interrupted. A lab that is stopped,
+    as after a reboot of this machine, is booted again with its data; down alone deletes any of it.
 
     On AWS, make the grid's two stacks, or change them to what the spec says: what would change is shown
     first, and what holds data is not replaced unless --replace names it. Nodes that are launched with other

@@ -1,4 +1,4 @@
-"""`gridwright repo status | import | export | release | verify | duplicate | serve`: files and objects."""
+"""`gridwright repo`: what moves a library's files to object storage and back, and compares both."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from gridwright.cli.data.repo_flags import (
     ReleaseFlags,
     VerifyFlags,
     below,
-    open_repository,
     settings_of,
     show,
-    transfer_progress,
 )
 from gridwright.cli.data.repo_linked import linked_of, linked_report
+from gridwright.cli.data.repo_ls import run_ls
 from gridwright.cli.data.repo_migration import is_migration, run_migration
 from gridwright.cli.data.repo_of_grid import duplicate_of_grid
+from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.data.repo_status import run_status
+from gridwright.cli.data.repo_trash import run_trash
 from gridwright.cli.data.serve import run_serve
+from gridwright.cli.data.transfer_bar import transfer_progress
 from gridwright.cli.flags import options_of, read_flags, verb
 from gridwright.cli.spec_file import load_placed
 from gridwright.cli.verbs import plain_app
@@ -68,27 +70,30 @@ def run_export(flags: ExportFlags) -> ExitStatus:
 
 
 def run_import(flags: ImportFlags) -> ExitStatus:
-    """Make files of what was created or changed in the bucket: names at once, contents when asked for.
+    """Make files of what was created or changed in the bucket; with --from, in another file system's tree.
 
-    With --from, of what was created or changed in the tree of another file system.
+    On a Lustre with an HSM archive names are released files, whose contents come when they are read.
 
-    Example: gridwright repo import archive --contents
+    Example: gridwright repo import archive
     """
     if is_migration(flags):
         return run_migration(flags)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("import", flags, *linked), json=flags.json)
-    from gridwright.repository.contents import ContentOptions, import_contents
-    from gridwright.repository.importing import ImportOptions, import_names
+    if flags.names and flags.contents:
+        raise input_error("names alone have no contents", where="--names", remedy="leave out one of both")
+    from gridwright.repository.bringing import import_objects
+    from gridwright.repository.importing import ImportOptions
 
     with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
         values = _values(flags, opened)
-        report = import_names(opened, options_of(ImportOptions, values))
-        _timed(opened, report)
-        if flags.contents:
-            contents = import_contents(opened, options_of(ContentOptions, values), progress)
-            _timed(opened, contents)
-            report = _together(report, contents)
+        report = import_objects(
+            opened,
+            options_of(ImportOptions, values),
+            restore=values["restore"],
+            progress=progress,
+            ended=_timed,
+        )
     return show(report, json=flags.json)
 
 
@@ -99,20 +104,10 @@ def _timed(opened: OpenRepository, report: RepositoryReport) -> None:
     (estimate if report.is_dry_run else note_rate)(opened, report)
 
 
-def _together(names: RepositoryReport, contents: RepositoryReport) -> RepositoryReport:
-    """Names and contents as one result."""
-    contents.verb = names.verb
-    contents.done = {**names.done, **contents.done}
-    contents.problems = names.problems + contents.problems
-    contents.notes = names.all_notes + contents.notes
-    contents.seconds += names.seconds
-    times = (names.at_least_s, contents.at_least_s)
-    contents.at_least_s = None if None in times else sum(each for each in times if each is not None)
-    return contents
-
-
 def run_release(flags: ReleaseFlags) -> ExitStatus:
-    """Free the space of exported files, oldest access first; names stay, and contents come again.
+    """Free the space of exported files, oldest access first. An import brings them again.
+
+    On a Lustre with an HSM archive names stay as released files; elsewhere repo ls shows them.
 
     Example: gridwright repo release archive --until-free 20%
     """
@@ -146,11 +141,12 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
 
 
 def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
-    """Make another file system of the same bucket, by names first. What is there already stays.
+    """Make another file system of the same bucket. What is there already stays.
 
     Example: gridwright repo duplicate archive --to new-grid.yaml
     """
-    from gridwright.repository.importing import ImportOptions, import_names
+    from gridwright.repository.bringing import import_objects
+    from gridwright.repository.importing import ImportOptions
 
     settings = settings_of(flags)
     if flags.to.is_dir():
@@ -159,9 +155,8 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
         made = duplicate_of_grid(load_placed(flags.to), settings)
     if made.directory.resolve() == settings.directory.resolve():
         raise input_error("a file system is no duplicate of itself", where="--to", remedy="name another one")
-    with open_repository(flags, made) as opened:
-        report = import_names(opened, ImportOptions(dry_run=flags.dry_run))
-        _timed(opened, report)
+    with open_repository(flags, made) as opened, transfer_progress() as progress:
+        report = import_objects(opened, ImportOptions(dry_run=flags.dry_run), progress=progress, ended=_timed)
     report.verb = "duplicate"
     return show(report, json=flags.json)
 
@@ -170,9 +165,11 @@ for name, run in (
     ("status", verb(run_status)),
     ("export", verb(run_export)),
     ("import", verb(run_import)),
+    ("ls", verb(run_ls)),
     ("release", verb(run_release)),
     ("verify", verb(run_verify)),
     ("duplicate", verb(run_duplicate)),
     ("serve", verb(run_serve)),
+    ("trash", verb(run_trash)),
 ):
     repo.command(name)(run)

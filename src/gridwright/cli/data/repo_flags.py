@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
-import sqlite3
-import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,15 +16,11 @@ from gridwright.cli.flags import Reads, one_of
 from gridwright.cli.grid_file import GridFile
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
-from gridwright.cli.verbosity import say
-from gridwright.errors import ExitStatus, environment_error, input_error
+from gridwright.errors import ExitStatus, input_error
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gridwright.repository.s3.s3_store import S3Store
-    from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
+    from gridwright.repository.settings import RepositoryReport, RepositorySettings
     from gridwright.spec import GridSpec
 
 
@@ -155,6 +146,15 @@ class SyncFlags(PathFlags):
     deletions: Annotated[
         bool, typer.Option("--deletions", help="Delete on the other side what was deleted on this one.")
     ] = False
+    delete_up_to: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Delete so many at most. Else more than 1000, a tenth of all if more than 10, and the last "
+            "ones are refused.",
+        ),
+    ] = None
     prefer: Annotated[
         str | None,
         typer.Option(metavar="SIDE", help="Which side wins where both were changed: files or objects."),
@@ -185,7 +185,19 @@ class ImportFlags(SyncFlags):
     """The flags of `import`."""
 
     contents: Annotated[
-        bool, typer.Option("--contents", help="Bring contents too, not only names, sizes, owners and times.")
+        bool,
+        typer.Option(
+            "--contents",
+            help="Bring contents, too, where names are released files; elsewhere they come anyway.",
+        ),
+    ] = False
+    names: Annotated[
+        bool,
+        typer.Option(
+            "--names",
+            help="Bring no content of files that are not here: names are released files on Lustre with HSM, "
+            "and elsewhere shown by repo ls. Files that are here are brought up to date.",
+        ),
     ] = False
     restore: Annotated[
         str | None,
@@ -295,62 +307,6 @@ def _ids(text: str) -> tuple[int, int]:
         raise input_error(error.text, where="--ids", remedy=error.remedy) from error
 
 
-def opened_store(flags: StoreFlags, bucket_url: str, endpoint: str | None) -> S3Store:
-    """The store of a bucket, as the flags have it reached. Raises GridwrightError."""
-    from gridwright.repository.pace import Pace
-    from gridwright.repository.s3.connection import BucketLocation, connect
-    from gridwright.repository.s3.s3_store import S3Store
-
-    rate = flags.requests_per_second
-    if rate is not None and rate <= 0:
-        raise input_error("no requests at all do nothing", where="--requests-per-second", remedy="write 100")
-    connection = connect(
-        BucketLocation.parse(bucket_url).bucket,
-        endpoint_url=flags.endpoint or endpoint,
-        requester_pays=flags.requester_pays,
-    )
-    return S3Store(connection, pace=Pace(rate))
-
-
-_COLLECTION = (20_000, 20, 20)
-"""Objects that are made before a collection: rows have no cycles, and those of exceptions are few."""
-
-
-@contextlib.contextmanager
-def open_repository(
-    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
-) -> Iterator[OpenRepository]:
-    """The repository that the flags name, opened. Raises GridwrightError."""
-    from gridwright.repository.aside import put_back_left
-    from gridwright.repository.keys import shown
-    from gridwright.repository.settings import OpenRepository
-
-    store = opened_store(flags, settings.bucket_url, settings.endpoint)
-    # What was imported so far stays; looking through it again and again takes a fifth of the CPU.
-    gc.freeze()
-    gc.set_threshold(*_COLLECTION)
-    try:
-        opened = OpenRepository.open(settings, store, alone=alone)
-    except OSError as error:
-        raise environment_error(
-            f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
-        ) from error
-    if opened.known.state.note:
-        say(opened.known.state.note)
-    try:
-        for path, why in put_back_left(opened) if alone else ():
-            say(f"{shown(path)}: {why}")
-        yield opened
-        opened.known.flush()
-    except (OSError, sqlite3.Error) as error:
-        raise environment_error(
-            f"the repository's files cannot be worked on: {error}", where=str(settings.directory)
-        ) from error
-    finally:
-        with contextlib.suppress(sqlite3.Error, OSError):
-            opened.close()
-
-
 def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:
     """Paths, which are absolute or below a directory, as they are below it. Raises GridwrightError."""
     root = os.path.normpath(os.fsencode(directory))
@@ -367,28 +323,6 @@ def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:
             raise input_error(f"{each} leads out of {directory}", where="PATH")
         found.append(path)
     return found
-
-
-@contextlib.contextmanager
-def transfer_progress() -> Iterator[Callable[[int], None]]:
-    """A bar of bytes on a terminal, and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _bytes: None
-        return
-    from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
-
-    from gridwright.report.terminal.frame import TerminalConsole
-
-    columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
-    lock = threading.Lock()
-    with Progress(*columns, console=TerminalConsole(stderr=True), transient=True) as bar:
-        task = bar.add_task("moved", total=None)
-
-        def moved(count: int) -> None:
-            with lock:
-                bar.advance(task, count)
-
-        yield moved
 
 
 def show(report: RepositoryReport, *, json: bool) -> ExitStatus:

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gridwright.cli.data.repo_flags import PathFlags, RepositoryFlags, StoreFlags, below, opened_store
+from gridwright.cli.data.repo_flags import PathFlags, RepositoryFlags, StoreFlags, below
+from gridwright.cli.data.repo_opening import opened_store
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import GridwrightError, Problem
 

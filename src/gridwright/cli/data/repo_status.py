@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gridwright.cli.data.repo_flags import StatusFlags, open_repository, status_settings
+from gridwright.cli.data.repo_flags import StatusFlags, status_settings
 from gridwright.cli.data.repo_linked import opened_linked, service_limits
+from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, GridwrightError, environment_error
@@ -51,7 +52,7 @@ def _standing(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bo
     for settings in status_settings(flags, spec):
         with open_repository(flags, settings, alone=False) as opened:
             status = repository_status(opened, _back(spec, settings.name))
-            found.append((status, status.finding is None))
+            found.append((status, status.finding is None and not status.refused))
     if spec is None:
         return found
     for directory in linked_directories(spec).values():

@@ -1,4 +1,4 @@
-"""`gridwright repo serve`: contents come when somebody reads them."""
+"""`gridwright repo serve`: an agent of Lustre's HSM brings contents when somebody reads them."""
 
 from __future__ import annotations
 
@@ -55,23 +55,17 @@ class ServeFlags:
         typer.Option(metavar="TIME", help="How long a reader waits while nothing comes from the store."),
         Reads(Reader.seconds, "patience_s"),
     ] = "60s"
-    close: Annotated[
-        bool,
-        typer.Option("--close", help="Close the directory to users until it is served, and end."),
-    ] = False
     units: Annotated[
-        bool, typer.Option("--units", help="Print the units of systemd that do both, and end.")
+        bool, typer.Option("--units", help="Print the unit of systemd that does it, and end.")
     ] = False
     json: Json = False
 
 
 def run_serve(flags: ServeFlags) -> ExitStatus:
-    """Load what is read in a directory of names, until SIGTERM. For root, on ext4, XFS and an own Lustre.
+    """Be an agent of the HSM of a Lustre of one's own: bring what is read, until SIGTERM. For root.
 
     Example: gridwright repo serve archive
     """
-    from gridwright.repository.lazy.service import LazyService, close_directory, serve
-
     reader = Reader()
     values = reader.finish(read_flags(flags, reader))
     if flags.directory is None:
@@ -87,20 +81,15 @@ def run_serve(flags: ServeFlags) -> ExitStatus:
     directory = str((flags.directory or Path()).absolute())
     if not 0 < values["patience_s"] <= 86400:
         raise input_error("a reader waits from 1 s to 24 h", where="--patience", remedy="write 60s")
-    if flags.units:
-        return _show_units(flags, directory)
-    if flags.hsm_archive is not None:
-        return _serve_lustre(flags, Path(directory), values["patience_s"])
-    if flags.close:
-        names = close_directory(directory)
-        text = f"{directory}: {names} names" + (", closed to users" if names else "")
-        Output("repo serve", json=flags.json).show(
-            LazyResult(document=lambda: {"directory": directory, "names": names}, text=lambda: text)
+    if flags.hsm_archive is None:
+        raise environment_error(
+            "nothing there holds back who reads a file whose content is not here: only Lustre's HSM does",
+            where=directory,
+            remedy="bring contents beforehand: gridwright repo import",
         )
-        return ExitStatus.DONE
-    _refuse_clients(directory)
-    serve(LazyService(directory, values["patience_s"], flags.endpoint))
-    return ExitStatus.DONE
+    if flags.units:
+        return _show_unit(flags, directory)
+    return _serve_lustre(flags, Path(directory), values["patience_s"])
 
 
 def _serve_lustre(flags: ServeFlags, directory: Path, patience_s: float) -> ExitStatus:
@@ -114,16 +103,10 @@ def _serve_lustre(flags: ServeFlags, directory: Path, patience_s: float) -> Exit
         raise environment_error(
             "no Lustre is mounted there",
             where=str(directory),
-            remedy="mount it first; without --hsm-archive directories of ext4 and XFS are served",
+            remedy="mount it first",
         )
     if flags.bucket is None or flags.hsm_archive is None:
         raise input_error("which bucket?", where="--bucket", remedy="write --bucket s3://bucket/prefix")
-    if flags.close:
-        raise input_error(
-            "Lustre holds readers back by itself, so that nothing is closed",
-            where="--close",
-            remedy="leave it out",
-        )
     url = BucketLocation.parse(flags.bucket).url
     serve_copytool(
         CopytoolService(
@@ -134,36 +117,18 @@ def _serve_lustre(flags: ServeFlags, directory: Path, patience_s: float) -> Exit
     return ExitStatus.DONE
 
 
-def _refuse_clients(directory: str) -> None:
-    """Raise GridwrightError where a kind of file system is mounted that says why this is not its way."""
-    from gridwright.filesystems.lazy_load import LazyLoadWay
-    from gridwright.filesystems.mount_table import mount_of, parse_mounts
-    from gridwright.filesystems.mounted_kind import kind_mounted_as
-
-    mount = mount_of(directory, parse_mounts(text_of(Path("/proc/mounts")) or ""))
-    kind = kind_mounted_as(mount.type) if mount is not None else None
-    if kind is not None and (load := kind.lazy_load()).way is not LazyLoadWay.EVENTS:
-        raise environment_error(
-            f"contents cannot be loaded when they are read on {kind.title}: {load.why}",
-            where=directory,
-            remedy="load them beforehand: gridwright repo import --contents",
-        )
-
-
-def _show_units(flags: ServeFlags, directory: str) -> ExitStatus:
-    from gridwright.setup.repository_services import copytool_unit, event_units
+def _show_unit(flags: ServeFlags, directory: str) -> ExitStatus:
+    from gridwright.setup.repository_services import copytool_unit
 
     name = flags.name or Path(directory).name
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", name) is None:
         raise input_error("this is no name of a unit", where="NAME", remedy="use letters, digits, - and _")
     program = shutil.which("gridwright") or str(Path(sys.argv[0]).absolute())
     more = ["--endpoint", flags.endpoint] if flags.endpoint else []
-    if flags.hsm_archive is not None:
-        more += ["--hsm-archive", str(flags.hsm_archive), "--bucket", flags.bucket or ""]
-        more += ["--remove"] if flags.remove else []
+    more += ["--hsm-archive", str(flags.hsm_archive), "--bucket", flags.bucket or ""]
+    more += ["--remove"] if flags.remove else []
     command = [program, "repo", "serve", name, "--directory", directory, "--patience", flags.patience, *more]
-    units = event_units if flags.hsm_archive is None else copytool_unit
-    files = units(name, directory, command)
+    files = copytool_unit(name, directory, command)
     text = "\n".join(f"# /etc/systemd/system/{name}\n{unit}" for name, unit in files.items())
     Output("repo serve", json=flags.json).show(
         LazyResult(document=lambda: {"units": files}, text=text.rstrip)

@@ -12,7 +12,6 @@ from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
@@ -103,15 +102,6 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
         from gridwright.filesystems.fsx_lustre.loss import without
 
         return without(filesystem, contribution, dead)
-
-    def lazy_load(self) -> LazyLoad:
-        """By the service's own link with a bucket."""
-        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
-
-        return LazyLoad(
-            LazyLoadWay.SERVICE,
-            "a bucket that repository: links is loaded by the service",
-        )
 
     def describe(self, filesystem: FsxLustreFileSystem) -> str:
         """Deployment type, capacity, and the throughput that is bought."""

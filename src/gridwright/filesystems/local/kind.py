@@ -16,7 +16,6 @@ from gridwright.yamltext.fields import FieldError
 if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
     from gridwright.filesystems.site import Site
@@ -63,12 +62,6 @@ class LocalKind(FileSystemKind[LocalFileSystem]):
         from gridwright.filesystems.local.rates import contribute
 
         return contribute(name, filesystem, site)
-
-    def lazy_load(self) -> LazyLoad:
-        """Where the file system on the disks has pre-content events, which is tried on the spot."""
-        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
-
-        return LazyLoad(LazyLoadWay.EVENTS, "ext4 and XFS have pre-content events on Linux 6.14 and newer")
 
     def describe(self, filesystem: LocalFileSystem) -> str:
         """The disks, where the spec has them."""

@@ -19,7 +19,6 @@ from gridwright.yamltext.fields import FieldError
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Run
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
@@ -109,15 +108,6 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         from gridwright.filesystems.lustre.loss import without
 
         return without(filesystem, contribution, dead)
-
-    def lazy_load(self) -> LazyLoad:
-        """By a copytool of ours: Lustre holds a reader of a released file back."""
-        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
-
-        return LazyLoad(
-            LazyLoadWay.COPYTOOL,
-            "Lustre holds the reader of a released file back until a copytool has brought it",
-        )
 
     def copytool_findings(
         self, filesystem: LustreFileSystem, run: Run, mount_point: str, archives: Collection[int]

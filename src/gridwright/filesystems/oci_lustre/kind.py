@@ -12,7 +12,6 @@ from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -43,12 +42,6 @@ class OciLustreKind(LustreClientKind[OciLustreFileSystem]):
         from gridwright.filesystems.oci_lustre.rates import contribute
 
         return contribute(name, filesystem, site)
-
-    def lazy_load(self) -> LazyLoad:
-        """In no way: an import copies whole objects before anybody reads them."""
-        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
-
-        return LazyLoad(LazyLoadWay.NONE, "its links copy whole objects, before anybody reads them")
 
     def describe(self, filesystem: OciLustreFileSystem) -> str:
         """Capacity and tier."""

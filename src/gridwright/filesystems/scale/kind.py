@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gridwright.errors import Finding
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.provided import SharedDiskServers
@@ -63,14 +62,6 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
 
         yield from placement_findings(name, filesystem)
         yield from nfs_findings(name, filesystem)
-
-    def lazy_load(self) -> LazyLoad:
-        """By Scale's own relations with buckets."""
-        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
-
-        return LazyLoad(
-            LazyLoadWay.NONE, "its own AFM does it, in directories that the spec names under buckets"
-        )
 
     def contribute(self, name: str, filesystem: ScaleFileSystem, site: Site) -> Contribution:
         """What the NSD servers deliver to all nodes."""

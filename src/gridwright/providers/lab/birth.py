@@ -83,9 +83,7 @@ class Newborn:
 
     def _failure(self, message: bytes) -> GridwrightError:
         why = message.removeprefix(_FAILED).decode(errors="replace") or "it ended"
-        return environment_error(
-            f"{self._name} cannot be started: {why}", remedy="run gridwright up again; it begins anew"
-        )
+        return environment_error(f"{self._name} cannot be started: {why}", remedy="run gridwright up again")
 
 
 def start_anchor(image: Path, groups: MemberGroups) -> Newborn:

@@ -11,10 +11,11 @@ from gridwright.providers.lab import disk, network
 from gridwright.providers.lab.birth import NodePlan, start_anchor, start_node
 from gridwright.providers.lab.cgroups import ANCHOR, detect, remove
 from gridwright.providers.lab.host_python import python_directories
-from gridwright.providers.lab.layout import LabRole, PlannedNode
+from gridwright.providers.lab.layout import PlannedNode
 from gridwright.providers.lab.node_root import RootPlan, SharedDirectory
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
+from gridwright.providers.lab.refusals import refuse_missing
 from gridwright.providers.lab.section import Lab
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
@@ -22,7 +23,7 @@ from gridwright.state_parts import make_state
 
 
 def boot_lab(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
-    """Boot everything of a lab that has but a record. Raises GridwrightError, OSError."""
+    """Boot everything of a lab of which nothing runs, new or stopped. Raises GridwrightError, OSError."""
     caller.go_on()
     cgroups = detect()
     tops = tuple(str(top) for top in cgroups.lab_directories(record.lab))
@@ -50,6 +51,7 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
     """
     if record.anchor is None:
         raise ValueError("a node needs the anchor of its lab")
+    refuse_missing(record, spec)
     anchor = record.anchor.pid
     planned = [node.plan for node in record.nodes if node.plan.name in names]
     network.disconnect(anchor, planned)
@@ -93,10 +95,8 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
 
 
 def _disk(spec: GridSpec, plan: PlannedNode) -> str | None:
-    lab = spec.section(Lab)
-    if lab is None or lab.disk is None or plan.role != LabRole.STORAGE:
-        return None
-    return disk.attach(Places(spec.name).disk(plan.name), lab.disk)
+    size = disk.size_of(spec, plan)
+    return disk.attach(Places(spec.name).disk(plan.name), size) if size is not None else None
 
 
 def _shares(spec: GridSpec) -> tuple[SharedDirectory, ...]:

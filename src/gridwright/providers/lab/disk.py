@@ -6,15 +6,25 @@ from pathlib import Path
 
 from gridwright.commands import run_bounded
 from gridwright.errors import environment_error
+from gridwright.providers.lab.layout import LabRole, PlannedNode
+from gridwright.providers.lab.section import Lab
+from gridwright.spec.model import GridSpec
 
 MOUNT_POINT = "/srv/mfs"
 """Where a storage node has its disk."""
 FILE_SYSTEM = "ext4"
 
 
+def size_of(spec: GridSpec, node: PlannedNode) -> int | None:
+    """The size of a node's disk in bytes; None where it has none of its own."""
+    lab = spec.section(Lab)
+    return lab.disk if lab is not None and node.role == LabRole.STORAGE else None
+
+
 def attach(image: Path, size_bytes: int) -> str:
     """Make the disk where there is none yet, and attach it; the path of its block device.
 
+    To be called when no node has it mounted: a device that a killed command left of it is given up.
     Raises GridwrightError (status ENVIRONMENT).
     """
     if not image.exists():
@@ -25,6 +35,7 @@ def attach(image: Path, size_bytes: int) -> str:
             empty.truncate(size_bytes)
         _call("mkfs.ext4", "-q", "-F", "-m", "0", str(part))
         part.rename(image)
+    detach_all(image)
     return _call("losetup", "--find", "--show", str(image)).strip()
 
 
@@ -33,9 +44,9 @@ def detach(device: str) -> None:
     _call("losetup", "--detach", device)
 
 
-def detach_all(directory: Path) -> None:
-    """Give up the block devices of all disks in a directory, such as a killed command left them."""
-    for image in directory.glob("*.img") if directory.is_dir() else ():
+def detach_all(*images: Path) -> None:
+    """Give up all block devices of disks, such as a killed command left them. Raises GridwrightError."""
+    for image in images:
         for line in _call("losetup", "--associated", str(image)).splitlines():
             detach(line.partition(":")[0])
 

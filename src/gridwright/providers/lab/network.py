@@ -95,7 +95,7 @@ def _in_network(pid: int, program: str, lines: list[str], *, force: bool = False
     if done.status and not force:
         raise environment_error(
             f"the network of the lab cannot be changed: {done.stderr.decode(errors='replace').strip()}",
-            remedy="run gridwright down, then gridwright up again",
+            remedy="run gridwright up again",
         )
 
 

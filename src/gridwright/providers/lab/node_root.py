@@ -18,6 +18,10 @@ _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "f
 _SAFE = MountFlag.NO_SUID | MountFlag.NO_DEVICES | MountFlag.NO_EXEC
 _COPIED = ("etc", "home", "mnt", "opt", "root", "srv", "var")
 """Directories of the image that a node without an overlay has a copy of: about 40 MB."""
+_COPIES = "copies"
+_STORED = ("home", "srv", "var/lib/mfs", "var/lib/slurm", "var/spool/gridengine")
+"""What outlives a crash of this machine, as far as programs wait for the disk: homes, data, queues, tables.
+It goes past the overlay, on which nothing waits, and which would have figures that are none of a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +85,18 @@ def _write(path: Path, text: str) -> None:
 def _overlay(plan: RootPlan, root: Path) -> bool:
     """The image below, and the node's own directory above; False where this machine has no overlays.
 
-    Raises OSError where it had one before, so that a node never boots without what it wrote.
+    Raises OSError where it had one before, so that a node never boots without what it wrote; one that began
+    with copies goes on with them.
     """
     upper, work = plan.changes / "upper", plan.changes / "work"
     is_first = not upper.exists()
+    if (plan.changes / _COPIES).exists():
+        return False
     for directory in (upper, work):
         directory.mkdir(exist_ok=True)
     # A boot empties /tmp.
     shutil.rmtree(upper / "tmp", ignore_errors=True)
-    # An overlay that is not synced warns so of a crash of the machine; no lab outlives one.
+    # An overlay that is not synced warns so of a crash of the machine: what must outlive one is not in it.
     shutil.rmtree(work / "work" / "incompat", ignore_errors=True)
     try:
         try:
@@ -104,10 +111,15 @@ def _overlay(plan: RootPlan, root: Path) -> bool:
         return False
     (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
-    # What is stored goes past the overlay: figures of a file system on it would be none of a disk.
-    stored = plan.changes / "srv"
-    stored.mkdir(exist_ok=True)
-    bind(str(stored), str(root / "srv"))
+    for name in _STORED:
+        begun = (plan.changes / name).exists()
+        # An earlier release left it in the overlay.
+        if not (plan.image / name).is_dir() or ((upper / name).exists() and not begun):
+            continue
+        stored = _own_copy(plan.image / name, plan.changes / name)
+        target = root / name
+        target.mkdir(parents=True, exist_ok=True)
+        bind(str(stored), str(target))
     return True
 
 
@@ -134,20 +146,20 @@ def _copies(plan: RootPlan, root: Path) -> None:
             continue
         target.mkdir()
         if entry.name in _COPIED:
-            bind(str(_own_copy(plan, entry.name)), str(target))
+            bind(str(_own_copy(entry, plan.changes / _COPIES / entry.name)), str(target))
         elif entry.name == "usr":
             bind(str(entry), str(target), read_only=True)
-            bind(str(_own_copy(plan, "usr/local")), str(target / "local"))
+            own = _own_copy(entry / "local", plan.changes / _COPIES / "usr/local")
+            bind(str(own), str(target / "local"))
     (root / "tmp").chmod(0o1777)
 
 
-def _own_copy(plan: RootPlan, name: str) -> Path:
+def _own_copy(source: Path, copy: Path) -> Path:
     """The node's copy of a directory of the image; made whole, or not at all."""
-    copy = plan.changes / "copies" / name
     if not copy.exists():
         part = copy.with_name(f"{copy.name}.part")
         shutil.rmtree(part, ignore_errors=True)
-        _copy(plan.image / name, part)
+        _copy(source, part)
         part.rename(copy)
     return copy
 

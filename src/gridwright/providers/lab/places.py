@@ -40,9 +40,14 @@ class Places:
         """Keys of its services; mode 0700."""
         return self.home / "secrets"
 
+    @property
+    def nodes(self) -> Path:
+        """What each node has changed in its root file system, and what it stores."""
+        return self.home / "nodes"
+
     def node(self, name: str) -> Path:
-        """What a node has changed in its root file system."""
-        return self.home / "nodes" / name
+        """What a node has changed in its root file system, and what it stores."""
+        return self.nodes / name
 
     @property
     def power_log(self) -> Path:
@@ -58,6 +63,11 @@ class Places:
         """The disk of a storage node."""
         return self.disks / f"{name}.img"
 
+    @property
+    def filesystems(self) -> Path:
+        """File systems of type local."""
+        return self.home / "filesystems"
+
     def filesystem(self, name: str) -> Path:
         """The directory of this machine that all nodes share as a file system of type local."""
-        return self.home / "filesystems" / name
+        return self.filesystems / name

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.library_directories import unmounted_point
+from gridwright.filesystems.mount_table import parse_mounts
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.image import NEEDED_BYTES, image_directory, lab_packages
 from gridwright.providers.lab.layout import LabLayout, LabRole
@@ -129,8 +131,18 @@ def _tools(spec: GridSpec, facts: Facts) -> Iterator[Problem]:
 
 
 def _places(spec: GridSpec) -> Iterator[Problem]:
-    """File systems that would hide what every node needs."""
+    """Directories that are not there yet, and file systems that would hide what every node needs."""
     state = state_directory(spec)
+    mounts = parse_mounts(Path("/proc/mounts").read_text(errors="surrogateescape"))
+    for place in (LABS, state):
+        if point := unmounted_point(place, mounts):
+            yield Problem(
+                what=f"{point} is a mount point in /etc/fstab, and nothing is mounted there: "
+                "a lab of this name may be on its disk",
+                where=str(place),
+                remedy=f"mount it: mount {point}",
+            )
+            break
     needed = [*python_directories(), LABS / spec.name]
     for name, filesystem in spec.filesystems.items():
         path = filesystem.path

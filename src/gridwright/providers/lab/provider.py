@@ -146,7 +146,11 @@ class LabProvider(Provider):
 
     def here(self, name: str) -> GridHere:
         """A lab by its name; who takes it away is asked first, having named no spec."""
+        from gridwright.providers.lab.contents import contents
+
         question = f"lab {name} goes: its nodes with their processes, jobs and logs, and its file systems"
+        if there := contents(name):
+            question += f" ({'; '.join(there)})"
         return GridHere(
             name,
             partial(_status, name),

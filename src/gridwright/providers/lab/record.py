@@ -19,8 +19,12 @@ from gridwright.providers.lab.layout import LabLayout, LabRole, PlannedNode
 from gridwright.providers.lab.places import LABS, Places
 from gridwright.providers.lab.processes import ProcessId
 
-SCHEMA = 1
-Phase = Literal["starting", "up", "stopping"]
+SCHEMA = 2
+Phase = Literal["starting", "up", "stopping", "removing"]
+"""stopping: processes are ended, and all files are there; removing: files are deleted."""
+Standing = Literal["up", "stopped", "half-made", "half-removed"]
+"""stopped: nothing or not all of it runs, and its data is there; half-made: it never was up; half-removed: a
+`down` that deletes it did not finish."""
 LOCK_PATIENCE_S = 120.0
 """How long a command waits for another one that changes the same lab."""
 
@@ -67,6 +71,8 @@ class LabRecord:
     """Kind and controllers that its nodes have."""
     power: ProcessId | None = None
     """What powers nodes on and off for the scheduler; None where all are always on."""
+    was_up: bool = False
+    """Whether it ever was up before this phase: then only `down` deletes anything of it."""
 
     @property
     def layout(self) -> LabLayout:
@@ -88,6 +94,25 @@ class LabRecord:
         """Whether `up` finished, and what holds it together still runs."""
         return self.phase == "up" and self.boot == boot_id() and self.anchor is not None and self.anchor.alive
 
+    @property
+    def has_data(self) -> bool:
+        """Whether somebody may have put data into it."""
+        return self.was_up or self.phase == "up"
+
+    @property
+    def standing(self) -> Standing:
+        """What can be done with it."""
+        if self.is_up:
+            return "up"
+        if not self.has_data:
+            return "half-made"
+        return "half-removed" if self.phase == "removing" else "stopped"
+
+    def without_processes(self) -> LabRecord:
+        """The same, with nothing of it running."""
+        nodes = tuple(NodeRecord(node.plan) for node in self.nodes)
+        return replace(self, nodes=nodes, anchor=None, anchor_groups=MemberGroups(), power=None)
+
     def node(self, name: str) -> NodeRecord:
         """The node of that name. Raises GridwrightError (status INPUT) where there is none."""
         planned = self.layout.node(name)
@@ -107,16 +132,34 @@ def write(record: LabRecord) -> None:
     """Write the record so that any reader sees the old one or the whole new one. Raises OSError."""
     path = Places(record.lab).record
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    write_durably(path, json.dumps({"schema": SCHEMA, **asdict(record)}, indent=1))
+
+
+def part_of(path: Path) -> Path:
+    """The file that `path` is before it is whole."""
+    return path.with_name(f".{path.name}.part")
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a file for root alone that outlives a crash, whole or as it was before. Raises OSError."""
+    part = part_of(path)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump({"schema": SCHEMA, **asdict(record)}, file, indent=1)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def read(lab: str) -> LabRecord | None:
-    """The record of a lab; None where there is none. Raises GridwrightError where it cannot be read."""
+    """The record of a lab; None where there is none. Raises GridwrightError where it cannot be read.
+
+    One of an earlier boot of this machine has no processes: their numbers are others' by now.
+    """
     path = Places(lab).record
     try:
         data = json.loads(path.read_bytes())
@@ -128,20 +171,29 @@ def read(lab: str) -> LabRecord | None:
         ) from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, str(error)) from error
-    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
-        raise _unreadable(path, "another release of Gridwright wrote it")
+    schema = data.pop("schema", None) if isinstance(data, dict) else None
+    if schema not in (1, SCHEMA):
+        raise _unreadable(path, "another release of Gridwright wrote it, or none")
     try:
-        return _record(data)
-    except (KeyError, TypeError, ValueError) as error:
+        record = _record(_from_first(data) if schema == 1 else data)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unreadable(path, repr(error)) from error
+    return record if record.boot == boot_id() else record.without_processes()
 
 
 def _unreadable(path: Path, why: str) -> Exception:
     return environment_error(
         f"the record of the lab cannot be read: {why}",
         where=str(path),
-        remedy=f"restart the machine, then remove {path.parent}",
+        remedy="put it back from a backup, or use the release that wrote it; else restart the machine "
+        f"and move {path.parent} away: all files of the lab are in it",
     )
+
+
+def _from_first(data: dict[str, Any]) -> dict[str, Any]:
+    """What schema 1 says: there a lab that began to stop may have lost files, and a new one began empty."""
+    phase = data["phase"]
+    return data | {"was_up": phase != "starting", "phase": "removing" if phase == "stopping" else phase}
 
 
 def _record(data: dict[str, Any]) -> LabRecord:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab.places import Places
-from gridwright.providers.lab.record import LabRecord
+from gridwright.providers.lab.record import LabRecord, write_durably
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
 
@@ -29,7 +29,7 @@ def keep_copy(spec: GridSpec) -> None:
     """Keep the text of a spec with its lab. Raises OSError."""
     # One that was made from values has no text; JSON is YAML.
     text = spec.source_text or json.dumps(spec.model_dump(mode="json", exclude_unset=True))
-    _copy(spec.name).write_text(text)
+    write_durably(_copy(spec.name), text)
 
 
 def kept_spec(record: LabRecord) -> GridSpec:
@@ -42,7 +42,7 @@ def kept_spec(record: LabRecord) -> GridSpec:
         raise environment_error(
             f"the spec that lab {record.lab} was made from cannot be read: {error}",
             where=str(path),
-            remedy="run gridwright down, then gridwright up again",
+            remedy="write it there again, as you have it; gridwright down deletes the lab with its data",
         ) from error
 
 

@@ -11,8 +11,9 @@ from rich.table import Table
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
+from gridwright.providers.lab.contents import missing
 from gridwright.providers.lab.layout import LabLayout
-from gridwright.providers.lab.record import LabRecord, NodeRecord, read
+from gridwright.providers.lab.record import LabRecord, NodeRecord, Standing, read
 from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
 from gridwright.providers.lab.spec_copy import kept_spec
 from gridwright.report.terminal.frame import framed_table, text_of
@@ -21,8 +22,7 @@ from gridwright.spec.filesystem import FileSystem
 
 NodeStanding = Literal["up", "partitioned", "powered-off", "powered-down"]
 """powered-down: off until a job waits for it, which is as it should be."""
-LabStanding = Literal["up", "not-up", "half-made"]
-"""half-made: a command that made it, or took it down, did not finish; or its processes died."""
+LabStanding = Literal["not-up"] | Standing
 _ANSWER_S = 5.0
 
 
@@ -77,6 +77,8 @@ class LabStatus:
     filesystems: tuple[LabFileSystemStatus, ...] = ()
     power: str | None = None
     """What is lacking of what powers nodes on and off; None where nothing is, or no node is powered."""
+    missing: tuple[str, ...] = ()
+    """Of one that is stopped, paths of its data that are not there any more."""
 
     @property
     def whole(self) -> bool:
@@ -91,13 +93,20 @@ class LabStatus:
 
     def text(self) -> str:
         """Tables of nodes and file systems, then all that is lacking."""
-        lines = [f"lab {self.lab} {_STANDING[self.state]}"]
+        standing = "is stopped, and not all of its data is there" if self.missing else _STANDING[self.state]
+        lines = [f"lab {self.lab} {standing}", *(f"missing of its data: {path}" for path in self.missing)]
         if self.nodes:
             lines += [text_of(*_tables(self)).rstrip("\n"), *_lacking(self)]
         return "\n".join(lines)
 
 
-_STANDING = {"not-up": "is not up", "half-made": "is half made: run gridwright up or down", "up": "is up"}
+_STANDING = {
+    "not-up": "is not up",
+    "half-made": "is half made, and never was up: run gridwright up or down",
+    "half-removed": "is half removed: run gridwright down again",
+    "stopped": "is stopped, its data there: gridwright up boots it again, gridwright down deletes it",
+    "up": "is up",
+}
 
 
 def _tables(status: LabStatus) -> Iterator[Table]:
@@ -144,7 +153,9 @@ def status(lab: str) -> LabStatus:
     if record is None:
         return LabStatus(lab, "not-up")
     if not record.is_up:
-        return LabStatus(lab, "half-made", record.network, tuple(_node(node, ()) for node in record.nodes))
+        gone = missing(record, kept_spec(record)) if record.standing == "stopped" else []
+        nodes = tuple(_node(node, ()) for node in record.nodes)
+        return LabStatus(lab, record.standing, record.network, nodes, missing=tuple(map(str, gone)))
     spec = kept_spec(record)
     running = running_lab(record, spec)
     services = states(running, services_of(spec, record.layout))

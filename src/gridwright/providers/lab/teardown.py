@@ -1,4 +1,4 @@
-"""Takes a lab down, or what a killed command left of one, and checks that nothing is left."""
+"""Ends a lab, or what a killed command left of one, removes it, and checks that nothing is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from gridwright.kernel_files import boot_id
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab import cgroups
 from gridwright.providers.lab.disk import detach_all
 from gridwright.providers.lab.network import hardware_address
@@ -28,19 +28,38 @@ def take_down(record: LabRecord) -> list[str]:
     """End all processes of a lab and remove all that it made; what is left, in words.
 
     To be called with the lab's lock held. The node image stays. Where something is left, so does the
-    record, and it can be called again.
+    record, and it can be called again. Files go only when nothing runs any more.
     """
-    write(replace(record, phase="stopping"))
+    record = replace(record, phase="stopping", was_up=record.has_data)
+    write(record)
+    if left := [*end(record), *_mounts(record.lab)]:
+        return left
+    write(replace(record, phase="removing"))
+    return remove_directories(record.lab)
+
+
+def end(record: LabRecord) -> list[str]:
+    """End all that runs of a lab, as a power failure does, and leave its files; what does not end, in words.
+
+    To be called with the lab's lock held.
+    """
     end_power(record)
     home = Places(record.lab).home
     tops = [Path(top) for top in record.group_tops]
-    left = _end_processes(record.processes(), tops) if record.boot == boot_id() else []
-    detach_all(Places(record.lab).disks)
+    left = _end_processes(record.processes(), tops)
+    detach_all(*Places(record.lab).disks.glob("*.img"))
     left += [f"block device {name}" for name in _busy_disks(home)]
     left += [f"control group {group}" for group in cgroups.remove(tops)]
-    left += [f"mount {place}" for place in mounts_below(home)]
     left += [f"network interface {name}" for name in _interfaces(record)]
-    return left or remove_directories(record.lab)
+    return left
+
+
+def leftovers(lab: str, left: list[str], verb: str = "down") -> GridwrightError:
+    """The error that names what could not be ended or removed; `verb` is the command that tries again."""
+    return environment_error(
+        f"left of lab {lab}: " + "; ".join(left),
+        remedy=f"end it, then run gridwright {verb} for {lab} again",
+    )
 
 
 def _end_processes(processes: list[ProcessId], tops: list[Path]) -> list[str]:
@@ -62,6 +81,10 @@ def _describe(pid: int) -> str:
     except OSError:
         words = ""
     return f"{pid} ({words.strip() or 'no command line'})"
+
+
+def _mounts(lab: str) -> list[str]:
+    return [f"mount {place}" for place in mounts_below(Places(lab).home)]
 
 
 def mounts_below(directory: Path) -> list[str]:
@@ -100,10 +123,15 @@ def _loop_devices(directory: Path) -> list[str]:
 
 
 def remove_directories(lab: str) -> list[str]:
-    """Remove the directory of a lab; what cannot be removed, in words."""
+    """Remove the directory of a lab; what cannot be removed, in words.
+
+    Nothing goes where something else is mounted in it, whose files would go, too.
+    """
     home = Places(lab).home
     if not home.exists():
         return []
+    if left := _mounts(lab):
+        return left
     failed: list[str] = []
     # The record goes last: without it nobody would know of the rest.
     for entry in sorted(home.iterdir(), key=lambda path: path == Places(lab).record):
@@ -113,7 +141,8 @@ def remove_directories(lab: str) -> list[str]:
             entry.unlink()
     if failed:
         return [f"file {each}" for each in failed[:5]]
-    home.rmdir()
+    # It may be a link to another disk.
+    (home.unlink if home.is_symlink() else home.rmdir)()
     return []
 
 

@@ -1,13 +1,15 @@
-"""What a copytool asks of liblustreapi, which comes with Lustre's client.
+"""What a copytool, and a release, ask of liblustreapi, which comes with Lustre's client.
 
 Prototypes: lustre/include/lustre/lustreapi.h of Lustre 2.10 to 2.17; meaning: the manual pages
-llapi_hsm_copytool_register(3) and llapi_hsm_action_begin(3), and lustre/utils/liblustreapi_hsm.c. Every
+llapi_hsm_copytool_register(3), llapi_hsm_action_begin(3) and llapi_hsm_state_get(3), and
+lustre/utils/liblustreapi_hsm.c. Every
 call gives 0 or a negative errno. ctypes lets other threads go on meanwhile.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from ctypes import (
     POINTER,
@@ -32,6 +34,13 @@ RETRY = 2
 """HP_FLAG_RETRY of lustre_user.h: the coordinator may hand the action out again, where its policy says so."""
 _O_NONBLOCK = os.O_NONBLOCK
 _LONGEST_PATH = 4096
+EXISTS, RELEASED, ARCHIVED = 1, 4, 8
+"""HS_EXISTS, HS_RELEASED and HS_ARCHIVED of lustre_user.h."""
+_FLUSH_WRITES = 2
+"""LL_DV_WR_FLUSH: all clients write what they have, and those that read may keep it."""
+_RELEASE = 12
+"""HUA_RELEASE."""
+_WHOLE = 2**64 - 1
 
 
 class _Extent(ctypes.Structure):
@@ -71,6 +80,26 @@ class _StatOfArm(ctypes.Structure):
     )  # fmt: skip
 
 
+class _State(ctypes.Structure):
+    """`struct hsm_user_state`."""
+
+    _fields_ = (
+        ("flags", ctypes.c_uint32), ("archive_id", ctypes.c_uint32), ("in_progress_state", ctypes.c_uint32),
+        ("in_progress_action", ctypes.c_uint32), ("in_progress_location", _Extent),
+        ("extended_info", c_char_p),
+    )  # fmt: skip
+
+
+class _Request(ctypes.Structure):
+    """`struct hsm_user_request` of one file."""
+
+    _pack_ = 1
+    _fields_ = (
+        ("action", ctypes.c_uint32), ("archive_id", ctypes.c_uint32), ("flags", c_uint64),
+        ("count", ctypes.c_uint32), ("data_bytes", ctypes.c_uint32), ("fid", _Fid), ("extent", _Extent),
+    )  # fmt: skip
+
+
 _STATS = {"x86_64": _Stat, "aarch64": _StatOfArm}
 
 
@@ -84,6 +113,14 @@ class ReleasedFile:
     size: int
     atime_ns: int
     mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class HsmState:
+    """What the metadata server knows of a file and its archive."""
+
+    flags: int
+    archive_id: int
 
 
 class LustreLibrary:
@@ -144,6 +181,46 @@ class LustreLibrary:
         fid = _Fid()
         _done(self.calls.llapi_hsm_import(path, archive_id, byref(stat), 0, -1, 0, 0, None, byref(fid)))
         return Fid(fid.sequence, fid.object, fid.version)
+
+    def hsm_state(self, descriptor: int) -> HsmState:
+        """The state of an open file. Raises OSError."""
+        found = _State()
+        self._release_call("llapi_hsm_state_get_fd", descriptor, byref(found))
+        return HsmState(found.flags, found.archive_id)
+
+    def set_hsm_state(self, descriptor: int, flags: int, no_flags: int, archive_id: int) -> None:
+        """Set and clear flags of an open file; an archive of 0 leaves it as it is. Raises OSError."""
+        masks = c_uint64(flags), c_uint64(no_flags)
+        self._release_call("llapi_hsm_state_set_fd", descriptor, *masks, ctypes.c_uint32(archive_id))
+
+    def data_version(self, descriptor: int) -> int:
+        """The version of an open file's content; clients write what they have first. Raises OSError."""
+        found = c_uint64()
+        self._release_call("llapi_get_data_version", descriptor, byref(found), c_uint64(_FLUSH_WRITES))
+        return found.value
+
+    def set_archived_version(self, descriptor: int, version: int) -> None:
+        """Say which version of an open file the archive has. Raises OSError."""
+        self._release_call("llapi_hsm_data_version_set", descriptor, c_uint64(version))
+
+    def request_release(self, root: bytes, descriptor: int) -> None:
+        """Have the metadata server free the content of an open file, if the archive has just this version.
+
+        `root` is a path on that Lustre. Raises OSError: EPERM where it was changed since, EBUSY where
+        somebody opens it just now.
+        """
+        request = _Request(action=_RELEASE, count=1, extent=_Extent(0, _WHOLE))
+        self._release_call("llapi_fd2fid", descriptor, byref(request, _Request.fid.offset))
+        self._release_call("llapi_hsm_request", root, byref(request))
+
+    def _release_call(self, name: str, *arguments: object) -> None:
+        try:
+            call = getattr(self.calls, name)
+        except AttributeError:
+            raise OSError(
+                errno.EOPNOTSUPP, f"this client of Lustre has no {name}, which 2.16 and newer have"
+            ) from None
+        _done(call(*arguments))
 
 
 class CopytoolHandle:

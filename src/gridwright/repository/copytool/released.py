@@ -1,13 +1,20 @@
-"""Names on a Lustre of one's own: released files, of which Lustre itself holds every reader back."""
+"""Names on a Lustre of one's own: released files, of which Lustre holds every reader and writer back."""
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 
 from gridwright.errors import environment_error
 from gridwright.repository.below import at
-from gridwright.repository.copytool.liblustreapi import LustreLibrary, ReleasedFile
+from gridwright.repository.copytool.liblustreapi import (
+    ARCHIVED,
+    EXISTS,
+    RELEASED,
+    LustreLibrary,
+    ReleasedFile,
+)
 from gridwright.repository.known_file import KnownFile
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -47,3 +54,37 @@ class ReleasedNames:
     def wait_for(self, descriptor: int) -> None:
         """Have a file restored, if it is released, by reading a byte of it. Raises OSError."""
         os.pread(descriptor, 1, 0)
+
+    def is_released(self, descriptor: int) -> bool:
+        """Whether an open file has no content here. Raises OSError."""
+        return bool(self.library.hsm_state(descriptor).flags & RELEASED)
+
+    def version(self, descriptor: int) -> int:
+        """The version of an open file's content, after all clients have written what they had of it.
+
+        Raises OSError.
+        """
+        return self.library.data_version(descriptor)
+
+    def release(self, root: bytes, descriptor: int, version: int) -> str | None:
+        """Free the content of an open file that is that of its object; why not, where it was not freed.
+
+        `root` is a path on the same Lustre. The metadata server refuses where the content has another version
+        than the one given, whichever client has written it; it keeps the inode, so that whoever has the file
+        open waits for an agent. Raises OSError.
+        """
+        before = self.library.hsm_state(descriptor)
+        self.library.set_hsm_state(descriptor, EXISTS | ARCHIVED, 0, self.archive_id)
+        try:
+            self.library.set_archived_version(descriptor, version)
+            self.library.request_release(root, descriptor)
+        except OSError as error:
+            why = {errno.EPERM: "left, as they were changed", errno.EBUSY: "left, as they are open"}.get(
+                error.errno or 0
+            )
+            # It is not archived, and who says so next has to prove it again.
+            self.library.set_hsm_state(descriptor, 0, (EXISTS | ARCHIVED) & ~before.flags, before.archive_id)
+            if why is None:
+                raise
+            return why
+        return None

@@ -13,11 +13,9 @@ from gridwright.repository.below import relative_directory
 from gridwright.repository.copytool.agent import THREADS, CopytoolAgent
 from gridwright.repository.copytool.carrying import Carrier
 from gridwright.repository.copytool.liblustreapi import CopytoolHandle, LustreLibrary
+from gridwright.repository.copytool.process import descriptor_of_orders_to_stop, log, tell_systemd
+from gridwright.repository.copytool.serving_lock import give_lock_back, remove_left_behind, take_lock
 from gridwright.repository.keys import Keys, bucket_of, prefix_of, shown
-from gridwright.repository.lazy import systemd
-from gridwright.repository.lazy.control import give_lock_back, remove_left_behind, take_lock
-from gridwright.repository.lazy.journal import log
-from gridwright.repository.lazy.process import descriptor_of_orders_to_stop
 from gridwright.repository.probing import probe, refusal
 from gridwright.repository.store import ObjectStore, StoreError
 
@@ -67,9 +65,9 @@ def serve_copytool(service: CopytoolService) -> None:
             )  # fmt: skip
             agent = CopytoolAgent(carrier, log, service.threads)
             log(f"{shown(str(service.directory))}: an agent of HSM archive {service.archive_id}; serving")
-            systemd.tell("READY=1")
+            tell_systemd("READY=1")
             agent.run(stop)
-            systemd.tell("STOPPING=1")
+            tell_systemd("STOPPING=1")
         finally:
             handle.close()
     finally:

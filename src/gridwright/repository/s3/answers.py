@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from gridwright.repository.store import ObjectEntry, ObjectHead, WrittenObject
 
 _PARTS = re.compile(r"-([0-9]{1,5})$", re.ASCII)
+_MD5 = re.compile(r"[0-9a-f]{32}(?:-[0-9]{1,5})?", re.ASCII)
 _LATE_NS = 10**9
 """Servers make the Date of their answers once a second, so that it may be earlier than that of the object."""
 
@@ -56,6 +57,12 @@ def _hexadecimal(headers: Mapping[str, str]) -> str | None:
         return None
 
 
+def _is_encrypted(headers: Mapping[str, str]) -> bool:
+    """Whether an ETag is no MD5 since keys of the user's own encrypt (Amazon S3 API, Object: ETag)."""
+    start = "x-amz-server-side-encryption"
+    return headers.get(start, "").startswith("aws:kms") or f"{start}-customer-algorithm" in headers
+
+
 def head_of(key: str, headers: Mapping[str, str]) -> ObjectHead:
     """What a store says of an object."""
     etag = unquoted(headers.get("etag", ""))
@@ -77,6 +84,7 @@ def head_of(key: str, headers: Mapping[str, str]) -> ObjectHead:
         version_id=_named_version(headers),
         crc64=_hexadecimal(headers),
         parts=int(parts[1]) if parts else None,
+        has_md5=_MD5.fullmatch(etag) is not None and not _is_encrypted(headers),
         is_restored='ongoing-request="false"' in restore,
         is_being_restored='ongoing-request="true"' in restore,
     )

@@ -79,9 +79,11 @@ class BucketConnection:
         return self.lazy_client.get()
 
     @property
-    def url(self) -> str:
-        """The bucket as a URL of HTTP."""
-        return f"{self.scheme}://{self.host}{self.path}"
+    def store(self) -> str:
+        """Which store it is: a partition of AWS, where one bucket has a name, or the host of another one."""
+        if found := re.search(r"(us-gov-)?[^.]*\.amazonaws\.com(\.cn)?$", self.host):
+            return "aws-us-gov" if found[1] else f"aws{(found[2] or '').replace('.', '-')}"
+        return self.host.lower() + self.path.removesuffix(f"/{self.bucket}")
 
 
 def connect(

@@ -24,6 +24,7 @@ from gridwright.repository.s3.small_objects import UploadBody, send
 from gridwright.repository.s3.tries import Tries
 from gridwright.repository.s3.under_way import given_up
 from gridwright.repository.store import Progress, StoreError, StoreFault, Upload, WriteCondition
+from gridwright.repository.upload_journal import UploadJournal
 
 PART_BYTES = 8 << 20
 """Bytes of a part of most objects: S3 takes 5 MiB to 5 GiB."""
@@ -96,6 +97,18 @@ class PartSending:
         """Objects of which the store may have parts."""
         self._is_clear = threading.Event()
         self._is_clear.set()
+        self._journal: UploadJournal | None = None
+
+    def begin_uploads(self, journal: UploadJournal) -> None:
+        """As `ObjectStore.begin_uploads`."""
+        for key, upload_id in journal.left(self._connection.bucket):
+            try:
+                self._abort(key, upload_id)
+            except StoreError as error:
+                if error.fault is not StoreFault.NOT_THERE:
+                    raise
+        journal.clear()
+        self._journal = journal
 
     def make(
         self,
@@ -134,6 +147,8 @@ class PartSending:
             wanted.upload_id = begun.get("UploadId", "")
             if not wanted.upload_id:
                 raise missing(wanted.url, "CreateMultipartUpload", "UploadId")
+            if self._journal is not None:
+                self._journal.begin(self._connection.bucket, wanted.key, wanted.upload_id)
         except BaseException as error:
             self._threads.under_way.failed(wanted.future, error)
             self._count(-1)
@@ -218,11 +233,20 @@ class PartSending:
                 wanted.content.sent(crc64_of_pieces(wanted.sums))
             made = self._complete(wanted)
         except BaseException as error:
-            self._abort(wanted)
+            # What cannot be taken away now, the next command or the bucket's rule takes away.
+            with suppress(StoreError):
+                self._abort(wanted.key, wanted.upload_id)
+                self._ended(wanted)
             self._threads.under_way.failed(wanted.future, error)
         else:
+            self._ended(wanted)
             self._threads.under_way.done(wanted.future, made)
         self._count(-1)
+
+    def _ended(self, wanted: _Object) -> None:
+        if self._journal is not None:
+            with suppress(OSError):
+                self._journal.end(wanted.upload_id)
 
     def _count(self, more: int) -> None:
         with self._lock:
@@ -260,12 +284,26 @@ class PartSending:
             made = self._tries.of(ask)
         except StoreError as error:
             # A reply that was lost: the object is made, and there is no upload any more to make it of.
-            if tries == 1 or error.fault not in (StoreFault.NOT_THERE, StoreFault.CHANGED):
+            if error.fault not in (StoreFault.NOT_THERE, StoreFault.UNREACHABLE, StoreFault.CHANGED):
                 raise
-            made = self._ask(wanted, "head_object", ChecksumMode="ENABLED")
-            if unquoted(made.get("ETag", "")) != wanted.made_etag:
+            if tries == 1 and error.fault is StoreFault.CHANGED:
                 raise
+            found = self._found(wanted)
+            if found is None and error.fault is StoreFault.NOT_THERE:
+                said = "it has neither the parts nor the object; the next export sends it again"
+                raise StoreError(StoreFault.UNREACHABLE, wanted.url, said) from error
+            if found is None:
+                raise
+            made = found
         return {**made["ResponseMetadata"]["HTTPHeaders"], **_of_body(made)}
+
+    def _found(self, wanted: _Object) -> Mapping[str, Any] | None:
+        """What the store says of the object, if it is the one that was made of these parts."""
+        with suppress(StoreError):
+            head = self._ask(wanted, "head_object", ChecksumMode="ENABLED")
+            is_same = unquoted(head.get("ETag", "")) == wanted.made_etag
+            return head if is_same and head["ContentLength"] == wanted.content.size else None
+        return None
 
     def _look(self, wanted: _Object) -> None:
         """Raise where the condition does not hold."""
@@ -281,10 +319,9 @@ class PartSending:
             said = f"its ETag is {found}"
             raise StoreError(StoreFault.CHANGED, wanted.url, said, "CompleteMultipartUpload")
 
-    def _abort(self, wanted: _Object) -> None:
-        # What cannot be taken away now is for the bucket's rule for parts that are left.
-        with suppress(StoreError):
-            self._ask_once(wanted, "abort_multipart_upload", UploadId=wanted.upload_id)
+    def _abort(self, key: str, upload_id: str) -> None:
+        with botocore_faults(f"s3://{self._connection.bucket}/{key}"):
+            self._connection.client.abort_multipart_upload(Key=key, UploadId=upload_id, **self._more)
 
     def _ask(self, wanted: _Object, operation: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401
         return self._tries.of(lambda: self._ask_once(wanted, operation, **more))

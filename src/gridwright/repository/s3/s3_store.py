@@ -18,7 +18,7 @@ from gridwright.repository.s3.parts import PART_BYTES, PartSending, part_count
 from gridwright.repository.s3.plain import FileFault, PlainConnection, PlainRequests, StoreRequest
 from gridwright.repository.s3.ranges import RangeFetching, range_count
 from gridwright.repository.s3.request_threads import RequestThreads
-from gridwright.repository.s3.small_objects import UploadBody, ask_headers, ask_whole, hold, send
+from gridwright.repository.s3.small_objects import UploadBody, ask_headers, ask_whole, send
 from gridwright.repository.s3.tries import Tries
 from gridwright.repository.store import (
     ANY,
@@ -34,6 +34,7 @@ from gridwright.repository.store import (
     WriteCondition,
     WrittenObject,
 )
+from gridwright.repository.upload_journal import UploadJournal
 
 MOST_TO_COPY = 5 * 10**9
 """Bytes of the largest object that one request copies: 5 GB."""
@@ -74,9 +75,9 @@ class S3Store:
         return self._connection.bucket
 
     @property
-    def identity(self) -> str:
-        """Which store, and which bucket of it."""
-        return self._connection.url
+    def place(self) -> str:
+        """Which store it is."""
+        return self._connection.store
 
     @property
     def software(self) -> str:
@@ -165,30 +166,6 @@ class S3Store:
             )
         )
 
-    def read_range(self, reference: ObjectReference, offset: int, length: int) -> bytes:
-        """Exactly that range of the very object that is referred to."""
-        if offset < 0 or length < 0 or offset + length > reference.size:
-            raise ValueError(f"{offset} + {length} is not within {reference.size} bytes")
-        if length == 0:
-            return b""
-        self._count("get")
-        url = self._plain.url(reference.key)
-
-        def otherwise() -> bytes:
-            found = self._botocore(
-                "get_object", url, Key=reference.key, Range=f"bytes={offset}-{offset + length - 1}",
-                IfMatch=f'"{reference.etag}"', **_version(reference.version_id),
-            )  # fmt: skip
-            hold(reference, found.get("ETag", ""), url)
-            with botocore_faults(url):
-                return bytes(found["Body"].read())
-
-        content = self._tries.of(otherwise)
-        if len(content) != length:
-            said = f"it gave {len(content)} bytes of {length}"
-            raise StoreError(StoreFault.DAMAGED, url, said, "GetObject")
-        return content
-
     def fetch(
         self, reference: ObjectReference, descriptor: int, progress: Progress | None = None
     ) -> Future[str | None]:
@@ -259,6 +236,10 @@ class S3Store:
         upload.sent(body.crc)
         headers: Mapping[str, str] = made["ResponseMetadata"]["HTTPHeaders"]
         return headers
+
+    def begin_uploads(self, journal: UploadJournal) -> None:
+        """Abort what a killed command has begun in parts, and note what is begun from now on."""
+        self._parts.begin_uploads(journal)
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata."""

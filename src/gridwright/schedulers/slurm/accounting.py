@@ -38,7 +38,8 @@ _TAIL = re.compile(
     r" ExitCode=(?P<ExitCode>\d+:\d+) ?"
 )
 """Parts of a line between which users write freely (filetxt_jobcomp.c of Slurm 22.05)."""
-_FIELDS = "JobID,JobName,StateMeaning,ExitCode,Start,End,Partition,NodeList"
+FIELDS = "JobID,JobName,State,ExitCode,Start,End,Partition,NodeList"
+"""What sacct is asked of each job, in its own words (sacct(1))."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +140,14 @@ def _from_database(tools: Tools, wanted: Mapping[JobTag, str], since: float) -> 
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - 86_400))
     for first in range(0, len(names), _AT_ONCE):
         chosen = ",".join(names[first : first + _AT_ONCE])
-        command = ["sacct", "-n", "-P", "-X", *_own(), "-S", start, f"--name={chosen}", f"--format={_FIELDS}"]
+        command = ["sacct", "-n", "-P", "-X", *_own(), "-S", start, f"--name={chosen}", f"--format={FIELDS}"]
         rows += [parse_sacct(line) for line in tools.query(command).decode(errors="replace").splitlines()]
     return _chosen(rows, wanted, complete=True)
 
 
 def _from_sacct_c(tools: Tools, wanted: Mapping[JobTag, str]) -> AccountingAnswer:
     try:
-        output = tools.once(
-            ["sacct", "-c", "-n", "-P", *_own(), f"--format={_FIELDS}"], timeout_s=60.0
-        ).stdout
+        output = tools.once(["sacct", "-c", "-n", "-P", *_own(), f"--format={FIELDS}"], timeout_s=60.0).stdout
     except (ToolRefused, GridwrightError):
         return AccountingAnswer({}, complete=False)
     rows = [parse_sacct(line) for line in output.decode(errors="replace").splitlines()]
@@ -203,7 +202,7 @@ def parse_completion(line: str, uid: int) -> AccountingRow | None:
 def parse_sacct(line: str) -> AccountingRow | None:
     """A line of sacct -P in our format; None where it is no job of ours, or elements that have not begun."""
     cells = line.split("|")
-    if len(cells) != len(_FIELDS.split(",")):
+    if len(cells) != len(FIELDS.split(",")):
         return None
     identifier, name, state, code, started, ended, partition, node = cells
     tag, parts = tag_of(name), split_identifier(identifier)

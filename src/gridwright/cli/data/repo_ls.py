@@ -1,0 +1,47 @@
+"""`gridwright repo ls`: what a repository has, and whether its content is here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridwright.cli.data.repo_flags import PathFlags, below, settings_of
+from gridwright.cli.data.repo_linked import linked_of
+from gridwright.cli.data.repo_opening import open_repository
+from gridwright.cli.output import LazyResult, Output
+from gridwright.errors import ExitStatus, input_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LsFlags(PathFlags):
+    """The flags of `ls`."""
+
+
+def run_ls(flags: LsFlags) -> ExitStatus:
+    """List what the bucket has: size, time, and whether the content is here or in the bucket alone.
+
+    Example: gridwright repo ls archive
+    """
+    from gridwright.repository.entries import list_entries
+    from gridwright.repository.settings import RepositoryReport
+
+    if (linked := linked_of(flags)) is not None:
+        raise input_error(
+            "a service carries it, which has all names as files",
+            where=linked[1].name,
+            remedy=f"list them: ls -l {linked[1].mounted}",
+        )
+    with open_repository(flags, settings_of(flags), alone=False) as opened:
+        report = RepositoryReport(opened.settings.name, "ls")
+        entries = list(list_entries(opened, below(opened.settings.directory, flags.paths), report))
+    problems = [f"{name}: {why}" for name, why in report.problems]
+    Output("repo ls", json=flags.json).show(
+        LazyResult(
+            document=lambda: {
+                "repository": report.repository,
+                "entries": [each.document() for each in entries],
+                "problems": [{"name": name, "why": why} for name, why in report.problems],
+            },
+            text=lambda: "\n".join([*(each.text() for each in entries), *problems]),
+        )
+    )
+    return ExitStatus.DONE if report.is_complete else ExitStatus.MISSED

@@ -1,0 +1,81 @@
+"""A repository and its store, opened for a command, with what a killed command or an older release left."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gridwright.cli.data.repo_flags import StoreFlags
+from gridwright.cli.verbosity import say
+from gridwright.errors import environment_error, input_error
+
+if TYPE_CHECKING:
+    from gridwright.repository.s3.s3_store import S3Store
+    from gridwright.repository.settings import OpenRepository, RepositorySettings
+
+
+def opened_store(flags: StoreFlags, bucket_url: str, endpoint: str | None) -> S3Store:
+    """The store of a bucket, as the flags have it reached. Raises GridwrightError."""
+    from gridwright.repository.pace import Pace
+    from gridwright.repository.s3.connection import BucketLocation, connect
+    from gridwright.repository.s3.s3_store import S3Store
+
+    rate = flags.requests_per_second
+    if rate is not None and rate <= 0:
+        raise input_error("no requests at all do nothing", where="--requests-per-second", remedy="write 100")
+    connection = connect(
+        BucketLocation.parse(bucket_url).bucket,
+        endpoint_url=flags.endpoint or endpoint,
+        requester_pays=flags.requester_pays,
+    )
+    return S3Store(connection, pace=Pace(rate))
+
+
+_COLLECTION = (20_000, 20, 20)
+"""Objects that are made before a collection: rows have no cycles, and those of exceptions are few."""
+
+
+@contextlib.contextmanager
+def open_repository(
+    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
+) -> Iterator[OpenRepository]:
+    """The repository that the flags name, opened. Raises GridwrightError."""
+    from gridwright.repository.aside import put_back_left
+    from gridwright.repository.keys import shown
+    from gridwright.repository.placeholders import remove_placeholders
+    from gridwright.repository.settings import OpenRepository
+
+    store = opened_store(flags, settings.bucket_url, settings.endpoint)
+    # What was imported so far stays; looking through it again and again takes a fifth of the CPU.
+    gc.freeze()
+    gc.set_threshold(*_COLLECTION)
+    try:
+        opened = OpenRepository.open(settings, store, alone=alone)
+    except OSError as error:
+        raise environment_error(
+            f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
+        ) from error
+    if opened.known.state.note:
+        say(opened.known.state.note)
+    try:
+        if alone:
+            removed, problems = remove_placeholders(opened)
+            if removed:
+                say(
+                    f"{removed} files had no content here, and gave zeros to whoever read them: they were "
+                    "removed; their objects are in the bucket (gridwright repo ls, gridwright repo import)"
+                )
+            for path, why in (*problems, *put_back_left(opened)):
+                say(f"{shown(path)}: {why}")
+        yield opened
+        opened.known.flush()
+    except (OSError, sqlite3.Error) as error:
+        raise environment_error(
+            f"the repository's files cannot be worked on: {error}", where=str(settings.directory)
+        ) from error
+    finally:
+        with contextlib.suppress(sqlite3.Error, OSError):
+            opened.close()

@@ -1,1 +1,0 @@
-"""Contents of a repository's files are loaded when somebody reads them, range by range."""

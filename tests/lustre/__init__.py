@@ -1,0 +1,1 @@
+"""Tests on a real Lustre, in a virtual machine."""

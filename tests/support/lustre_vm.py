@@ -1,0 +1,163 @@
+"""A real Lustre in a virtual machine, where this Gridwright runs.
+
+The environment names a directory with `make-vm.sh`, `run-vm.sh` and `stop-vm.sh`, which make, boot and stop a
+guest whose Lustre is mounted at `/mnt/lustre` and, as another client, at `/mnt/lustre2`.
+"""
+
+from __future__ import annotations
+
+import compileall
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import gridwright
+
+VARIABLE = "GRIDWRIGHT_LUSTRE_VM"
+BASE_VARIABLE = "GRIDWRIGHT_LUSTRE_VM_BASE"
+"""Where the guest's image is kept between runs; a directory of this run where it is not set."""
+_MAKE_S, _BOOT_S, _STOP_S, _RUN_S = 1800.0, 900.0, 240.0, 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command in the guest ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its output, parsed."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True, slots=True)
+class LustreMachine:
+    """The guest, while it runs."""
+
+    directory: Path
+    environment: Mapping[str, str]
+    """What Gridwright has in the guest, such as where its store is."""
+
+    def run(
+        self, script: str, *, seconds: float = _RUN_S, given: bytes | None = None, ok: bool = True
+    ) -> Ended:
+        """Run a script of sh as root in the guest, which ends within its time there, too."""
+        # Files, since the connection that stays open has what a pipe would be closed by.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            ended = subprocess.run(
+                [self.directory / "ssh", f"timeout {seconds:.0f} sh -c {shlex.quote(script)}"],
+                input=given, stdin=None if given is not None else subprocess.DEVNULL,
+                stdout=out, stderr=err, timeout=seconds + 90, check=False,
+            )  # fmt: skip
+            for each in (out, err):
+                each.seek(0)
+            found = Ended(ended.returncode, out.read().decode(), err.read().decode())
+        assert not ok or found.status == 0, (script, found)
+        return found
+
+    def background(self, script: str, name: str) -> None:
+        """Run a script until it ends or `end` is called, with its output in `/tmp/NAME.log`."""
+        self.run(
+            f"setsid sh -c {shlex.quote(script)} >/tmp/{name}.log 2>&1 </dev/null & echo $! >/tmp/{name}.pid"
+        )
+
+    def end(self, name: str) -> None:
+        """End such a script, and all that it has started."""
+        self.run(f"kill -TERM -- -$(cat /tmp/{name}.pid) || true")
+
+    def command(self, *words: str) -> str:
+        """A command line of Gridwright for the guest's sh."""
+        given = " ".join(f"{name}={shlex.quote(value)}" for name, value in self.environment.items())
+        return f"{given} exec python3 -c 'import gridwright.cli.start as m; m.run()' {shlex.join(words)}"
+
+    def gridwright(self, *words: str, ok: bool = True) -> Ended:
+        """Run Gridwright in the guest."""
+        return self.run(self.command(*words), ok=ok)
+
+
+@contextmanager
+def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator[LustreMachine]:
+    """Make and boot the guest in `place`, with this Gridwright, and stop it in the end.
+
+    `store` is how commands reach an object store of this machine. What makes and boots it tells on failure.
+    """
+    base = Path(os.environ.get(BASE_VARIABLE) or place / "base")
+    directory, shared = place / "vm", place / "shared"
+    shared.mkdir()
+    _pack(shared / "packages.tar")
+    try:
+        _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(shared))
+        machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright"})
+        machine.run("mkdir -p /opt/gridwright && tar -C /opt/gridwright -xf /mnt/share/packages.tar")
+        port = urlsplit(store["AWS_ENDPOINT_URL"]).port
+        # A store without TLS has to be on the machine of the command.
+        forward: list[Path | str] = [directory / "ssh", "-S", "none", "-N", "-R", f"{port}:127.0.0.1:{port}"]
+        with subprocess.Popen(
+            forward, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as forwarding:
+            try:
+                yield machine
+            finally:
+                forwarding.terminate()
+    finally:
+        if directory.exists():
+            _done([kit / "stop-vm.sh", directory, "--kill"], _STOP_S, place)
+
+
+def _pack(archive: Path) -> None:
+    """Put this Gridwright and all packages that it needs into one file, as the guest reads many slowly.
+
+    They are compiled here: the processor of the guest is emulated.
+    """
+    with tarfile.open(archive, "w") as packed, tempfile.TemporaryDirectory() as directory:
+        copied = shutil.copytree(Path(gridwright.__file__).parent, Path(directory) / "gridwright")
+        compileall.compile_dir(copied, quiet=2, workers=1)
+        packed.add(copied, copied.name)
+        for each in _distributions("gridwright", "repository"):
+            for file in each.files or ():
+                if ".." not in file.parts and (found := Path(str(each.locate_file(file)))).is_file():
+                    packed.add(found, str(file))
+
+
+def _distributions(name: str, extra: str) -> list[metadata.Distribution]:
+    """A distribution, and all that it requires with an extra."""
+    found: dict[str, metadata.Distribution] = {}
+    left = [(name, extra)]
+    while left:
+        name, extra = left.pop()
+        if canonicalize_name(name) in found:
+            continue
+        found[canonicalize_name(name)] = distribution = metadata.distribution(name)
+        for text in distribution.requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                left.append((requirement.name, next(iter(requirement.extras), "")))
+    return list(found.values())
+
+
+def _done(command: list[Path | str], seconds: float, place: Path, **environment: str) -> None:
+    """Run a program of this machine to its end. What it leaves running holds no pipe of ours."""
+    log = place / "vm.log"
+    with log.open("ab") as out:
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=seconds, check=False,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+    assert ended.returncode == 0, f"{command}: {log.read_text(errors='replace')[-4000:]}"
