@@ -197,7 +197,7 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
                     else:
                         shutil.rmtree(each)
     for line in rows_of(name, count, size, found):
-        print(each, flush=True)
+        print(line, flush=True)
     for each in (source, gone):
         shutil.rmtree(each)
 
