@@ -55,7 +55,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         ("os.setxattr", "os.removexattr"),
         "of a descriptor, or of a FID of Lustre, which names an inode; no link is followed",
     ),
-    "repository/aside.py": {"os.utime": OPEN},
+    "repository/below.py": {"os.utime": OPEN},
     "repository/state_directory.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
     "repository/unfinished.py": {"os.utime": OPEN},
     "runs/directory.py": {"Path.chmod": PRIVATE},
