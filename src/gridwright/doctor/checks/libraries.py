@@ -154,7 +154,7 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
     "library-refuses",
     "error",
     "a library cannot be written to on a node",
-    reason="Jobs that use the library fail. Data that root alone writes are no fault: users read them.",
+    reason="Jobs that use the library fail.",
     source="open(2), ERRORS",
     remedy="see its permissions, its quotas, and whether it is full",
     reads=("libraries",),
@@ -177,6 +177,27 @@ def _refused(name: str, library: LibraryFacts, where: str) -> Judgement:
         )
     remedy = f"have its owner open it: chmod 1777 {library.path}" if library.reader else None
     return judged(library.refused is None, where + (library.refused or expected), expected, remedy)
+
+
+@LIBRARIES.check(
+    "library-for-reading",
+    "info",
+    "a library is read-only for you",
+    reason="Root, or who may write there, makes what lies in it, as set-up leaves data; jobs read it.",
+    source="gridwright help security, directories",
+    remedy="nothing is wrong; for iotest, prove and new data of workload be root, or who may write there",
+)
+def _for_reading(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = "who looks may write there"
+    for node, facts in observation.facts.items():
+        for name, library in facts.libraries.items():
+            where = f"library {name} ({library.path}): "
+            is_closed = library.reader is not None and name not in _SHARED
+            found = f"read-only for you ({library.reader})" if is_closed else expected
+            right = judged(not is_closed, where + found, expected)
+            if library.hangs or library.missing is not None:
+                right = unanswered(f"{where}it is not there", expected)
+            yield NodeJudgement((node,), right, name)
 
 
 @LIBRARIES.check(
