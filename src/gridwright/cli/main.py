@@ -11,7 +11,6 @@ from typing import Annotated, NoReturn, cast
 import typer
 
 from gridwright import __version__
-from gridwright.cli.named_spec import naming_spec
 from gridwright.cli.streams import protect_streams
 from gridwright.cli.verbosity import Quiet, Verbose
 from gridwright.cli.verbs import Verbs, plain_app
@@ -61,6 +60,8 @@ def run() -> None:
     except _UsageError as error:
         _refuse(error, arguments)
     except GridwrightError as error:
+        from gridwright.cli.named_spec import naming_spec
+
         problems = [naming_spec(problem) for problem in error.problems]
         for problem in problems:
             typer.echo(f"error: {problem}", err=True)
