@@ -108,7 +108,7 @@ class World:
 
     def somewhere(self) -> set[int]:
         """The numbers of all contents that the library and the bucket have."""
-        found = set()
+        found = set[int | None]()
         for place, _, names in os.walk(self.library):
             for name in names:
                 path = Path(place, name)
@@ -119,7 +119,7 @@ class World:
             for each in page.get("Contents", ()):
                 body = self.client.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read()
                 found.add(number_of(body))
-        return found - {None}
+        return {each for each in found if each is not None}
 
     def lost(self) -> dict[int, str]:
         """What was promised and is nowhere."""

@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest) -> str:
 
 
 def hollow_out(opened: OpenRepository) -> None:
-    """Make placeholders of all files, as releases up to 0.9 had them, and close the directory."""
+    """Make placeholders of all files, as earlier releases had them, and close the directory."""
     root = opened.settings.directory
     for row in list(opened.known.rows("inode <> 0 AND size > 0 AND mode & 61440 = 32768")):
         file = root / os.fsdecode(row.path)

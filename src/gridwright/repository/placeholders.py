@@ -1,4 +1,4 @@
-"""Files without content that releases up to 0.9 made where nothing holds back who reads them: they go.
+"""Files without content that earlier releases made where nothing holds back who reads them: they go.
 
 Such a file has the size of its object, and gives zeros to whoever reads it. The first command that changes
 something looks for them by their attribute, once: one that nobody has changed goes, and its row says that it

@@ -38,7 +38,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def moved(place: Path, **options: bool) -> RepositoryReport:
+def moved(place: Path, **options: int) -> RepositoryReport:
     return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))  # type: ignore[arg-type]
 
 

@@ -218,7 +218,7 @@ class LustreLibrary:
             call = getattr(self.calls, name)
         except AttributeError:
             raise OSError(
-                errno.EOPNOTSUPP, f"this client of Lustre has no {name}, which 2.16 and newer have"
+                errno.EOPNOTSUPP, f"this client of Lustre has no {name}, which that of 2.17 has"
             ) from None
         _done(call(*arguments))
 
