@@ -28,7 +28,6 @@ LAB = "in the directory of a lab or of its image, below root's own, while no nod
 RUN = "a run's directory is its user's; shutil.rmtree goes by descriptors and refuses a link of its name"
 STATE = "in the user's own part of the state directory, which is believed before it is used"
 REVIEWED: dict[str, dict[str, str]] = {
-    "cli/plan/init.py": {"Path.chmod": "a file that mkstemp made, beside the spec that its user writes"},
     "grid/by_jobs.py": {"shutil.rmtree": STATE},
     "monitor/history/live_histories.py": {"shutil.rmtree": PRIVATE},
     "node_programs/scratch/apply.py": {
@@ -47,7 +46,6 @@ REVIEWED: dict[str, dict[str, str]] = {
         ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"), LAB
     ),
     "providers/lab/teardown.py": {"shutil.rmtree": LAB},
-    "providers/oci/deploy/stack_directory.py": {"shutil.rmtree": "beside the spec, where its user writes"},
     "repository/contents.py": {"os.utime": OPEN},
     "repository/extended.py": {"os.setxattr": OPEN},
     "repository/making.py": {"os.utime": OPEN},
