@@ -15,7 +15,7 @@ import shlex
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from gridwright.beneath import DIRECTORY, descriptor_path, pinned
 from gridwright.errors import GridwrightError, environment_error
@@ -50,25 +50,32 @@ def why_untrusted(status: os.stat_result, *, is_shared: bool = False) -> str | N
     return fault and fault.reason
 
 
-def why_untrusted_path(path: str | Path, *, is_shared: bool = False) -> str | None:
+def why_untrusted_path(
+    path: str | Path, *, is_shared: bool = False, writers: int = _OTHERS_WRITE
+) -> str | None:
     """Why somebody else could put another thing where an absolute path leads; None where nobody can.
 
     Every directory from `/` on is looked at, as sshd's StrictModes does, and so is the way to the target of
     each symbolic link. All belong to root or to this user. Nobody else may write a directory, unless it is
     sticky (the last one: with `is_shared`). What does not exist ends the walk: nobody else can make it but in
-    a sticky directory. Raises OSError.
+    a sticky directory. `writers` are the bits of a mode that let others write. Raises OSError.
     """
-    fault = _way_fault(path, is_shared=is_shared)
+    fault = _way_fault(path, is_shared=is_shared, writers=writers)
     return fault and fault.reason
 
 
 def _fault(
-    status: os.stat_result, *, is_shared: bool = False, name: str = "it", place: str | None = None
+    status: os.stat_result,
+    *,
+    is_shared: bool = False,
+    name: str = "it",
+    place: str | None = None,
+    writers: int = _OTHERS_WRITE,
 ) -> _Fault | None:
     owner = user_name(status.st_uid)
     if status.st_uid not in (0, os.geteuid()):
         return _Fault(f"{name} belongs to {owner}")
-    if status.st_mode & _OTHERS_WRITE and not (is_shared and status.st_mode & stat.S_ISVTX):
+    if status.st_mode & writers and not (is_shared and status.st_mode & stat.S_ISVTX):
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         remedy = None
         if place and status.st_uid == os.geteuid():
@@ -77,7 +84,7 @@ def _fault(
     return None
 
 
-def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
+def _way_fault(path: str | Path, *, is_shared: bool = False, writers: int = _OTHERS_WRITE) -> _Fault | None:
     """As `why_untrusted_path`: goes from name to name, and puts its target in the place of a link."""
     names = os.fspath(path).split("/")[::-1]
     way = [("/", _is_closed(os.lstat("/")))]
@@ -112,7 +119,8 @@ def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
             continue
         if not is_last and not stat.S_ISDIR(status.st_mode):
             return _Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
-        fault = _fault(status, is_shared=is_shared or not is_last, name=called, place=place)
+        shared = is_shared or not is_last
+        fault = _fault(status, is_shared=shared, name=called, place=place, writers=writers)
         # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
         is_closed |= _is_closed(status)
         if fault and not (is_closed and status.st_uid == os.geteuid()):
@@ -213,6 +221,16 @@ def open_place(path: str | Path) -> int:
         raise OSError(error.errno, error.strerror, text) from error
     finally:
         os.close(here)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """A file to append to, made where it is not there, as `open_place` goes there. Raises OSError."""
+    directory = open_place(path.parent)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        return open(os.open(path.name, flags, 0o666, dir_fd=directory), "ab")  # noqa: PTH123
+    finally:
+        os.close(directory)
 
 
 def _hold_way(path: str | Path, is_shared: bool, remedy: str | None) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet  # noqa: F401 - whom a test becomes may not be able to read it
 import pytest
 
+from gridwright.atomic import write_atomically
 from gridwright.cli.build.rendered_directory import LIST, write_rendered
 from gridwright.cli.plan.init import _write as write_spec
 from gridwright.errors import GridwrightError
+from gridwright.providers.caller import Caller
+from gridwright.providers.lab.image import ensure_image, recipe_hash
 from gridwright.providers.oci.deploy.stack_directory import WRITTEN, StackFiles
-from gridwright.runs.atomic import write_atomically
+from gridwright.runs.directory import RunDirectory
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, racing
 
 pytestmark = pytest.mark.root
@@ -150,3 +156,116 @@ def test_init_opens_no_file_of_roots_to_others(mdir: Path) -> None:
                 continue
     assert shadow.stat().st_mode & 0o777 == 0o600
     assert shadow.read_text() == "root"
+
+
+def begun(runs: Path) -> RunDirectory:
+    return RunDirectory.create(runs, "demo", command=["gridwright"], what=["iotest"])
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777, 0o700])
+@pytest.mark.parametrize("uid", [0, ALICE])
+def test_no_run_is_kept_in_a_directory_of_mallorys(mdir: Path, mode: int, uid: int) -> None:
+    runs = mdir.parent / "runs"
+    as_user(MALLORY, runs.mkdir)
+    runs.chmod(mode)
+    with pytest.raises((GridwrightError, AssertionError), match=f"belongs to {MALLORY}") as caught:
+        if uid:
+            as_user(uid, lambda: void(begun(runs)))
+        else:
+            begun(runs)
+    assert "--runs DIR" in str(caught.value)
+    assert names(runs) == []
+
+
+def test_a_sticky_place_and_one_of_a_group_keep_runs_of_a_user(mdir: Path) -> None:
+    sticky, group = mdir.parent / "sticky", mdir.parent / "group"
+    for place, mode in ((sticky, 0o1777), (group, 0o2775)):
+        place.mkdir()
+        os.chown(place, 0 if place == sticky else ALICE, ALICE)
+        place.chmod(mode)
+        as_user(ALICE, lambda: void(begun(place).finish("complete")))  # noqa: B023 - called at once
+        assert len(names(place)) == 1
+    with pytest.raises(GridwrightError, match="belongs to"):
+        begun(group)
+
+
+def void(_made: object) -> None:
+    """Nothing of it matters."""
+
+
+def test_results_go_where_the_run_began_whatever_its_name_means_at_its_end(mdir: Path) -> None:
+    secret = secret_of(mdir)
+    runs = mdir.parent / "own"
+    run = begun(runs)
+    moved = runs / "moved"
+    run.path.rename(moved)
+    run.path.symlink_to(secret)
+    run.finish("complete")
+    assert names(secret) == ["shadow"]
+    assert {"run.json", "samples.parquet"} <= {*names(moved)}
+
+
+def test_a_race_for_the_name_of_a_new_run_opens_no_directory_of_roots(mdir: Path) -> None:
+    """Mallory puts a directory of root's, that lies in her reach, where the new run is made."""
+    runs = mdir / "runs"
+    as_user(MALLORY, runs.mkdir)
+    private = mdir / "private"
+    private.mkdir(mode=0o700)
+
+    def swaps() -> None:
+        for path in runs.glob(".*"):
+            path.rename(mdir / "away")
+            private.rename(path)
+
+    with racing(MALLORY, swaps):
+        for _ in range(50):
+            with pytest.raises(GridwrightError):
+                begun(runs)
+    assert private.stat().st_mode & 0o777 == 0o700
+    assert names(private) == []
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+def test_root_runs_no_node_image_out_of_mallorys_cache(
+    mdir: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/root")
+    cache = mdir / ".cache" if variable == "HOME" else mdir
+    image = cache / "gridwright" / "lab" / recipe_hash() / "rootfs"
+    as_user(MALLORY, lambda: image.mkdir(parents=True))
+    monkeypatch.setenv(variable, str(mdir))
+    with pytest.raises(GridwrightError, match="belongs to") as caught:
+        ensure_image(Caller())
+    assert "use sudo -H" in str(caught.value)
+    # In a sticky directory, such as /tmp as XDG_CACHE_HOME, what she made beforehand is hers.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(mdir.parent))
+    as_user(
+        MALLORY, lambda: (mdir.parent / "gridwright" / "lab" / recipe_hash() / "rootfs").mkdir(parents=True)
+    )
+    with pytest.raises(GridwrightError, match=f"belongs to {MALLORY}"):
+        ensure_image(Caller())
+
+
+@pytest.mark.parametrize("file", ["defaults.conf", "topology.conf"])
+def test_clustershell_is_told_nothing_by_the_home_of_mallory(mdir: Path, file: str) -> None:
+    text = {
+        "defaults.conf": "[task.default]\nengine = evil\n[task.info]\nfanout = 1\n",
+        "topology.conf": "[routes]\nnode1: evil\nevil: node[2-3]\n",
+    }
+
+    def mallory() -> None:
+        (mdir / ".config" / "clustershell").mkdir(parents=True)
+        (mdir / ".config" / "clustershell" / file).write_text(text[file])
+
+    as_user(MALLORY, mallory)
+    program = (
+        "from gridwright.spec.cluster_shell import NodeSet\nfrom ClusterShell.Task import Task, task_self\n"
+        "import os; print(task_self().default('engine'), Task.TOPOLOGY_CONFIGS, os.environ['HOME'])"
+    )
+    for more in ({}, {"CLUSTERSHELL_CFGDIR": str(mdir / ".config" / "clustershell")}):
+        said = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | {"HOME": str(mdir)} | more, cwd="/",
+            capture_output=True, text=True, timeout=60, check=True,
+        ).stdout  # fmt: skip
+        assert said == f"auto ['/etc/clustershell/topology.conf'] {mdir}\n"

@@ -57,7 +57,6 @@ REVIEWED: dict[str, dict[str, str]] = {
     "repository/aside.py": {"os.utime": OPEN},
     "repository/state_directory.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
     "repository/unfinished.py": {"os.utime": OPEN},
-    "runs/directory.py": {"Path.chmod": PRIVATE},
     "schedulers/record_file.py": {"Path.chmod": STATE},
     "schedulers/ssh_connection.py": {"shutil.rmtree": PRIVATE},
     "setup/running.py": {"Path.chmod": PRIVATE},
@@ -170,3 +169,14 @@ def test_shells_start_python_without_the_working_directory_too() -> None:
 
 AT_BOOT = "providers/aws/boot/begin.sh"
 """Runs while a machine starts, in the root directory."""
+
+
+def test_clustershell_is_imported_where_it_is_kept_from_a_users_configuration() -> None:
+    module = "spec/cluster_shell.py"
+    places = {
+        (place, node.module)
+        for place, tree in MODULES.items()
+        for node in nodes(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ClusterShell")
+    }
+    assert {each for each in places if each[0] != module} == {("grid/fanout.py", "ClusterShell.Task")}

@@ -19,6 +19,7 @@ from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
+from gridwright.trusted import open_log
 
 _LOG = logging.getLogger("gridwright.grid")
 NAME = "gridwright-iotest"
@@ -170,7 +171,7 @@ class SshLauncher:
             argv = self._head.ssh([*_SSH, "--", node, for_remote_shell(words)], self._port())
             _LOG.info("starting %s on %s", shlex.join(command), node)
             try:
-                with self._log(node).open("ab") as log, _readable((inputs or {}).get(node, b"")) as stdin:
+                with open_log(self._log(node)) as log, _readable((inputs or {}).get(node, b"")) as stdin:
                     self._running[node] = subprocess.Popen(
                         argv,
                         stdin=stdin,

@@ -22,6 +22,7 @@ from typing import IO, Protocol, Self, TypeVar
 from gridwright.errors import environment_error
 from gridwright.messages import encode
 from gridwright.runs.journal import Event
+from gridwright.trusted import open_log
 
 SILENCE_S = 45.0
 """A worker reports several times a second; one that is silent this long hangs on its mount."""
@@ -67,7 +68,7 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         """Start it. Raises GridwrightError."""
         try:
-            with self.log.open("ab") as log:
+            with open_log(self.log) as log:
                 self._process = subprocess.Popen(
                     self._command,
                     stdin=subprocess.PIPE,

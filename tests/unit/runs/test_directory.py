@@ -262,7 +262,7 @@ def test_results_that_cannot_be_written_leave_the_journal(
 ) -> None:
     run = measured_run(tmp_path / "runs")
 
-    def full(path: Path, *_: object) -> None:
+    def full(path: Path, *_: object, **_named: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr("gridwright.runs.directory.write_samples", full)

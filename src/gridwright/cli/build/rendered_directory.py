@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Literal
 
+from gridwright.atomic import write_atomically
 from gridwright.beneath import Beneath, descriptor_path
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error
-from gridwright.runs.atomic import write_atomically
 from gridwright.trusted import open_directory, open_file, read_file, untrusted
 
 LIST = ".gridwright-render.json"

@@ -35,8 +35,8 @@ def init(
 
 def _write(file: Path, text: str, force: bool) -> None:
     """Write whole or not at all; raise GridwrightError when the file exists or cannot be written."""
+    from gridwright.atomic import write_atomically
     from gridwright.errors import environment_error, input_error
-    from gridwright.runs.atomic import write_atomically
 
     if file.is_dir():
         raise input_error(

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from gridwright.atomic import write_atomically
 from gridwright.beneath import Beneath, remove_tree
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.runs.atomic import write_atomically
 from gridwright.trusted import open_directory, read_file
 
 WRITTEN = "written-by-gridwright.json"
