@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet  # noqa: F401 - whom a test becomes may not be able to read it
@@ -16,6 +17,8 @@ from gridwright.atomic import write_atomically
 from gridwright.cli.build.rendered_directory import LIST, write_rendered
 from gridwright.cli.plan.init import _write as write_spec
 from gridwright.errors import GridwrightError
+from gridwright.node_programs.users.applying import make_home
+from gridwright.node_programs.users.steps import MakeHome
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.image import ensure_image, recipe_hash
 from gridwright.providers.oci.deploy.stack_directory import WRITTEN, StackFiles
@@ -269,3 +272,26 @@ def test_clustershell_is_told_nothing_by_the_home_of_mallory(mdir: Path, file: s
             capture_output=True, text=True, timeout=60, check=True,
         ).stdout  # fmt: skip
         assert said == f"auto ['/etc/clustershell/topology.conf'] {mdir}\n"
+
+
+def test_root_gives_no_home_a_directory_that_mallory_put_in_its_place(mdir: Path) -> None:
+    """Mallory owns where homes are: what root made there was chown-ed by its name."""
+    homes, private = mdir / "homes", mdir / "private"
+    (mdir / "etc" / "skel").mkdir(parents=True)
+    (mdir / "etc" / "skel" / ".profile").write_text("")
+    as_user(MALLORY, homes.mkdir)
+    private.mkdir(mode=0o755)
+    (private / "shadow").write_text("root")
+
+    def swaps() -> None:
+        for path in homes.glob(".anna*"):
+            path.rename(mdir / f"away{path.name}")
+            private.rename(path)
+
+    with racing(MALLORY, swaps):
+        for number in range(100):
+            with suppress(OSError):
+                make_home(MakeHome(f"/homes/anna{number}", ALICE, ALICE), mdir)
+    there = list(mdir.rglob("shadow"))
+    assert [path.stat().st_uid for path in there] == [0] * len(there)
+    assert all(path.parent.stat().st_uid == 0 for path in there)

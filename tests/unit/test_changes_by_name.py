@@ -34,8 +34,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "Path.chmod": "a mount point that root makes, in a directory of root's"
     },
     "node_programs/users/applying.py": dict.fromkeys(
-        ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"),
-        "a home before it has its name: in a directory of root's (0700), made by mkdtemp",
+        ("os.lchown", "shutil.copytree"), "below the descriptor of a home that nobody else may enter yet"
     ),
     "providers/aws/boot/bake.py": {"shutil.rmtree": "on a machine that no user has, to make an image of"},
     "providers/aws/roll/hardware_lines.py": {"Path.chmod": ROOTS},
