@@ -1,7 +1,7 @@
 """The walk of docs/repository.md: runs its commands on this machine, and prints them with what they say.
 
 A file system of its own on a loop device, a store of its own, one file of 1 GiB and 200 small ones. It needs
-root and Linux 6.14 or newer, and 4 GB of disk.
+root, and 4 GB of disk.
 
     python bench/repository_walk.py
 """
@@ -9,8 +9,6 @@ root and Linux 6.14 or newer, and 4 GB of disk.
 from __future__ import annotations
 
 import os
-import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -30,17 +28,18 @@ repositories:
   archive: {{library: data, bucket: s3://{BUCKET}/prod}}
 """
 LARGE = "data/claims.sas7bdat"
-RANGE = f"dd if={LARGE} bs=64K skip=8000 count=1 status=none | sha256sum"
-BEFORE = (RANGE, "gridwright repo export archive --dry-run", "gridwright repo export archive")
-AWAY = ("find data -mindepth 1 -delete", "gridwright repo import archive")
-LAZY = (
-    f"ls -l --time-style=full-iso {LARGE}",
-    f"du -k {LARGE}",
-    RANGE,
-    f"du -k {LARGE}",
+WALK = (
+    f"sha256sum {LARGE}",
+    "gridwright repo export archive --dry-run",
+    "gridwright repo export archive",
+    "gridwright repo release archive claims.sas7bdat",
+    "du -sk data",
+    "gridwright repo ls archive claims.sas7bdat 2026/rows-000.csv",
     "gridwright repo status",
+    "gridwright repo import archive claims.sas7bdat",
+    f"sha256sum {LARGE}",
+    "gridwright repo verify archive",
 )
-ALL = ("gridwright repo import archive --contents", "gridwright repo verify archive", f"du -k {LARGE}")
 LIMIT_S = 900
 
 
@@ -67,19 +66,6 @@ def say(command: str, place: Path, environment: Mapping[str, str]) -> None:
         raise SystemExit(f"exit status {done.returncode}")
 
 
-def serve(place: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """The service, once it serves."""
-    command = "gridwright repo serve archive"
-    print(f"$ {command} &", flush=True)
-    service = subprocess.Popen(
-        shlex.split(command), cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
-    if service.stdout is not None:
-        print(service.stdout.readline(), end="", flush=True)
-    return service
-
-
 def main() -> None:
     """Walk."""
     beside = str(Path(sys.executable).parent)
@@ -92,15 +78,8 @@ def main() -> None:
         (place / "data").mkdir()
         make_files(place / "data")
         environment = {**os.environ, **server.environment, "PATH": f"{beside}:{os.environ['PATH']}"}
-        for each in (*BEFORE, *AWAY):
+        for each in WALK:
             say(each, place, environment)
-        service = serve(place, environment)
-        try:
-            for each in (*LAZY, *ALL):
-                say(each, place, environment)
-        finally:
-            service.send_signal(signal.SIGTERM)
-            service.wait(60)
 
 
 if __name__ == "__main__":

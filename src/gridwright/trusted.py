@@ -1,26 +1,33 @@
 """Directories and files whose content is believed: owner and mode are looked at first, on what is open.
 
 What is believed is run, or says what is to be removed, overwritten or run. It has to belong to root or to the
-user who runs this, and nobody else may write it. POSIX ACLs that let others write are seen, too: the group's
-permissions are their mask then (acl(5)). Whoever can write a directory above puts another one in its place,
-so the whole way from `/` is looked at, too.
+user who runs this, and nobody else may write it. A group that is its owner's alone, as useradd(8) makes them,
+is nobody else; whoever a POSIX ACL lets write is somebody (acl(5)). Whoever can write a directory above puts
+another one in its place, so the whole way from `/` is looked at, too.
 """
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
 import pwd
 import shlex
 import stat
+import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from gridwright.beneath import DIRECTORY, descriptor_path, pinned
+from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ACL = "system.posix_acl_access"
+_ACL_HEADER, _ACL_ENTRY = struct.Struct("<I"), struct.Struct("<HHI")
+"""The version, and then tag, permissions and identifier (include/uapi/linux/posix_acl_xattr.h)."""
+_ACL_VERSION = 2
+_ACL_USER, _ACL_GROUP, _ACL_WRITE = 0x02, 0x08, 0x02
 _MOST_LINKS = 40
 """As in path_resolution(7)."""
 
@@ -33,6 +40,54 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def others_write(status: os.stat_result, place: str | Path | int | None) -> bool:
+    """Whether others than its owner can write a directory or a file, by its mode or by a POSIX ACL.
+
+    `place` is the path that is looked at, which is not followed, or its descriptor. A group counts as the
+    owner's alone where it is as useradd(8) makes it, and no ACL lets a named user or group write. Where ACLs
+    are not seen, as without a place and on NFS 4, a group that may write is others.
+    """
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    # Where there is an ACL, these bits are its mask: without them no entry of it lets anybody write.
+    if not status.st_mode & stat.S_IWGRP:
+        return False
+    if place is None or not _is_private_group(status):
+        return True
+    return _acl_lets_write(place, {0, os.geteuid(), status.st_uid})
+
+
+def _is_private_group(status: os.stat_result) -> bool:
+    """Whether the group is its owner's alone: of that name and number, with no other members.
+
+    Root's is not: accounts of the system, such as operator, have it too.
+    """
+    try:
+        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    name = owner.pw_name
+    is_own = (owner.pw_gid, name) == (group.gr_gid, group.gr_name) and {*group.gr_mem} <= {name}
+    return is_own and group.gr_gid != 0
+
+
+def _acl_lets_write(place: str | Path | int, trusted_users: set[int]) -> bool:
+    """Whether an ACL whose mask admits it lets others write, or there may be one that is not seen."""
+    try:
+        text = os.getxattr(place, _ACL, follow_symlinks=isinstance(place, int))
+        (version,) = _ACL_HEADER.unpack_from(text)
+        entries = list(_ACL_ENTRY.iter_unpack(text[_ACL_HEADER.size :]))
+    except OSError as error:
+        return error.errno != errno.ENODATA
+    except struct.error:
+        return True
+    return version != _ACL_VERSION or any(
+        tag == _ACL_GROUP or (tag == _ACL_USER and number not in trusted_users)
+        for tag, permissions, number in entries
+        if permissions & _ACL_WRITE
+    )
+
+
 class _Fault(NamedTuple):
     """Why something is not believed, and what mends it where its owner can do so without losing anything."""
 
@@ -41,12 +96,12 @@ class _Fault(NamedTuple):
 
 
 def why_untrusted(status: os.stat_result, *, is_shared: bool = False) -> str | None:
-    """Why the content of a file or a directory is not believed; None where it is.
+    """Why the content of a file or a directory is not believed; None where it is. No group may write it.
 
     With `is_shared`, others may add to a directory where its sticky bit keeps them from what is not theirs,
     as in /tmp.
     """
-    fault = _fault(status, is_shared=is_shared)
+    fault = _fault(status, None, is_shared=is_shared)
     return fault and fault.reason
 
 
@@ -66,20 +121,23 @@ def why_untrusted_path(
 
 def _fault(
     status: os.stat_result,
+    place: str | Path | int | None,
     *,
     is_shared: bool = False,
     name: str = "it",
-    place: str | None = None,
+    remedied: str | None = None,
     writers: int = _OTHERS_WRITE,
 ) -> _Fault | None:
+    """The fault of what lies at a place; `remedied` is the path that the remedy names."""
     owner = user_name(status.st_uid)
     if status.st_uid not in (0, os.geteuid()):
         return _Fault(f"{name} belongs to {owner}")
-    if status.st_mode & writers and not (is_shared and status.st_mode & stat.S_ISVTX):
+    is_kept = is_shared and status.st_mode & stat.S_ISVTX
+    if status.st_mode & writers and not is_kept and others_write(status, place):
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         remedy = None
-        if place and status.st_uid == os.geteuid():
-            remedy = f"chmod go-w {shlex.quote(place)}"
+        if remedied and status.st_uid == os.geteuid():
+            remedy = f"chmod go-w {shlex.quote(remedied)}"
         return _Fault(f"other users can write {name} (mode {mode}, owner {owner})", remedy)
     return None
 
@@ -120,7 +178,7 @@ def _way_fault(path: str | Path, *, is_shared: bool = False, writers: int = _OTH
         if not is_last and not stat.S_ISDIR(status.st_mode):
             return _Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
         shared = is_shared or not is_last
-        fault = _fault(status, is_shared=shared, name=called, place=place, writers=writers)
+        fault = _fault(status, place, is_shared=shared, name=called, remedied=place, writers=writers)
         # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
         is_closed |= _is_closed(status)
         if fault and not (is_closed and status.st_uid == os.geteuid()):
@@ -172,65 +230,10 @@ def open_directory(
             raise untrusted(_whole(path, directory), reason, remedy) from error
         raise
     whole = _whole(path, directory)
-    if fault := _fault(os.fstat(descriptor), is_shared=is_shared, place=whole):
+    if fault := _fault(os.fstat(descriptor), descriptor, is_shared=is_shared, remedied=whole):
         os.close(descriptor)
         raise _refusal(whole, fault, remedy)
     return descriptor
-
-
-def open_place(path: str | Path) -> int:
-    """A descriptor of a directory, whoever may write there, to which no link of another user's leads.
-
-    For files that are named one by one. Each name on the way is opened, and followed where it is a link of
-    root's or of this user's, as fs.protected_symlinks has it in sticky directories (sysctl/fs in Linux's
-    documentation). Raises OSError: ELOOP for a link of another user's, and for too many.
-    """
-    text = os.fspath(path)
-    names = text.split("/")[::-1]
-    pin = os.O_PATH | os.O_CLOEXEC
-    here = os.open("/" if text.startswith("/") else ".", pin | os.O_DIRECTORY)
-    links = 0
-    try:
-        while names:
-            name = names.pop()
-            if name in ("", "."):
-                continue
-            try:
-                # O_DIRECTORY makes an automounter mount what is to be there.
-                there = os.open(name, pin | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-            except NotADirectoryError:
-                with pinned(here, name) as link:
-                    status = os.fstat(link)
-                    if not stat.S_ISLNK(status.st_mode):
-                        raise
-                    target = os.readlink("", dir_fd=link)
-            else:
-                os.close(here)
-                here = there
-                continue
-            links += 1
-            if links > _MOST_LINKS or status.st_uid not in (0, os.geteuid()):
-                why = f"{name} is a link of {user_name(status.st_uid)}'s" if status.st_uid else None
-                raise OSError(errno.ELOOP, why or os.strerror(errno.ELOOP), text)
-            names += target.split("/")[::-1]
-            if target.startswith("/"):
-                os.close(here)
-                here = os.open("/", pin | os.O_DIRECTORY)
-        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, text) from error
-    finally:
-        os.close(here)
-
-
-def open_log(path: Path) -> BinaryIO:
-    """A file to append to, made where it is not there, as `open_place` goes there. Raises OSError."""
-    directory = open_place(path.parent)
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        return open(os.open(path.name, flags, 0o666, dir_fd=directory), "ab")  # noqa: PTH123
-    finally:
-        os.close(directory)
 
 
 def _hold_way(path: str | Path, is_shared: bool, remedy: str | None) -> None:
@@ -310,7 +313,7 @@ def open_file(
     status = os.fstat(descriptor)
     whole = _whole(name, directory)
     owner = user_name(status.st_uid)
-    fault = _fault(status, place=whole)
+    fault = _fault(status, descriptor, remedied=whole)
     if not stat.S_ISREG(status.st_mode):
         fault = _Fault(f"it is no regular file, and belongs to {owner}")
     elif fault is None and status.st_nlink > 1:

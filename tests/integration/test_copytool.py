@@ -135,15 +135,20 @@ def test_names_are_released_files_with_all_attributes_and_reading_brings_the_obj
 def test_a_name_that_is_no_released_file_is_never_sent_as_zeros(
     lustre: Coordinator, library: Path, server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.client().put_object(Bucket=BUCKET, Key="hollow/name", Body=b"content")
+    put = server.client().put_object(Bucket=BUCKET, Key="hollow/name", Body=b"content")
     for name, value in {**server.environment, **lustre.environment}.items():
         monkeypatch.setenv(name, value)
     # As an import made it before there was a copytool, or where no liblustreapi was.
-    imported(lustre.mount, server, f"s3://{BUCKET}/hollow", archive_id=None)
-    os.utime(lustre.mount / "name", ns=(1, 1))
+    url = f"s3://{BUCKET}/hollow"
+    reference = ObjectReference(url, "hollow/name", put["ETag"].strip('"'), None, 7)
+    name_only = lustre.mount / "name"
+    name_only.touch()
+    os.truncate(name_only, 7)
+    write_state(os.fsencode(name_only), FileState(reference, ContentPlace.NAME_ONLY, 2))
+    os.utime(name_only, ns=(1, 1))
     ctypes.CDLL(str(library / "liblustreapi.so.1"))
     store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
-    settings = RepositorySettings("archive", lustre.mount, f"s3://{BUCKET}/hollow", archive_id=1)
+    settings = RepositorySettings("archive", lustre.mount, url, archive_id=1)
     repository = OpenRepository.open(settings, store)
     try:
         (problem,) = export(repository, ExportOptions(paths=[b"name"])).problems
@@ -168,7 +173,7 @@ def test_an_agent_is_refused_where_no_lustre_is(tmp_path: Path, gridwright: Comm
     assert "--hsm-archive 7 --bucket s3://site/a\n" in unit
 
 
-def imported(directory: Path, server: StoreServer, url: str, archive_id: int | None) -> RepositoryReport:
+def imported(directory: Path, server: StoreServer, url: str, archive_id: int) -> RepositoryReport:
     store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
     settings = RepositorySettings("archive", directory, url, archive_id=archive_id)
     repository = OpenRepository.open(settings, store)

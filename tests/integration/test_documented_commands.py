@@ -73,7 +73,7 @@ WANTS = {
     r"cannot be started: No such file|is not installed|no program": "programs of a scheduler or a site",
     r"names no such|no such run|has no run": "runs of a reader",
     r"is not up|there is no such directory": "a grid that is up",
-    r"permission events|fanotify|nobody loads|cannot be loaded when": "a kernel for lazy load",
+    r"nothing there holds back who reads": "a Lustre with HSM",
     r"there is no terminal|only what is watched|tuesday.top: cannot be read": "a terminal: test_top",
     r"the history of the nodes has nothing|of that time": "a history of that day",
     r"cannot be reached|cannot be resolved|Could not resolve|not known|timed out": "machines of a reader",

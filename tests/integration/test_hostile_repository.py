@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import NAME, write_manifest
+from gridwright.repository.manifest import write_manifest
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.command import Command, Ended
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
@@ -67,7 +68,7 @@ class Attacked:
         """Write the manifest."""
         file = self.library.parent / "manifest"
         write_manifest(file, sorted(rows, key=lambda row: row.path or b""), {"exported": "5.0"})
-        self.put(f".gridwright/{NAME}", file.read_bytes())
+        self.put(f".gridwright/{MANIFEST}", file.read_bytes())
         file.unlink()
 
     def __call__(self, verb: str, *flags: str) -> Ended:
@@ -232,15 +233,15 @@ def test_a_manifest_that_is_none_or_a_bomb_is_refused_with_its_address(attacked:
     def published(table: pa.Table, **options: Any) -> str:
         file = io.BytesIO()
         pq.write_table(table, file, compression="zstd", **options)
-        attacked.put(f".gridwright/{NAME}", file.getvalue())
+        attacked.put(f".gridwright/{MANIFEST}", file.getvalue())
         ended = attacked("import")
         assert ended.status not in (0, 1)
-        assert f".gridwright/{NAME}" in ended.text
+        assert f".gridwright/{MANIFEST}" in ended.text
         assert list(attacked.library.iterdir()) == []
         return ended.text
 
     attacked.publish(attacked.row("row"))
-    key = f"{attacked.prefix}/.gridwright/{NAME}"
+    key = f"{attacked.prefix}/.gridwright/{MANIFEST}"
     good = pq.read_table(io.BytesIO(attacked.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()))
 
     def with_column(name: str, column: Any) -> pa.Table:
@@ -260,7 +261,7 @@ def test_a_manifest_that_is_none_or_a_bomb_is_refused_with_its_address(attacked:
     assert "make no sense" in published(with_column("path", many))
     facts = {**good.schema.metadata, b"gridwright.facts": b'{"exported": "never"}'}
     assert "damaged" in published(good.replace_schema_metadata(facts))
-    attacked.put(f".gridwright/{NAME}", b"PAR1" + bytes(100) + b"PAR1")
+    attacked.put(f".gridwright/{MANIFEST}", b"PAR1" + bytes(100) + b"PAR1")
     assert "damaged" in attacked("import").text
 
 
@@ -274,10 +275,10 @@ def test_root_believes_nothing_in_a_directory_of_a_user(attacked: Attacked, tmp_
     attacked.put("good")
 
     def prepare(place: Path) -> None:
-        for name in ("lock", f"{NAME}.part", f"{NAME}.{os.getpid()}.part"):
+        for name in ("lock", f"{MANIFEST}.part", f"{MANIFEST}.{os.getpid()}.part"):
             (place / name).symlink_to(outside / name.replace("manifest", "made"))
-        (place / f"{NAME}.part").unlink()
-        (place / f"{NAME}.part").symlink_to(outside / "file")
+        (place / f"{MANIFEST}.part").unlink()
+        (place / f"{MANIFEST}.part").symlink_to(outside / "file")
         with sqlite3.connect(place / "known.sqlite") as database:
             database.execute(f"CREATE TABLE files ({', '.join(KnownFile.__slots__)})")
             row = replace(

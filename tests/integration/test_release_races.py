@@ -38,6 +38,8 @@ Act = Callable[[], None]
 class Heads:
     """A store that has the object of the one file, as it was exported."""
 
+    bucket, place = "site-sas", "store"
+
     def __init__(self) -> None:
         self.requests = SimpleNamespace(by_kind={})
 

@@ -93,14 +93,12 @@ def test_a_recovery_point_is_missed_before_the_export_and_when_it_is_too_long_ag
     assert "recovery-point-missed" in late.out
 
 
-def test_what_serves_a_repository_is_told_by_the_spec(
-    spec: Path, server: StoreServer, gridwright: Command
+def test_nothing_serves_a_repository_whose_file_system_guards_no_names(
+    spec: Path, gridwright: Command
 ) -> None:
-    units = gridwright("repo", "serve", "archive", "--grid", spec, "--units", "--json").json["units"]
-
-    command = units["gridwright-serve-archive.service"].split("ExecStart=")[1].splitlines()[0]
-    assert f"--directory {spec.parent / 'data'} " in command
-    assert f"--endpoint {server.endpoint_url}" in command
+    refused = gridwright("repo", "serve", "archive", "--grid", spec)
+    assert refused.status == 3
+    assert "gridwright repo import" in refused.text
 
 
 def test_a_silenced_recovery_point_is_not_missed(spec: Path, gridwright: Command) -> None:

@@ -14,7 +14,7 @@ from tests.support.skips import needs
 
 SPEC = """\
 name: demo
-filesystems: {disk: {type: local, path: /data}}
+filesystems: {disk: {type: lustre, path: /data, source: "10.0.0.1@tcp:/scratch"}}
 repositories:
   archive: {library: data, bucket: s3://site/prod, export: {changed: hourly}, import: {names: 15m}}
 """
@@ -30,7 +30,7 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
     program.chmod(0o755)
     written, left, served = tmp_path / "written", tmp_path / "left", tmp_path / "served"
     names = ["gridwright-export-archive", "gridwright-import-archive"]
-    loading = ["gridwright-close-archive", "gridwright-serve-archive"]
+    loading = ["gridwright-serve-archive"]
     tasks: list[dict[str, Any]] = [
         {
             "block": [role("absent", "/no/such/gridwright", names)],
@@ -43,6 +43,14 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
         {"ansible.builtin.command": f"cp -a /etc/systemd/system {left}", "changed_when": False},
         role("serving", str(program), names[:1], loading),
         {"ansible.builtin.command": f"cp -a /etc/systemd/system {served}", "changed_when": False},
+        {
+            # As an earlier release wrote it.
+            "ansible.builtin.copy": {
+                "content": "# Grid demo\n",
+                "dest": "/etc/systemd/system/gridwright-close-archive.service",
+            },
+            "changed_when": False,
+        },
         role("gone", str(program), []),
         {"ansible.builtin.command": "ls /etc/systemd/system", "register": "rest", "changed_when": False},
         {"ansible.builtin.assert": {"that": "rest.stdout == ''"}},
@@ -51,8 +59,8 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
     said = " ".join(play(tmp_path, tasks, {"repository_carries": True}).split())
 
     assert "install gridwright[repository] on this machine" in said
-    # Four files are written by two tasks, and one timer is removed with its service. Two services come by one
-    # task, and all three that are left go.
+    # Four files are written by two tasks, and one timer is removed with its service. A service comes by one
+    # task, and all that are left go, also that of an older release.
     assert "changed=7 " in said, said
     assert "failed=0" in said
     units = {f"{name}.{kind}" for name in names for kind in ("service", "timer")}
@@ -75,6 +83,6 @@ def role(called: str, program: str, names: list[str], serving: list[str] | None 
         "vars": {
             "repository_program": program,
             "gridwright_repositories": names,
-            "gridwright_repository_served": serving or [],
+            "gridwright_repository_carried": serving or [],
         },
     }

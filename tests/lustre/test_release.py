@@ -1,9 +1,13 @@
-"""A release on a real Lustre: another client writes meanwhile, and no byte of it goes."""
+"""A release on a real Lustre: other clients write meanwhile, and no byte of theirs goes.
+
+One export, one release and one agent for all tests: the guest is emulated, and a command takes half a minute.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -11,169 +15,135 @@ from tests.support.lustre_vm import Ended, LustreMachine
 from tests.support.object_store import BUCKET
 
 SIZE = 2 << 20
+DIRECTORY, OTHER = "/mnt/lustre/release", "/mnt/lustre2/release"
 WRITER = """
 import mmap, os, sys, time
-how, file, until = sys.argv[1:]
-descriptor = os.open(file, os.O_RDWR)
+how, name = sys.argv[1:]
+descriptor = os.open(name, os.O_RDWR)
 if how == "mapped":
     there = mmap.mmap(descriptor, 4096)
     os.close(descriptor)
     there[0:5] = b"first"
-else:
+elif how == "written":
     os.pwrite(descriptor, b"first", 0)
-open(until + ".begun", "w").close()
-while not os.path.exists(until):
+open(f"/root/{how}.begun", "w").close()
+while not os.path.exists("/root/released"):
     time.sleep(0.05)
 if how == "mapped":
     there[5:9] = b"last"
     there.flush()
 else:
-    os.pwrite(descriptor, b"last", 5)
+    os.pwrite(descriptor, b"firstlast", 0)
     os.close(descriptor)
-open(until + ".done", "w").close()
+open(f"/root/{how}.done", "w").close()
 """
+WRITERS = ("written", "mapped", "late")
+"""Who has written and not flushed when it runs, and who writes after it; each to a file of that name."""
+TOOLS = {
+    "cp": "cp FILE /tmp/copy",
+    "reflink": "cp --reflink=auto FILE /tmp/copy",
+    "sparse": "cp --sparse=always FILE /tmp/copy",
+    "install": "install FILE /tmp/copy",
+    "mv": "mv FILE /tmp/copy",
+    "tar": "tar -cf - FILE | tar -xf - -C /tmp && mv /tmp/FILE /tmp/copy",
+    "tar-S": "tar -Scf - FILE | tar -xf - -C /tmp && mv /tmp/FILE /tmp/copy",
+    "rsync": "rsync -a FILE /tmp/copy",
+    "rsync-S": "rsync -aS FILE /tmp/copy",
+    "seek": "python3 -c \"import os; d = os.open('FILE', 0); "
+    'assert os.lseek(d, 0, 4) == os.fstat(d).st_size" && cp FILE /tmp/copy',
+}
+"""What copies a file, each one of its name."""
 
 
-@dataclass(frozen=True)
+def until_there(*files: str) -> str:
+    """A script that waits for files, half a minute at most for each."""
+    return "; ".join(
+        f"for i in $(seq 150); do [ -e {each} ] && break; sleep 0.2; done; [ -e {each} ] || exit 1"
+        for each in files
+    )
+
+
+@dataclass
 class Library:
-    """A repository on the guest's Lustre, with files that were exported."""
+    """A repository on the guest's Lustre."""
 
     machine: LustreMachine
-    name: str
+    before: dict[str, str] = field(default_factory=dict)
+    """SHA-256 and inode of each file when it was exported."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """What the release said."""
+    refused: Ended = field(default_factory=lambda: Ended(0, "", ""))
+    """How one without an archive ended."""
 
-    @property
-    def directory(self) -> str:
-        return f"/mnt/lustre/{self.name}"
+    def words(self, verb: str, *more: str) -> list[str]:
+        flags = ["--directory", DIRECTORY, "--bucket", f"s3://{BUCKET}/release"]
+        return ["repo", verb, "archive", *flags, *more]
 
-    def repo(self, verb: str, *more: str, archive: bool = True, ok: bool = True) -> Ended:
-        flags = ["--directory", self.directory, "--bucket", f"s3://{BUCKET}/{self.name}", *more]
-        return self.machine.gridwright(
-            "repo", verb, self.name, "--json", *flags, *(["--hsm-archive", "1"] if archive else []), ok=ok
-        )
+    def seen(self, file: str, mount: str = DIRECTORY) -> str:
+        return self.machine.run(f"cd {mount} && sha256sum {file} && stat -c %i {file}").out
 
     def state(self, file: str) -> str:
-        return self.machine.run(f"lfs hsm_state {self.directory}/{file}").out
-
-    def inode(self, file: str) -> str:
-        return self.machine.run(f"stat -c %i {self.directory}/{file}").out
-
-    def digest(self, file: str, mount: str = "/mnt/lustre") -> str:
-        return self.machine.run(f"sha256sum {mount}/{self.name}/{file}").out.split()[0]
+        return self.machine.run(f"lfs hsm_state {DIRECTORY}/{file}").out
 
 
-@pytest.fixture
-def library(lustre: LustreMachine, request: pytest.FixtureRequest) -> Library:
-    found = Library(lustre, request.node.name.translate(str.maketrans("[]_", "---")).strip("-"))
-    lustre.run(f"mkdir {found.directory} && cd {found.directory} && for i in a b c; do "
-               f"head -c {SIZE} /dev/urandom >$i; done; sleep 2")  # fmt: skip
-    assert found.repo("export").json["done"]["sent"]["count"] == 3
-    return found
+@pytest.fixture(scope="module")
+def library(lustre: LustreMachine) -> Iterator[Library]:
+    """Files that were exported and released while others had some of them open, and an agent."""
+    found, archive = Library(lustre), ("--hsm-archive", "1")
+    files = ("idle", *WRITERS, *TOOLS)
+    lustre.run(
+        f"mkdir {DIRECTORY} && cd {DIRECTORY} && "
+        f"for i in {' '.join(files)}; do head -c {SIZE} /dev/urandom >$i; done; sleep 2"
+    )
+    sent = lustre.gridwright(*found.words("export", "--json", *archive)).json["done"]["sent"]
+    assert sent["count"] == len(files) + 1, "and the directory"
+    found.before = {each: found.seen(each) for each in files}
+    found.refused = lustre.gridwright(*found.words("release"), ok=False)
+    lustre.run("cat >/root/writer.py", given=WRITER.encode())
+    for each in WRITERS:
+        lustre.background(f"python3 /root/writer.py {each} {OTHER}/{each}", each)
+    lustre.run(until_there(*(f"/root/{each}.begun" for each in WRITERS)))
+    found.report = lustre.gridwright(*found.words("release", "--json", *archive)).json
+    lustre.run(f"cd {DIRECTORY} && lfs hsm_state * >/root/states; touch /root/released")
+    lustre.background(lustre.command(*found.words("serve", *archive)), "agent")
+    try:
+        lustre.run("for i in $(seq 600); do grep -q serving /tmp/agent.log && exit; sleep 0.2; done; exit 1")
+        yield found
+    finally:
+        lustre.end("agent")
 
 
-@pytest.fixture
-def agent(library: Library) -> Iterator[None]:
-    machine = library.machine
-    machine.background(
-        machine.command(
-            "repo", "serve", library.name, "--directory", library.directory, "--bucket",
-            f"s3://{BUCKET}/{library.name}", "--hsm-archive", "1",
-        ),
-        "agent",
-    )  # fmt: skip
-    machine.run("for i in $(seq 200); do grep -q serving /tmp/agent.log && exit; sleep 0.2; done; exit 1")
-    yield
-    machine.end("agent")
-
-
-def test_what_nobody_writes_is_released_and_keeps_its_inode(library: Library, agent: None) -> None:
-    before = library.digest("a"), library.inode("a")
-    assert library.repo("release").json["done"]["released"] == {"count": 3, "bytes": 3 * SIZE}
-    assert "released exists archived" in library.state("a")
-    assert library.repo("status").json["repositories"][0]["names_only"] == 3
-    assert (library.digest("a", "/mnt/lustre2"), library.inode("a")) == before
+def test_what_nobody_writes_is_released_and_keeps_its_inode(library: Library) -> None:
+    assert library.report["done"]["released"]["count"] == 2 + len(TOOLS), library.report
+    states = library.machine.run("cat /root/states").out
+    assert "idle: (0x0000000d) released exists archived, archive_id:1" in states
+    assert library.seen("idle", OTHER) == library.before["idle"]
 
 
 @pytest.mark.parametrize("how", ["written", "mapped"])
-def test_what_another_client_writes_meanwhile_is_kept(library: Library, how: str) -> None:
-    """Its bytes are in its own cache, and its file is not closed, while the release runs."""
-    machine, until = library.machine, f"/root/{library.name}"
-    inode = library.inode("b")
-    machine.run("cat >/root/writer.py", given=WRITER.encode())
-    machine.background(f"python3 /root/writer.py {how} /mnt/lustre2/{library.name}/b {until}", "writer")
-    machine.run(f"for i in $(seq 200); do [ -e {until}.begun ] && exit; sleep 0.1; done; exit 1")
-    done = library.repo("release", ok=False).json["done"]
-    assert done["released"]["count"] == 2
-    assert done["left, as they were changed"]["count"] == 1
-    machine.run(
-        f"touch {until}; for i in $(seq 200); do [ -e {until}.done ] && exit; sleep 0.1; done; exit 1"
-    )
-    assert "released" not in library.state("b")
-    assert library.inode("b") == inode
-    assert machine.run(f"head -c 9 {library.directory}/b").out == "firstlast"
+def test_what_another_client_has_not_flushed_is_not_released(library: Library, how: str) -> None:
+    assert library.report["done"]["left, as they were changed"]["count"] == 2
+    library.machine.run(until_there(f"/root/{how}.done"))
+    assert "released" not in library.state(how)
+    assert library.machine.run(f"head -c 9 {DIRECTORY}/{how}").out == "firstlast"
+    assert library.seen(how).split()[-1] == library.before[how].split()[-1]
 
 
-def test_who_opened_it_before_and_writes_after_waits_for_its_content(library: Library) -> None:
-    machine, until = library.machine, f"/root/{library.name}"
-    before = machine.run(f"tail -c +10 {library.directory}/c | sha256sum").out
-    machine.run("cat >/root/late.py", given=LATE.encode())
-    machine.background(f"python3 /root/late.py /mnt/lustre2/{library.name}/c {until}", "writer")
-    machine.run(f"for i in $(seq 200); do [ -e {until}.begun ] && exit; sleep 0.1; done; exit 1")
-    library.repo("release")
-    machine.background(
-        machine.command("repo", "serve", library.name, "--directory", library.directory, "--bucket",
-                        f"s3://{BUCKET}/{library.name}", "--hsm-archive", "1"), "agent",
-    )  # fmt: skip
-    try:
-        machine.run(
-            f"touch {until}; for i in $(seq 300); do [ -e {until}.done ] && exit; sleep 0.2; done; exit 1"
-        )
-        assert machine.run(f"head -c 9 {library.directory}/c").out == "firstlast"
-        assert machine.run(f"tail -c +10 {library.directory}/c | sha256sum").out == before
-    finally:
-        machine.end("agent")
-
-
-LATE = """
-import os, sys, time
-file, until = sys.argv[1:]
-descriptor = os.open(file, os.O_RDWR)
-open(until + ".begun", "w").close()
-while not os.path.exists(until):
-    time.sleep(0.05)
-os.pwrite(descriptor, b"firstlast", 0)
-os.close(descriptor)
-open(until + ".done", "w").close()
-"""
+def test_who_opened_it_before_and_writes_after_writes_to_the_same_file(library: Library) -> None:
+    library.machine.run(until_there("/root/late.done"))
+    assert library.machine.run(f"head -c 9 {DIRECTORY}/late").out == "firstlast"
+    assert library.seen("late").split()[-1] == library.before["late"].split()[-1]
 
 
 def test_without_an_archive_no_lock_holds_for_all_clients(library: Library) -> None:
-    refused = library.repo("release", archive=False, ok=False)
-    assert refused.status != 0
-    assert "no lock tells whether another client writes" in refused.err
-    assert "--hsm-archive" in refused.err
+    assert library.refused.status != 0
+    assert "no lock tells whether another client writes" in library.refused.err
+    assert "--hsm-archive" in library.refused.err
 
 
-COPIES = {
-    "cp": "cp a /tmp/copy",
-    "cp --reflink": "cp --reflink=auto a /tmp/copy",
-    "cp --sparse": "cp --sparse=always a /tmp/copy",
-    "install": "install a /tmp/copy",
-    "mv": "mv a /tmp/copy",
-    "tar": "tar -cf - a | tar -xf - -C /tmp && mv /tmp/a /tmp/copy",
-    "tar -S": "tar -Scf - a | tar -xf - -C /tmp && mv /tmp/a /tmp/copy",
-    "rsync": "rsync -a a /tmp/copy",
-    "rsync -S": "rsync -aS a /tmp/copy",
-    "SEEK_HOLE": "python3 -c \"import os; d=os.open('a',0); assert os.lseek(d,0,4)==os.fstat(d).st_size\" "
-    "&& cp a /tmp/copy",
-}
-
-
-def test_no_tool_copies_a_released_file_as_zeros(library: Library, agent: None) -> None:
-    want, machine = library.digest("a"), library.machine
-    for name, how in COPIES.items():
-        library.repo("release", "a")
-        assert "released" in library.state("a"), name
-        machine.run(f"cd {library.directory} && rm -f /tmp/copy && {how}")
-        assert machine.run("sha256sum /tmp/copy").out.split()[0] == want, name
-        machine.run(f"[ -e {library.directory}/a ] || cp -p /tmp/copy {library.directory}/a")
-        library.repo("export")
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_tool_copies_a_released_file_as_zeros(library: Library, tool: str) -> None:
+    assert "released" in library.state(tool)
+    how = TOOLS[tool].replace("FILE", tool)
+    library.machine.run(f"cd {DIRECTORY} && rm -f /tmp/copy && {how}")
+    assert library.machine.run("sha256sum /tmp/copy").out.split()[0] == library.before[tool].split()[0]

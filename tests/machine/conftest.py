@@ -23,6 +23,7 @@ LONGEST_FIRST = (
     "test_backup_controller",
     "test_scale_servers",
     "test_broken_disks",
+    "test_lab_reboots",
 )
 """Each takes minutes, mostly waiting: one that began last would run alone at the end."""
 

@@ -180,6 +180,7 @@ def test_a_boot_that_is_stopped_midway_loses_nothing_and_is_begun_again(
     assert booted.status == 0, booted.err
     assert sums(lab) == before
     assert lab.status().status == 0
+    assert loops(lab) == [str(Places(NAME).disk("storage1"))], "no device is left of a boot that was killed"
 
 
 def test_one_node_that_died_is_booted_by_itself(lab: Lab) -> None:
@@ -239,6 +240,7 @@ def test_data_that_is_not_there_is_named_by_status_and_up(stopped: Lab, tmp_path
     place = stopped.record.parent / "nodes" / "compute2"
     shutil.move(place, tmp_path / "aside")
     assert stopped.status().json["missing"] == [str(place)]
+    assert "not all of its data is there" in stopped.command("status", stopped.spec).out
     refused(stopped, f"was up, and of its data this is not there: {place}", "mount or put back")
     shutil.move(tmp_path / "aside", place)
     assert "is up again, with its data" in stopped.up().out
@@ -266,3 +268,39 @@ def test_down_of_a_stopped_lab_names_what_it_deletes(stopped: Lab) -> None:
     assert "it was stopped, and went with its data: what is on nodes compute1" in ended.out
     assert traces(stopped) == []
     assert stopped.down().out == "lab labstopped was not up\n"
+
+
+@pytest.mark.parametrize("steps", [3, pytest.param(12, marks=pytest.mark.thorough)])
+def test_a_down_that_is_killed_leaves_a_lab_with_all_of_its_data_or_one_that_up_refuses(
+    gridwright: Command, tmp_path: Path, steps: int
+) -> None:
+    made = nodes_only(gridwright, tmp_path, "labkilled", "10.78.43.0/24")
+    kept = made.record.parent / KEPT
+    try:
+        for step in range(steps):
+            assert made.up().status == 0
+            kept.write_text("kept\n")
+            with gridwright.start("down", made.spec) as running:
+                wait_until(
+                    lambda: True if not made.record.exists() or _phase(made) != "up" else None,
+                    seconds=30, what="its begin", last=made.status,
+                )  # fmt: skip
+                time.sleep(step / steps * 0.3)
+                running.signal(signal.SIGKILL)
+            state = made.status().json["state"]
+            if state == "stopped":
+                assert "is up again, with its data" in made.up().out
+                assert made.run("compute1", "cat", "/mnt/grid/kept").out == "kept\n"
+            elif state == "half-removed":
+                assert "was not finished" in made.up().text
+            else:
+                assert (state, kept.exists()) == ("not-up", False)
+            assert made.down().status == 0
+            assert traces(made) == []
+    finally:
+        made.down()
+
+
+def _phase(lab: Lab) -> str:
+    record = read(lab.name)
+    return "" if record is None else record.phase

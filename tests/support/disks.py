@@ -6,7 +6,7 @@ import ctypes
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,16 +40,16 @@ def mount_memory(place: Path, options: str = "mode=755") -> None:
 
 
 @contextmanager
-def loop_mount(place: Path, *, mib: int, kind: str = "ext4") -> Iterator[Path]:
-    """Mount an image of `mib` MiB; the mount point has a space in its name."""
+def loop_mount(place: Path, *, mib: int, kind: str = "ext4", options: Sequence[str] = ()) -> Iterator[Path]:
+    """Mount an image of `mib` MiB, made with options of mkfs; the mount point has a space in its name."""
     image, mount_point = place / f"{kind}.img", place / f"a {kind} disk"
     mount_point.mkdir()
     with image.open("wb") as file:
         file.truncate(mib << 20)
     if kind == "ext4":
-        run("mkfs.ext4", "-q", "-F", "-m", "0", image)
+        run("mkfs.ext4", "-q", "-F", "-m", "0", *options, image)
     else:
-        run(f"mkfs.{kind}", "-q", "-f", image)
+        run(f"mkfs.{kind}", "-q", "-f", *options, image)
     device = run("losetup", "--find", "--show", "--direct-io=on", image).strip()
     try:
         run("mount", device, mount_point)

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gridwright.cli import main
@@ -26,14 +26,15 @@ def called(
     errors: Path,
     encoding: str = "utf-8",
     environment: Mapping[str, str] | None = None,
+    before: Callable[[], None] | None = None,
 ) -> int:
     """Exit status of a call in a directory; stdout is a descriptor, stderr a file, both in an encoding.
 
-    A call that hangs is an exception after two minutes.
+    A call that hangs is an exception after two minutes. `before` is called first in the child.
     """
     child = os.fork()
     if child == 0:
-        _call(arguments, place, stdout, errors, encoding, environment or {})
+        _call(arguments, place, stdout, errors, encoding, environment or {}, before)
     signal.alarm(STUCK_S)
     try:
         _, ended = os.waitpid(child, 0)
@@ -49,6 +50,7 @@ def _call(
     errors: Path,
     encoding: str,
     environment: Mapping[str, str],
+    before: Callable[[], None] | None,
 ) -> None:
     status = 70
     try:
@@ -61,6 +63,8 @@ def _call(
         raw = (io.FileIO(number, "w", closefd=False) for number in (1, 2))
         sys.stdout, sys.stderr = (io.TextIOWrapper(each, encoding=encoding) for each in raw)
         sys.argv = ["gridwright", *arguments]
+        if before:
+            before()
         main.run()
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 0

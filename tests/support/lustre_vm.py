@@ -6,25 +6,30 @@ guest whose Lustre is mounted at `/mnt/lustre` and, as another client, at `/mnt/
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shlex
+import shutil
 import subprocess
-import sysconfig
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import gridwright
 
 VARIABLE = "GRIDWRIGHT_LUSTRE_VM"
 BASE_VARIABLE = "GRIDWRIGHT_LUSTRE_VM_BASE"
 """Where the guest's image is kept between runs; a directory of this run where it is not set."""
-HOST = "10.0.2.2"
-"""This machine, as the guest reaches it."""
 _MAKE_S, _BOOT_S, _STOP_S, _RUN_S = 1800.0, 900.0, 240.0, 300.0
 
 
@@ -94,26 +99,57 @@ def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator
     `store` is how commands reach an object store of this machine. What makes and boots it tells on failure.
     """
     base = Path(os.environ.get(BASE_VARIABLE) or place / "base")
-    packages = Path(sysconfig.get_path("purelib"))
-    _done([kit / "make-vm.sh", base], _MAKE_S, place)
-    directory = place / "vm"
+    directory, shared = place / "vm", place / "shared"
+    shared.mkdir()
+    _pack(shared / "packages.tar")
     try:
-        _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(packages))
-        environment = {
-            name: value.replace("127.0.0.1", HOST).replace("localhost", HOST) for name, value in store.items()
-        }
-        environment["PYTHONPATH"] = "/opt/gridwright:/mnt/share"
-        machine = LustreMachine(directory, environment)
-        source = Path(gridwright.__file__).parent
-        packed = subprocess.run(
-            ["tar", "-C", source.parent, "--exclude=__pycache__", "-czf", "-", source.name],
-            capture_output=True, timeout=120, check=True,
-        )  # fmt: skip
-        machine.run("mkdir -p /opt/gridwright && tar -C /opt/gridwright -xzf -", given=packed.stdout)
-        yield machine
+        _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(shared))
+        machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright"})
+        machine.run("mkdir -p /opt/gridwright && tar -C /opt/gridwright -xf /mnt/share/packages.tar")
+        port = urlsplit(store["AWS_ENDPOINT_URL"]).port
+        # A store without TLS has to be on the machine of the command.
+        forward: list[Path | str] = [directory / "ssh", "-S", "none", "-N", "-R", f"{port}:127.0.0.1:{port}"]
+        with subprocess.Popen(
+            forward, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as forwarding:
+            try:
+                yield machine
+            finally:
+                forwarding.terminate()
     finally:
         if directory.exists():
             _done([kit / "stop-vm.sh", directory, "--kill"], _STOP_S, place)
+
+
+def _pack(archive: Path) -> None:
+    """Put this Gridwright and all packages that it needs into one file, as the guest reads many slowly.
+
+    They are compiled here: the processor of the guest is emulated.
+    """
+    with tarfile.open(archive, "w") as packed, tempfile.TemporaryDirectory() as directory:
+        copied = shutil.copytree(Path(gridwright.__file__).parent, Path(directory) / "gridwright")
+        compileall.compile_dir(copied, quiet=2, workers=1)
+        packed.add(copied, copied.name)
+        for each in _distributions("gridwright", "repository"):
+            for file in each.files or ():
+                if ".." not in file.parts and (found := Path(str(each.locate_file(file)))).is_file():
+                    packed.add(found, str(file))
+
+
+def _distributions(name: str, extra: str) -> list[metadata.Distribution]:
+    """A distribution, and all that it requires with an extra."""
+    found: dict[str, metadata.Distribution] = {}
+    left = [(name, extra)]
+    while left:
+        name, extra = left.pop()
+        if canonicalize_name(name) in found:
+            continue
+        found[canonicalize_name(name)] = distribution = metadata.distribution(name)
+        for text in distribution.requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                left.append((requirement.name, next(iter(requirement.extras), "")))
+    return list(found.values())
 
 
 def _done(command: list[Path | str], seconds: float, place: Path, **environment: str) -> None:

@@ -74,7 +74,8 @@ cd {root}
 for each in {" ".join(_HIDDEN)}; do rm -f etc/$each; done
 cp {self.place}/os-release etc/os-release
 cp {self.place}/release etc/{release}
-mkdir -p etc/yum.repos.d var/lib/rpm
+mkdir -p etc/yum.repos.d var/lib/rpm etc/selinux
+: > etc/selinux/config
 mount -t proc proc proc
 mount --rbind /sys sys
 mount --rbind /dev dev

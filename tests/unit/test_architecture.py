@@ -12,7 +12,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "beneath": frozenset(),
     "trusted": frozenset({"beneath", "errors"}),
-    "atomic": frozenset({"trusted"}),
+    "atomic": frozenset({"beneath", "trusted"}),
     "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),

@@ -53,7 +53,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         ("os.setxattr", "os.removexattr"),
         "of a descriptor, or of a FID of Lustre, which names an inode; no link is followed",
     ),
-    "repository/aside.py": {"os.utime": OPEN},
+    "repository/below.py": {"os.utime": OPEN},
     "repository/state_directory.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
     "repository/unfinished.py": {"os.utime": OPEN},
     "schedulers/record_file.py": {"Path.chmod": STATE},
@@ -72,7 +72,6 @@ SHELL_REVIEWED = {
     "iotest/library_facts.py": "a word for people",
     "providers/aws/image_build.py": "on a machine that no user has, to make an image of",
     "schedulers/grid_engine/configuration.py": "in the spool of sge_qmaster's own user, and what mktemp made",
-    "schedulers/local/store.py": "a word for people",
     "schedulers/private_sweep.py": "the job's user's own, which rm(1) goes down without following links",
     "schedulers/slurm/job_script.py": "the job's user's own, which rm(1) goes down without following links",
 }

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn, cast
 import typer
 
 from gridwright import __version__
+from gridwright.cli.named_spec import naming_spec
 from gridwright.cli.streams import protect_streams
 from gridwright.cli.verbosity import Quiet, Verbose
 from gridwright.cli.verbs import Verbs, plain_app
@@ -60,9 +61,10 @@ def run() -> None:
     except _UsageError as error:
         _refuse(error, arguments)
     except GridwrightError as error:
-        for problem in error.problems:
+        problems = [naming_spec(problem) for problem in error.problems]
+        for problem in problems:
             typer.echo(f"error: {problem}", err=True)
-        print_json_problems(error.problems, command=arguments)
+        print_json_problems(problems, command=arguments)
         sys.exit(error.status)
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)

@@ -20,8 +20,6 @@ from gridwright.repository.known_file import KnownFile, why_malformed
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
-LONGEST_XATTRS = 1 << 17
-"""Bytes of a file's extended attributes in a row: two of the longest that Linux has, XATTR_SIZE_MAX."""
 _LONGEST_TEXT = 1024
 """Of an ETag or the identifier of a version; those of S3 have at most 1024 bytes."""
 _CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -98,12 +96,13 @@ def _why_unfit(row: KnownFile) -> str | None:
     """Why values do not fit each other, or are longer than any that is written."""
     if row.attributes.is_link != (row.target is not None) or (row.target and len(row.target) != row.size):
         return "its target is not that of a symbolic link of its size"
+    if row.attributes.is_directory and row.size:
+        return "its object has content, which no directory can have"
     if row.link_of is not None and (row.link_of == row.path or not row.attributes.is_file):
         return "its other name is not that of a file"
-    if len(row.etag) > _LONGEST_TEXT or len(row.version_id or "") > _LONGEST_TEXT:
-        return "its ETag or version is too long"
-    if row.crc64 is not None and not _CRC64.fullmatch(row.crc64):
-        return "its checksum is none"
+    is_checksum = row.crc64 is None or _CRC64.fullmatch(row.crc64)
+    if not is_checksum or len(row.etag) > _LONGEST_TEXT or len(row.version_id or "") > _LONGEST_TEXT:
+        return "its checksum is none, or its ETag or version is too long"
     if row.xattrs is not None:
         try:
             of_users(row.xattrs)

@@ -11,15 +11,16 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import ASIDE
+from gridwright.repository.below import ASIDE, same_times
 from gridwright.repository.content import crc64_of, open_for_reading
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.making import note_here, place_new
+from gridwright.repository.making import note_here
+from gridwright.repository.placing import place_new
 from gridwright.repository.settings import OpenRepository
 
 FACT = "releasing"
@@ -41,7 +42,7 @@ class AsideDirectory:
     def make(cls, beside: int) -> AsideDirectory:
         """Make one that nobody else can have made. Raises OSError."""
         own = ASIDE + secrets.token_hex(8).encode()
-        with _same_times(beside):
+        with same_times(beside):
             os.mkdir(own, 0o700, dir_fd=beside)
         return cls.open(beside, own)
 
@@ -57,7 +58,7 @@ class AsideDirectory:
 
     def take(self, name: bytes) -> None:
         """Move what has a name beside this directory into it. Raises OSError."""
-        with _same_times(self.beside):
+        with same_times(self.beside):
             os.rename(name, name, src_dir_fd=self.beside, dst_dir_fd=self.descriptor)
 
     def inode(self, name: bytes) -> int:
@@ -66,7 +67,7 @@ class AsideDirectory:
 
     def give_back(self, name: bytes) -> None:
         """Give an entry its name back. Raises OSError: FileExistsError where something else has it by now."""
-        with _same_times(self.beside):
+        with same_times(self.beside):
             place_new(self.beside, name, name, source=self.descriptor)
         self.remove()
 
@@ -77,7 +78,7 @@ class AsideDirectory:
 
     def remove(self) -> None:
         """Remove the directory, which is empty. Raises OSError."""
-        with suppress(FileNotFoundError), _same_times(self.beside):
+        with suppress(FileNotFoundError), same_times(self.beside):
             os.rmdir(self.own, dir_fd=self.beside)
 
     def close(self) -> None:
@@ -125,10 +126,10 @@ def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -
             aside.free(name)
             continue
         status = os.stat(name, dir_fd=aside.beside, follow_symlinks=False)
-        if row is not None and (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns):
-            note_here(row, status)
+        if row is not None and row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns):
+            note_here(opened, row, status)
             # What changed of it while it lay there is seen by the next scan.
-            row.is_name_only, row.ctime_ns = False, 0
+            row.is_name_only, row.ctime_ns = False, UNKNOWN
             opened.known.put(row)
     aside.remove()
 
@@ -138,7 +139,7 @@ def _is_content_of(aside: AsideDirectory, name: bytes, row: KnownFile) -> bool:
     descriptor = open_for_reading(name, aside.descriptor)
     try:
         status = os.fstat(descriptor)
-        is_same = (status.st_size, status.st_mtime_ns) == (row.size, row.mtime_ns)
+        is_same = row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns)
         return is_same and not is_open_elsewhere(descriptor) and crc64_of(descriptor) == row.crc64
     finally:
         os.close(descriptor)
@@ -150,13 +151,3 @@ def two_have_come(own: bytes) -> str:
         "another file was made under its name while it was released: that one has the name, and the released "
         f"one lies in {os.fsdecode(own)} beside it; keep either, and remove that directory"
     )
-
-
-@contextmanager
-def _same_times(directory: int) -> Iterator[None]:
-    """Give an open directory its times back: that a name in it went to the bucket alone is no change."""
-    status = os.fstat(directory)
-    try:
-        yield
-    finally:
-        os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -6,6 +6,8 @@ import ctypes
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +43,16 @@ def sync_file_system(descriptor: int) -> None:
     if c_library().syncfs(descriptor) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+@contextmanager
+def same_times(directory: int) -> Iterator[None]:
+    """Give an open directory its times back: that Gridwright's own names in it change is no change."""
+    status = os.fstat(directory)
+    try:
+        yield
+    finally:
+        os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def relative_directory(directory: Path, mount: Path) -> bytes:

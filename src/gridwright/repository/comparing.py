@@ -7,14 +7,13 @@ import stat
 from enum import Enum
 
 from gridwright.repository.below import at
-from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.content import crc64_of, etag_of, is_same_content, open_for_reading
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import ACCESSED, FileAttributes, metadata_of
 from gridwright.repository.references import StateError, read_state
-from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, action_for
 from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import ObjectEntry, ObjectHead
+from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
 
 
 class FileSide(Enum):
@@ -84,14 +83,32 @@ def has_same_content(opened: OpenRepository, path: bytes, entry: ObjectEntry) ->
             state = read_state(descriptor)
         except StateError:
             state = None
-        if state is not None and state.is_unchanged(status):
-            if state.reference.etag == entry.etag:
-                return True
-            # Another name of the same file has an object of its own.
-            told = opened.known.told(entry.key)
+        told = opened.known.told(entry.key)
+        if told is not None and not told.is_of(entry.etag, entry.last_modified_ns):
+            told = None
+        if state is not None and state.is_name_only and state.is_unchanged(status):
+            # Nothing is here that could differ; another name of the same file has an object of its own.
             is_same = told is not None and state.crc64 is not None and told.crc64 == state.crc64
-            if is_same or state.is_name_only:
-                return is_same
-        return is_same_content(descriptor, opened.store.head(entry.key).result(), PART_BYTES) is True
+            return is_same or state.reference.etag == entry.etag
+        if told is not None and told.crc64 is not None:
+            return crc64_of(descriptor) == told.crc64
+        return is_same_content(descriptor, opened.store.head(entry.key).result()) is True
     finally:
         os.close(descriptor)
+
+
+def check_brought(opened: OpenRepository, row: KnownFile, descriptor: int, crc64: str) -> None:
+    """Hold what was fetched, with its CRC-64/NVME, to what is known of its object, and note the CRC.
+
+    Where no CRC is known, an ETag that is an MD5 tells. Raises StoreError.
+    """
+    key, said = row.key or "", None
+    if row.crc64 is not None and crc64 != row.crc64:
+        said = f"its content has CRC {crc64} where {row.crc64} was exported"
+    elif row.crc64 is None and "-" not in row.etag and etag_of(descriptor) != row.etag:
+        head = opened.store.head(key, row.version_id).result()
+        if is_same_content(descriptor, head) is False:
+            said = f"its content has not the checksum that the store has of it (ETag {row.etag})"
+    if said:
+        raise StoreError(StoreFault.DAMAGED, key, said)
+    row.crc64 = crc64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -10,11 +11,16 @@ import time
 from collections.abc import Callable
 
 from gridwright.beneath import status_within
+from gridwright.repository.below import c_library
+from gridwright.repository.crc64 import crc64
+from gridwright.repository.file_clock import TICK_NS, UNKNOWN, FileClock
+from gridwright.repository.known_file import stamp_of
+from gridwright.repository.s3.parts import part_bytes
 from gridwright.repository.store import ObjectHead
 
 CHUNK = 4 << 20
-YOUNG_NS = 20_000_000
-"""Clocks of file systems tick every 4 to 10 ms: a change within a tick of the last one has the same time."""
+_WRITTEN = 1 | 2 | 4
+"""What is being written, begin to write the rest, and wait for it: sync_file_range(2)."""
 
 
 class Torn(Exception):
@@ -27,9 +33,12 @@ class FileContent:
     So an object holds what the file was at one moment, or is not made. `crc64` is known at the end.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, clock: FileClock | None = None) -> None:
+        """`clock` is that of its file system; without one, this machine's has to do. Raises OSError."""
         self._descriptor = descriptor
-        self.status = settled(descriptor)
+        write_back(descriptor)
+        self.status = settled(descriptor) if clock is None else clock.settled(descriptor)
+        self.ctime_ns = UNKNOWN if clock is None else clock.kept(self.status)
         self._offset = 0
         self._crc64 = 0
 
@@ -47,18 +56,6 @@ class FileContent:
     def is_read(self) -> bool:
         """Whether all of it was read."""
         return self._offset == self.size
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer. Raises Torn where the file is no longer as it was, and OSError."""
-        from awscrt.checksums import crc64nvme
-
-        wanted = min(len(buffer), self.size - self._offset)
-        self.read_at(buffer[:wanted], self._offset)
-        self._crc64 = crc64nvme(buffer[:wanted], self._crc64)
-        self._offset += wanted
-        if self._offset == self.size:
-            self.check()
-        return wanted
 
     def read_at(self, buffer: memoryview, offset: int) -> None:
         """Fill the whole buffer. Raises Torn where the file has become shorter, and OSError."""
@@ -79,23 +76,32 @@ class FileContent:
             raise Torn
 
 
+def write_back(descriptor: int) -> None:
+    """Write what is in memory alone of an open file, so that its times tell of all later changes.
+
+    A program that has mapped the file changes its times with the first change after a page was written, and
+    with no other one (mmap(2)). On tmpfs, which writes nothing, such changes have no times. Raises OSError.
+    """
+    if c_library().sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _WRITTEN) != 0:
+        number = ctypes.get_errno()
+        if number not in (errno.EINVAL, errno.ESPIPE, errno.ENOSYS):
+            raise OSError(number, os.strerror(number))
+        os.fsync(descriptor)
+
+
 def settled(descriptor: int) -> os.stat_result:
-    """The status of an open file after the clock of its file system has ticked since its last change."""
+    """The status of an open file after this machine's clock has ticked since its last change."""
     status = os.fstat(descriptor)
-    young = YOUNG_NS - (time.time_ns() - status.st_mtime_ns)
-    if 0 < young <= YOUNG_NS:
+    young = TICK_NS - (time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns))
+    if 0 < young <= TICK_NS:
         time.sleep(young / 1e9)
         status = os.fstat(descriptor)
     return status
 
 
 def is_same_moment(before: os.stat_result, after: os.stat_result) -> bool:
-    """Whether a file's content was not changed between two looks at it."""
-    return (before.st_size, before.st_mtime_ns, before.st_ino) == (
-        after.st_size,
-        after.st_mtime_ns,
-        after.st_ino,
-    )
+    """Whether a file was not changed between two looks at it. Tools set the mtime back, never the ctime."""
+    return stamp_of(before) == stamp_of(after)
 
 
 def open_for_reading(path: bytes, directory: int) -> int:
@@ -120,45 +126,43 @@ def open_for_reading(path: bytes, directory: int) -> int:
 
 def crc64_of(descriptor: int) -> str:
     """CRC-64/NVME of an open file, in 16 hexadecimal digits."""
-    from awscrt.checksums import crc64nvme
-
     state = [0]
 
     def add(chunk: memoryview) -> None:
-        state[0] = crc64nvme(chunk, state[0])
+        state[0] = crc64(chunk, state[0])
 
     _read(descriptor, add)
     return f"{state[0]:016x}"
 
 
-def etag_of(descriptor: int, part_bytes: int | None) -> str:
+def etag_of(descriptor: int, step: int | None = None) -> str:
     """The ETag that S3 gives this content: its MD5, or that of the MD5s of its parts of this many bytes."""
-    if part_bytes is None:
+    if step is None:
         whole = hashlib.md5(usedforsecurity=False)
         _read(descriptor, whole.update)
         return whole.hexdigest()
     size, digests, count = os.fstat(descriptor).st_size, b"", 0
-    while count * part_bytes < size:
+    while count * step < size:
         part = hashlib.md5(usedforsecurity=False)
-        _read(descriptor, part.update, count * part_bytes, part_bytes)
+        _read(descriptor, part.update, count * step, step)
         digests += part.digest()
         count += 1
     return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{count}"
 
 
-def is_same_content(descriptor: int, head: ObjectHead, part_bytes: int) -> bool | None:
+def is_same_content(descriptor: int, head: ObjectHead) -> bool | None:
     """Whether an open file and an object have the same content; None where the store's checksums cannot tell.
 
-    A CRC of the whole object tells. An ETag that equals tells, too; one that differs does not: it is no MD5
-    where the store encrypts with keys of its own, and other tools cut other parts.
+    A CRC of the whole object tells, and so does an ETag that is an MD5. That of an object in parts tells only
+    where it equals: other tools cut other parts.
     """
     if os.fstat(descriptor).st_size != head.entry.size:
         return False
     if head.crc64 is not None:
         return crc64_of(descriptor) == head.crc64
-    if etag_of(descriptor, part_bytes if head.parts else None) == head.entry.etag:
+    if etag_of(descriptor, part_bytes(head.entry.size) if head.parts else None) == head.entry.etag:
         return True
-    return None
+    return False if head.has_md5 and not head.parts else None
 
 
 def _read(

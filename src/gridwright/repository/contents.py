@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
 from gridwright.repository.below import sync_file_system
-from gridwright.repository.comparing import FileSide, file_side, is_name_only
+from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
 from gridwright.repository.content import crc64_of, is_same_moment
 from gridwright.repository.export import Progress
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
-from gridwright.repository.making import Maker, note_here, part_name, place, place_new
+from gridwright.repository.making import Maker, note_here, part_name
+from gridwright.repository.placing import place_new
 from gridwright.repository.room import check_room, disk_is_full
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
@@ -31,6 +32,7 @@ MOST_AT_ONCE = 64
 MOST_FAILURES = 10
 RESTORE_DAYS = 7
 """How long an archived object that was restored can be read."""
+_NAME_TAKEN = "something else has its name since; the next import compares"
 _NAMES = "is_name_only <> 0 AND inode <> 0"
 """Rows of released files."""
 _PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -93,7 +95,7 @@ class _Contents:
         self._options = options
         self._report = report
         self._progress = progress
-        self._make = Maker(opened, report)
+        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
         self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
         self._failures = 0
@@ -106,6 +108,7 @@ class _Contents:
             try:
                 self._run()
                 self._hold(None)
+                self._make.placer.settle()
             except BaseException:
                 self._hold(None)
                 # What is under way is whole or nothing: its temporary files go.
@@ -199,7 +202,7 @@ class _Contents:
                 # It was restored as somebody read it.
                 row.is_name_only = False
                 if status is not None:
-                    note_here(row, status)
+                    note_here(self._opened, row, status)
                 self._opened.known.put(row)
                 return
             self._fetch(row, directory, name, status)
@@ -279,7 +282,7 @@ class _Contents:
         row = fetching.row
         try:
             crc64 = fetching.future.result() if fetching.future is not None else None
-            self._check(fetching, crc64 or crc64_of(fetching.descriptor))
+            check_brought(self._opened, row, fetching.descriptor, crc64 or crc64_of(fetching.descriptor))
             self._failures = 0
             if not self._is_changed(fetching):
                 self._dress(fetching)
@@ -312,16 +315,6 @@ class _Contents:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_is_full(self._opened) from error
         self._report.problem(row.path, f"it cannot be written: {error.strerror}")
-
-    def _check(self, fetching: Fetching, found: str) -> None:
-        row = fetching.row
-        if row.crc64 is not None and found != row.crc64:
-            raise StoreError(
-                StoreFault.DAMAGED,
-                row.key or "",
-                f"its content has CRC {found} where {row.crc64} was exported",
-            )
-        row.crc64 = found
 
     def _is_changed(self, fetching: Fetching) -> bool:
         """Whether the name was written to meanwhile; then what was fetched is dropped."""
@@ -361,17 +354,19 @@ class _Contents:
                 if fetching.before is None:
                     place_new(fetching.directory, fetching.part, fetching.name)
                 else:
-                    place(fetching.directory, fetching.part, fetching.name)
-            except FileExistsError:
+                    self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
+            except FileExistsError as error:
                 fetching.drop()
-                self._report.problem(row.path, "something else has its name since; the next import compares")
+                self._report.problem(
+                    row.path, _NAME_TAKEN if fetching.before is None else str(error.strerror)
+                )
                 continue
             except OSError as error:
                 fetching.drop()
                 self._not_written(row, error)
                 continue
             row.is_name_only = False
-            note_here(row, os.fstat(fetching.descriptor))
+            note_here(self._opened, row, os.fstat(fetching.descriptor))
             self._opened.known.put(row)
             self._report.add("brought", row.size)
             fetching.close()

@@ -2,11 +2,59 @@
 
 from __future__ import annotations
 
+from gridwright.repository.deletion_limit import Deletions, note_refusal
 from gridwright.repository.keys import shown
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
+
+_FILES = "inode <> 0 AND path <> x''"
+"""Rows of files that were here, without the repository's own directory."""
+
+
+class ExportDeletions:
+    """Whether an export may delete what its scan has kept as work (`deletion_limit.py`)."""
+
+    def __init__(self, opened: OpenRepository, report: RepositoryReport, up_to: int | None) -> None:
+        """Made when the scan has ended, and before anything is sent; `up_to` is what somebody has named."""
+        self._opened = opened
+        self._report = report
+        self._up_to = up_to
+        self._count = opened.known.count_work().get(Action.DELETE, (0, 0))[0]
+        self._before = opened.known.count(_FILES)[0] if self._count else 0
+        self._are_allowed: bool | None = None
+
+    def are_allowed(self) -> bool:
+        """Whether objects may be deleted; a refusal is a problem of the report.
+
+        Asked when all is sent: what has another name by now, or another one left, is not lost. A dry run
+        sends nothing, and counts that, too.
+        """
+        if self._are_allowed is None:
+            known = self._opened.known
+            is_all = self._count >= known.count(_FILES)[0]
+            why = Deletions(self._count - self._moved(), self._before, is_all).refusal(self._up_to)
+            if why is not None:
+                self._report.problem("--deletions", why)
+            if not self._report.is_dry_run:
+                note_refusal(known, "export", why)
+            self._are_allowed = why is None
+        return self._are_allowed
+
+    def _moved(self) -> int:
+        return sum(
+            action == Action.DELETE and row is not None and self._is_elsewhere(row)
+            for _, action, row in self._opened.known.work_with_rows()
+        )
+
+    def _is_elsewhere(self, row: KnownFile) -> bool:
+        """Whether the file of a row was found under another name, with the content that it had."""
+        return any(
+            self._opened.known.was_seen(other.path)
+            and (other.size, other.mtime_ns, other.crc64) == (row.size, row.mtime_ns, row.crc64)
+            for other in self._opened.known.by_inode(row.inode)
+        )
 
 
 def delete_object(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.keys import KeyRefusal, shown
 from gridwright.repository.knowledge import keep_listing, learn
 from gridwright.repository.known_file import KnownFile
@@ -95,7 +96,8 @@ def _place(status: os.stat_result | None, row: KnownFile | None, *, is_directory
     is_same = (
         row is not None
         and stat.S_IFMT(row.mode) == stat.S_IFMT(status.st_mode)
-        and (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns)
+        and row.size == status.st_size
+        and is_kept_as(row.mtime_ns, status.st_mtime_ns)
     )
     if not is_same:
         return EntryPlace.CHANGED

@@ -13,44 +13,58 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from gridwright.errors import environment_error
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
-from gridwright.repository.content import Torn, is_same_content
-from gridwright.repository.deletion import delete_object, delete_object_of
+from gridwright.repository.content import Torn, crc64_of
+from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
+from gridwright.repository.former_name import former_row
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.manifest import publish_manifest
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.probing import require_store
+from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
     Sending,
-    SmallContent,
+    bound,
     check_stored,
+    condition_of,
+    first_name,
+    flush_many,
     open_for_sending,
-    own_state,
     refuse_hollow,
     row_of,
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import ANY, ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
-from gridwright.repository.touched import is_untouched
+from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.touched import has_content, is_untouched
+from gridwright.repository.upload_journal import UploadJournal
 
 LEASE = "lease"
 MOST_AT_ONCE = 64
-"""Objects under way: each small one takes a connection, and awscrt bounds the memory of large ones."""
-PART_BYTES = 8 << 20
+"""Objects under way: each small one takes a connection."""
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
 """Objects that may fail one after the other because the store does not answer, before the export ends."""
+_BOTH_CHANGED = (
+    "both the file and its object were changed; neither was overwritten "
+    "(--prefer files sends the file, import --prefer objects takes the object)"
+)
+_HAS_CONTENT = (
+    "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
+    "key without / at the end"
+)
 Progress = Callable[[int], None]
 """Told of bytes that have been sent, from other threads."""
 
@@ -61,6 +75,8 @@ class ExportOptions:
 
     paths: Sequence[bytes] = ()
     deletions: bool = False
+    delete_up_to: int | None = None
+    """So many objects may be deleted; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
     dry_run: bool = False
 
@@ -85,7 +101,12 @@ def export(
     if options.dry_run:
         _plan(opened, options, report)
         return report
-    with Lease(opened.store, opened.keys.own(LEASE)) as lease:
+    require_store(opened, report)
+    with (
+        Lease(opened.store, opened.keys.own(LEASE)) as lease,
+        closing(UploadJournal(opened.known.state.descriptor)) as uploads,
+    ):
+        opened.store.begin_uploads(uploads)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
@@ -102,10 +123,11 @@ def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryRepo
     ).items():
         tally = report.done.setdefault(action, ReportedCount())
         tally.count, tally.bytes = count, size if action == Action.SEND else 0
+    ExportDeletions(opened, report, options.delete_up_to).are_allowed()
     sent = report.done.get(Action.SEND)
     report.requests = {"put": sum(each.count for each in report.done.values())}
     if sent:
-        report.requests["put"] += sent.bytes // (8 << 20)
+        report.requests["put"] += sent.bytes // PART_BYTES
 
 
 @dataclass(slots=True)
@@ -116,9 +138,11 @@ class _Task:
     future: Future[WrittenObject] | None = None
 
     def again(self, opened: OpenRepository) -> _Task:
-        """The same, opened once more."""
+        """The same, opened once more: the next attempt."""
         self.sending.close()
-        return _Task(open_for_sending(opened, self.sending.path, self.sending.key), Action.SEND, self.row)
+        sending = open_for_sending(opened, self.sending.path, self.sending.key)
+        sending.attempt = self.sending.attempt + 1
+        return _Task(sending, Action.SEND, self.row)
 
 
 class _Export:
@@ -141,18 +165,23 @@ class _Export:
         self._under_way = 0
         self._failures = 0
         self._had_files = opened.known.has_files()
+        self._deletions = ExportDeletions(opened, report, options.delete_up_to)
 
     def run(self) -> None:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
+        flush_many(self._opened)
         try:
             for path, action, row in self._opened.known.work_with_rows():
                 if action == Action.DELETE:
                     self._wait_for(0)
-                    delete_object(self._opened, path, self._report, prefer=self._options.prefer)
+                    if self._deletions.are_allowed():
+                        delete_object(self._opened, path, self._report, prefer=self._options.prefer)
                     continue
                 self._begin(path, Action(action), row)
                 self._wait_for(MOST_AT_ONCE - 1)
             self._wait_for(0)
+            if self._options.deletions:
+                self._deletions.are_allowed()
         finally:
             self._opened.known.flush()
             self._report.requests = dict(self._opened.store.requests.by_kind)
@@ -181,11 +210,12 @@ class _Export:
             self._report.problem(path, f"it cannot be read: {error.strerror}")
             return
         sending.attempt = attempt
+        bound(sending, self._report)
         task = _Task(sending, action, row)
         try:
             if not self._without_moving(task):
                 self._refuse_hollow(sending)
-                self._send(task, self._condition(row, sending))
+                self._send(task, condition_of(sending, row, self._options.prefer))
         except Hollow:
             sending.close()
             self._report.problem(
@@ -193,6 +223,12 @@ class _Export:
             )
         except StoreError as error:
             self._failed(task, error)
+        except OSError as error:
+            self._unread(sending, error)
+
+    def _unread(self, sending: Sending, error: OSError) -> None:
+        sending.close()
+        self._report.problem(sending.path, f"it cannot be read: {error.strerror}")
 
     def _refuse_hollow(self, sending: Sending) -> None:
         if sending.descriptor is not None:
@@ -217,17 +253,6 @@ class _Export:
             delete_object_of(self._opened, row, self._report, prefer=self._options.prefer)
         return self._opened.keys.key_of(path, is_directory=is_directory)
 
-    def _condition(self, row: KnownFile | None, sending: Sending) -> WriteCondition:
-        if self._options.prefer == "files":
-            return ANY
-        key = sending.key
-        state = own_state(sending.descriptor) if sending.descriptor is not None else None
-        is_of_object = row is not None and state is not None and state.reference.etag == row.etag
-        # Who makes a file where one was released may not know of that one, whose only copy the object is.
-        if row is None or row.key != key or (row.is_only_in_bucket and not is_of_object):
-            return WriteCondition(none_there=True)
-        return WriteCondition(etag=row.etag)
-
     def _send(self, task: _Task, condition: WriteCondition) -> None:
         if not task.sending.key:
             # The repository's own directory in a bucket without a prefix is in the manifest alone.
@@ -240,15 +265,15 @@ class _Export:
     def _without_moving(self, task: _Task) -> bool:
         """Do what needs no content moved: nothing at all, other attributes, or another name."""
         sending, row = task.sending, task.row
-        if sending.descriptor is None:
-            return False
         if task.action is Action.COMPARE and row and is_untouched(self._opened, sending, row):
             self._known(task, WrittenObject(row.etag, row.version_id, row.crc64, row.stored_ns))
             return True
+        if sending.descriptor is None:
+            return False
         if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
             source: KnownFile | None = row
         else:
-            source = self._former(sending) if row is None else None
+            source = former_row(self._opened, sending) if row is None and self._had_files else None
             task.action = Action.RENAME if source else Action.SEND
         if source is None:
             return False
@@ -276,26 +301,7 @@ class _Export:
 
     def _conflict(self, sending: Sending) -> None:
         sending.close()
-        self._report.problem(
-            sending.path, "both the file and its object were changed; neither was overwritten "
-            "(--prefer files sends the file, import --prefer objects takes the object)",
-        )  # fmt: skip
-
-    def _former(self, sending: Sending) -> KnownFile | None:
-        """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
-        status, known = sending.status, self._opened.known
-        if not self._had_files:
-            return None
-        for row in known.by_inode(status.st_ino):
-            same = (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns)
-            if not same or row.key is None or not row.attributes.is_file or known.was_seen(row.path):
-                continue
-            try:
-                self._opened.store.head(sending.key).result()
-            except StoreError as error:
-                if error.fault is StoreFault.NOT_THERE:
-                    return row
-        return None
+        self._report.problem(sending.path, _HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
 
     def _finish(self, task: _Task) -> None:
         self._under_way -= 1
@@ -309,8 +315,7 @@ class _Export:
         except StoreError as error:
             self._failed(task, error)
         except OSError as error:
-            task.sending.close()
-            self._report.problem(task.sending.path, f"it cannot be read: {error.strerror}")
+            self._unread(task.sending, error)
 
     def _again(self, task: _Task) -> None:
         task.sending.close()
@@ -350,13 +355,16 @@ class _Export:
             sending.close()
             self._report.problem(sending.path, error.problems[0].what)
             return
-        if self._has_content(head, sending):
+        if has_content(self._opened, sending, head):
             if has_attributes(head, sending.attributes):
-                stored = WrittenObject(
-                    head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns
-                )
+                # A store without CRCs has shown by its MD5 that the content is that of the file.
+                own = sending.descriptor
+                crc64 = head.crc64 or (None if own is None else crc64_of(own))
+                stored = WrittenObject(head.entry.etag, head.version_id, crc64, head.entry.last_modified_ns)
                 task.action, task.row = Action.COMPARE, None
                 self._known(task, stored)
+            elif sending.attempt >= ATTEMPTS:
+                self._condition_never_holds(task, head)
             else:
                 # Nothing but attributes is written over, and those of the file are newer than what is known.
                 task.row = None
@@ -364,33 +372,27 @@ class _Export:
             return
         self._conflict(sending)
 
-    def _has_content(self, head: ObjectHead, sending: Sending) -> bool:
-        """Whether an object has what is to be sent."""
-        if sending.descriptor is not None:
-            return is_same_content(sending.descriptor, head, PART_BYTES) is True
-        data = sending.content.data if isinstance(sending.content, SmallContent) else b""
-        return head.entry.size == len(data) and (not data or self._opened.store.get(sending.key) == data)
+    def _condition_never_holds(self, task: _Task, head: ObjectHead) -> None:
+        """The store refuses to write over the object that it says is there, each time."""
+        sending = task.sending
+        if stat.S_ISDIR(sending.status.st_mode):
+            # Stores on directories have one wherever something lies below it, and no object of it.
+            self._report.note_of("are directories without an object, only in the manifest", sending.path)
+            task.action, task.row = Action.COMPARE, None
+            self._known(task, WrittenObject(head.entry.etag, head.version_id, head.crc64))
+            return
+        sending.close()
+        self._report.problem(
+            sending.path, f"the store says {ATTEMPTS} times that its object is another one, and shows the "
+            "same one each time: its conditions do not hold"
+        )  # fmt: skip
 
     def _known(self, task: _Task, stored: WrittenObject, source: KnownFile | None = None) -> None:
         """Write the row of what is now equal on both sides."""
         sending = task.sending
         before = None if task.action is Action.SEND else source or task.row
-        link_of = self._link_of(sending)
+        link_of = first_name(self._opened, sending)
         self._opened.known.put(row_of(self._opened, sending, stored, link_of, before), settles=True)
         size = sending.content.size if task.action is Action.SEND else 0
         self._report.add(task.action, size)
         sending.close()
-
-    def _link_of(self, sending: Sending) -> bytes | None:
-        """The first name of a file with several, if this is another one."""
-        status = sending.status
-        if sending.descriptor is None or status.st_nlink < 2:
-            return None
-        known = self._opened.known
-        first = known.first_name(status.st_ino)
-        if first is None:
-            rows = known.by_inode(status.st_ino)
-            names = [row.path for row in rows if row.link_of is None and known.was_seen(row.path)]
-            first = min(names, default=sending.path)
-            known.set_first_name(status.st_ino, first)
-        return None if first == sending.path else first

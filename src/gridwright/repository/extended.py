@@ -17,6 +17,8 @@ _LEFT = ("trusted.lov", "trusted.hsm", "trusted.lma", "trusted.link", "trusted.o
 """Attributes of file systems themselves belong to the one where they are."""
 _LONGEST_NAME = 255
 """XATTR_NAME_MAX of Linux."""
+LONGEST_XATTRS = 1 << 17
+"""Bytes of all attributes of a file as one value: two of the longest that Linux has, XATTR_SIZE_MAX."""
 _USERS = ("user.", "system.posix_acl_")
 
 

@@ -107,14 +107,19 @@ def take_lease(descriptor: int, lease: int = fcntl.F_WRLCK) -> bool:
     return True
 
 
-def has_lease(descriptor: int) -> bool:
-    """Whether a write lease that was taken holds, and nobody waits to open the file."""
-    return bool(fcntl.fcntl(descriptor, fcntl.F_GETLEASE) == fcntl.F_WRLCK)
+def has_lease(descriptor: int, lease: int = fcntl.F_WRLCK) -> bool:
+    """Whether a lease that was taken holds, and nobody waits to open the file."""
+    return bool(fcntl.fcntl(descriptor, fcntl.F_GETLEASE) == lease)
+
+
+def give_lease_back(descriptor: int) -> None:
+    """Let those who wait open the file. Raises OSError."""
+    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
 def is_open_elsewhere(descriptor: int) -> bool:
     """Whether anybody else has the file of this descriptor open. Needs root, or the file's owner."""
     if not take_lease(descriptor):
         return True
-    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    give_lease_back(descriptor)
     return False

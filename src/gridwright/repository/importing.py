@@ -13,8 +13,8 @@ import os
 import queue
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from gridwright.errors import environment_error
@@ -22,14 +22,22 @@ from gridwright.repository.admission import Admission
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
 from gridwright.repository.head_row import row_of_head
-from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import keep_listing, tell_manifest
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK, NOTED, AskedObject, ListedObject
+from gridwright.repository.listed import (
+    BOTH_CHANGED,
+    FETCH,
+    LINK,
+    NOTED,
+    AskedObject,
+    ListedObject,
+    listed_objects,
+)
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.object_format import PERMISSIONS
-from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
-from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
+from gridwright.repository.removing import HERE, remove_gone
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
@@ -47,6 +55,8 @@ class ImportOptions:
 
     paths: Sequence[bytes] = ()
     deletions: bool = False
+    delete_up_to: int | None = None
+    """So many files may go to the trash; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
     dry_run: bool = False
     names: bool = False
@@ -91,7 +101,7 @@ class _Import:
         self._options = options
         self._report = report
         self._admission = admission
-        self._make = Maker(opened, report)
+        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
         self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
         self._to_fetch: list[tuple[bytes, str, int, None]] = []
@@ -100,31 +110,25 @@ class _Import:
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
-        for listed in self._objects():
+        before = self._opened.known.count(HERE)[0] if self._options.deletions else None
+        for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for(0)
         self._keep_to_fetch()
         if not self._options.dry_run and self._opened.is_guarded:
             self._make_hard_links()
-        self._remove()
+        remove_gone(
+            self._opened,
+            self._make.placer,
+            self._report,
+            self._options.paths,
+            known=before,
+            up_to=self._options.delete_up_to,
+        )
         if not self._options.dry_run:
+            self._make.placer.settle()
             self._dress_directories()
-
-    def _objects(self) -> Iterator[ListedObject]:
-        """Objects that are files, in the order of keys; keys that are none are named."""
-        keys = self._opened.keys
-        for values, told in self._opened.known.listed_and_told():
-            entry = ObjectEntry(*values)
-            if keys.is_own(entry.key):
-                continue
-            try:
-                path, is_directory = (b"", True) if entry.key == keys.start else keys.path_of(entry.key)
-            except KeyRefusal as refusal:
-                self._report.problems.append((refusal.what, f"the key {refusal.reason}"))
-                continue
-            if is_chosen(path, self._options.paths):
-                yield ListedObject(path, is_directory, entry, told)
 
     def _consider(self, listed: ListedObject) -> None:
         """Decide about one object: what became of it and of its file since both were equal."""
@@ -133,20 +137,23 @@ class _Import:
         row = known if known is not None and known.inode else None
         try:
             status = self._opened.below.status(path)
-            side = file_side(self._opened, path, status, row)
             if self._notes_alone and status is None and not self._is_to_be_noted(listed, known):
                 return
             if listed.is_directory:
                 self._consider_directory(listed, row, status)
-            elif side is FileSide.ABSENT:
+                return
+            if status is not None and row is not None and row.is_of(entry.etag, entry.last_modified_ns):
+                # Whatever became of the file, its object has nothing new.
+                return
+            side = file_side(self._opened, path, status, row)
+            if side is FileSide.ABSENT:
                 self._obtain(listed, row)
             elif row is not None and row.etag == entry.etag:
-                if not row.is_of(entry.etag, entry.last_modified_ns):
-                    self._ask(AskedObject(listed, self._opened.store.head(entry.key), row, side))
+                self._ask(AskedObject(listed, self._opened.store.head(entry.key), row, side))
             elif side is FileSide.SAME or self._options.prefer == "objects":
                 self._obtain(listed, None)
             elif has_same_content(self._opened, path, entry):
-                self._obtain(listed, None, is_here=True)
+                self._obtain(listed, None, here=status)
             elif self._options.prefer != "files":
                 self._report.problem(path, BOTH_CHANGED)
         except OSError as error:
@@ -175,7 +182,9 @@ class _Import:
         if status is None or row is None or not row.is_of(entry.etag, entry.last_modified_ns):
             self._obtain(listed, row if status is None else None)
 
-    def _obtain(self, listed: ListedObject, row: KnownFile | None, *, is_here: bool = False) -> None:
+    def _obtain(
+        self, listed: ListedObject, row: KnownFile | None, *, here: os.stat_result | None = None
+    ) -> None:
         """Find out what the listing does not say, and make it."""
         entry = listed.entry
         if self._options.dry_run:
@@ -186,11 +195,11 @@ class _Import:
         told = listed.told or row
         if told is not None and told.size == entry.size and told.is_of(entry.etag, entry.last_modified_ns):
             is_told = told is listed.told and told.path == listed.path
-            self._made(told if is_told else replace(told, path=listed.path), is_here=is_here, is_told=is_told)
+            self._made(told if is_told else replace(told, path=listed.path), here=here, is_told=is_told)
             return
         asked = AskedObject(listed, self._opened.store.head(entry.key))
-        if is_here:
-            self._answered(asked, is_here=True)
+        if here is not None:
+            self._answered(asked, here=here)
         else:
             self._ask(asked)
 
@@ -204,7 +213,7 @@ class _Import:
             self._under_way -= 1
             self._answered(asked)
 
-    def _answered(self, asked: AskedObject, *, is_here: bool = False) -> None:
+    def _answered(self, asked: AskedObject, *, here: os.stat_result | None = None) -> None:
         try:
             head = asked.future.result()
             row = row_of_head(self._opened, self._report, self._admission, asked.listed.path, head)
@@ -220,7 +229,7 @@ class _Import:
             if told is not None and (told.etag, told.size) == (row.etag, row.size):
                 # The format has no place for these.
                 row.xattrs, row.link_of, row.blocks = told.xattrs, told.link_of, told.blocks
-            self._made(row, is_here=is_here)
+            self._made(row, here=here)
         elif PERMISSIONS in head.metadata:
             self._take_attributes(asked, row)
         else:
@@ -260,8 +269,11 @@ class _Import:
         except OSError as error:
             self._refused(row.path, error)
 
-    def _made(self, row: KnownFile, *, is_here: bool, is_told: bool = False) -> None:
-        """Make what a row says, and write the row. `is_told`: the manifest says the same."""
+    def _made(self, row: KnownFile, *, here: os.stat_result | None, is_told: bool = False) -> None:
+        """Make what a row says, and write the row. `is_told`: the manifest says the same.
+
+        `here` is a file as it was before its content was found to be that of the object.
+        """
         try:
             if self._notes_alone and self._opened.below.status(row.path) is None:
                 self._opened.known.put(row.not_here())
@@ -272,12 +284,9 @@ class _Import:
                 # Attributes come last: whoever adds a name to a directory changes its time.
                 self._opened.known.add_work([(row.path, "dress", 0, None)])
                 self._opened.known.tell([row])
-            elif is_here:
-                status = self._opened.below.status(row.path)
-                if status is None:
-                    return
+            elif here is not None:
                 row.is_name_only = is_name_only(self._opened, row.path)
-                note_here(row, status)
+                note_here(self._opened, row, here)
                 self._opened.known.put(row)
             elif row.link_of is not None:
                 self._opened.known.add_work([(row.path, LINK, row.size, None)])
@@ -341,41 +350,6 @@ class _Import:
                 self._opened.known.put(row)
             except OSError as error:
                 self._refused(path, error)
-
-    def _remove(self) -> None:
-        """Files whose objects are gone: removed where that is wanted and they were not changed, else left."""
-        left = 0
-        for row in self._opened.known.rows("inode = 0 AND key IS NOT NULL"):
-            if is_chosen(row.path, self._options.paths) and not self._opened.known.listed(row.key or ""):
-                self._opened.known.forget(row.path)
-        for row in self._opened.known.rows("inode <> 0 AND key IS NOT NULL", order="path DESC"):
-            if not is_chosen(row.path, self._options.paths) or self._opened.known.listed(row.key or ""):
-                continue
-            status = self._opened.below.status(row.path)
-            if status is None:
-                self._opened.known.forget(row.path)
-            elif file_side(self._opened, row.path, status, row) is FileSide.CHANGED:
-                continue
-            elif not self._options.deletions:
-                left += 1
-            elif self._options.dry_run or self._removed(row):
-                self._report.add("removed", row.size)
-        if left:
-            self._report.notes.append(f"{left} files are of objects that are gone; --deletions removes them")
-
-    def _removed(self, row: KnownFile) -> bool:
-        directory, name = self._opened.below.parent(row.path)
-        if row.attributes.is_directory:
-            try:
-                os.rmdir(name, dir_fd=directory)
-            except OSError:
-                return False
-            self._opened.below.refresh()
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
-        self._opened.known.forget(row.path)
-        return True
 
     def _refused(self, path: bytes, error: OSError) -> None:
         if error.errno in _FULL:

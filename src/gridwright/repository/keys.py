@@ -20,6 +20,10 @@ LONGEST_NAME = 255
 """Bytes of one name: NAME_MAX of ext4, XFS, Lustre and NFS."""
 RESERVED = ".gridwright"
 """The directory below a repository, and the prefix below its bucket's, that are Gridwright's own."""
+TRASH = "trash"
+"""The directory there that holds what was taken out of a library."""
+MANIFEST = "manifest.parquet"
+"""The object there that says of all others what a listing does not."""
 
 _ESCAPE = "\u241b"
 _WRITTEN = re.compile("\u241b([0-9a-f]{2})")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
+from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
-from gridwright.repository.manifest import NAME, ManifestError, read_facts, read_manifest
+from gridwright.repository.manifest import ManifestError, read_facts, read_manifest
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
@@ -32,8 +33,8 @@ class FetchedManifest:
 @contextmanager
 def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Iterator[FetchedManifest | None]:
     """The bucket's manifest; None for none, or for one of the ETag `unless`. Raises GridwrightError."""
-    key = opened.keys.own(NAME)
-    file = opened.known.state.path / f"{NAME}.{os.getpid()}.part"
+    key = opened.keys.own(MANIFEST)
+    file = opened.known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     where = f"s3://{opened.store.bucket}/{key}"
     try:
         try:

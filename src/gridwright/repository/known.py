@@ -7,6 +7,7 @@ a command that was killed at any step goes on without losing or doubling anythin
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -19,7 +20,8 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
-from gridwright.repository.known_file import COLUMNS, KnownFile, why_malformed
+from gridwright.repository.file_clock import bounded_ns
+from gridwright.repository.known_file import COLUMNS, FileStamp, KnownFile, signed_inode, why_malformed
 from gridwright.repository.known_tables import prepare
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
 from gridwright.trusted import open_file
@@ -50,18 +52,6 @@ class Known:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
-        self.file = self.state.path / FILE
-        try:
-            os.close(open_file(self.state.descriptor, FILE, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
-            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
-            prepare(self.database)
-            self._belong()
-        except (OSError, sqlite3.Error, ValueError) as error:
-            self.state.close()
-            raise damaged(self.file, str(error)) from error
-        except GridwrightError:
-            self.state.close()
-            raise
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
@@ -69,9 +59,25 @@ class Known:
         self._written = time.monotonic()
         self._writes = 0
         """How often rows were written or taken away: what was read before may be old."""
-        self._was_empty = self.is_empty()
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
+        try:
+            self.use_file(FILE)
+        except GridwrightError:
+            self.state.close()
+            raise
+
+    def use_file(self, name: str) -> None:
+        """Open a file of the state directory, made where it is not. Raises GridwrightError."""
+        self.file = self.state.path / name
+        try:
+            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
+            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            prepare(self.database)
+            self._belong()
+            self._was_empty = self.is_empty()
+        except (OSError, sqlite3.Error, ValueError) as error:
+            raise damaged(self.file, str(error)) from error
 
     def _belong(self) -> None:
         """Forget all where it is of another directory that had this path."""
@@ -82,10 +88,7 @@ class Known:
             if known is not None and not is_same_identity(known, identity):
                 for table in ("files", "facts", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
                     self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
-                self.state.note = (
-                    f"{self.directory} is another directory than the one that was known: what is known is "
-                    "made anew from the manifest and the files"
-                )
+                self.state.note = f"{self.directory} is another directory than before: all is compared anew"
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
     def close(self) -> None:
@@ -135,13 +138,16 @@ class Known:
             return None
         return self._row(self.database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
 
-    def stamps(self, paths: Sequence[bytes]) -> dict[bytes, tuple[int, int, int]]:
-        """Type, ctime and inode of the rows of some thousand paths, in one question."""
+    def stamps(self, paths: Sequence[bytes]) -> dict[bytes, FileStamp]:
+        """The stamps of the rows of some thousand paths, in one question."""
         self.flush()
-        query = f"SELECT path, mode, ctime_ns, inode FROM files WHERE path IN ({', '.join('?' * len(paths))})"  # noqa: S608
+        query = (
+            "SELECT path, mode, size, mtime_ns, ctime_ns, inode FROM files "  # noqa: S608
+            f"WHERE path IN ({', '.join('?' * len(paths))})"
+        )
         found = self.database.execute(query, paths)
         try:
-            return {path: (stat.S_IFMT(mode), ctime_ns, inode) for path, mode, ctime_ns, inode in found}
+            return {path: (stat.S_IFMT(mode), *values) for path, mode, *values in found}
         except (TypeError, OverflowError) as error:
             raise damaged(self.file, f"a row makes no sense: {error}") from error
 
@@ -152,7 +158,7 @@ class Known:
 
     def by_inode(self, inode: int) -> list[KnownFile]:
         """Rows of files that had an inode; those that are not written yet are left out."""
-        found = self.database.execute(f"{_SELECT} WHERE inode = ?", (inode,)).fetchall()
+        found = self.database.execute(f"{_SELECT} WHERE inode = ?", (signed_inode(inode),)).fetchall()
         return [row for each in found if (row := self._row(each)) is not None]
 
     def rows(self, where: str = "1", *values: object, order: str = "path") -> Iterator[KnownFile]:
@@ -174,13 +180,16 @@ class Known:
     def has_files(self) -> bool:
         """Whether any row is of a file that was here."""
         self.flush()
-        return self.database.execute("SELECT 1 FROM files WHERE inode > 0 LIMIT 1").fetchone() is not None
+        return self.database.execute("SELECT 1 FROM files WHERE inode <> 0 LIMIT 1").fetchone() is not None
 
     def put(self, row: KnownFile, *, settles: bool = False) -> None:
         """Write a row, together with others; `flush` or any question has it on disk.
 
         With `settles`, file and object are equal, and no change of a changelog is left to be looked at.
+        Raises OSError for what no row can have: it is of one file, and ends nothing else.
         """
+        if reason := why_malformed(row):
+            raise OSError(errno.EOVERFLOW, reason)
         self._pending[row.path] = row
         if settles:
             self._settled.append((row.path,))
@@ -235,7 +244,8 @@ class Known:
 
     def remember_times(self, path: bytes, atime_ns: int, mtime_ns: int) -> None:
         """Keep the times that a directory had when it was first met in this run."""
-        self.database.execute("INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, atime_ns, mtime_ns))
+        times = bounded_ns(atime_ns), bounded_ns(mtime_ns)
+        self.database.execute("INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, *times))
 
     def remembered_times(self) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """Directories and their times, some in memory at a time."""
@@ -246,12 +256,13 @@ class Known:
 
     def first_name(self, inode: int) -> bytes | None:
         """The first name of a file with several, if this run has met it."""
-        found = self.database.execute("SELECT path FROM first_names WHERE inode = ?", (inode,)).fetchone()
+        query = "SELECT path FROM first_names WHERE inode = ?"
+        found = self.database.execute(query, (signed_inode(inode),)).fetchone()
         return found[0] if found else None
 
     def set_first_name(self, inode: int, path: bytes) -> None:
         """Keep it for this run."""
-        self.database.execute("INSERT OR REPLACE INTO first_names VALUES (?, ?)", (inode, path))
+        self.database.execute("INSERT OR REPLACE INTO first_names VALUES (?, ?)", (signed_inode(inode), path))
 
     def work_backwards(self, action: str) -> Iterator[bytes]:
         """Paths of work of one kind, what lies in a directory before it."""
@@ -319,6 +330,11 @@ class Known:
             "SELECT size, etag, modified_ns, storage_class FROM listed WHERE key = ?", (key,)
         ).fetchone()
         return None if row is None else (row[0], row[1], row[2], row[3])
+
+    def has_keys_below(self, key: str) -> bool:
+        """Whether the listing has keys that begin with a key and `/`; the next character is `0`."""
+        query = "SELECT 1 FROM listed WHERE key >= ? AND key < ? LIMIT 1"
+        return self.database.execute(query, (f"{key}/", f"{key}0")).fetchone() is not None
 
     def all_listed(self) -> Iterator[tuple[str, int, str, int, str]]:
         """The listing, in the order of keys, some in memory at a time."""

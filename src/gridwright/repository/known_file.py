@@ -7,9 +7,14 @@ import stat
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
 
+from gridwright.repository.file_clock import bounded_ns
 from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
+
+if TYPE_CHECKING:
+    from gridwright.repository.walking import FileStatus
 
 
 @dataclass(slots=True)
@@ -30,6 +35,7 @@ class KnownFile:
     atime_ns: int
     mtime_ns: int
     ctime_ns: int
+    """`file_clock.UNKNOWN` where it does not tell whether the file was touched since."""
     inode: int
     links: int
     key: str | None
@@ -77,10 +83,28 @@ class KnownFile:
         return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
 
 
+FileStamp: TypeAlias = tuple[int, int, int, int, int]
+"""Type, size, mtime, ctime and inode: what differs of a file that was touched."""
+
+
+def signed_inode(number: int) -> int:
+    """An inode's number as a row has it: SQLite has 63 bits and a sign."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+def stamp_of(status: FileStatus) -> FileStamp:
+    """The stamp of a file that was looked at, within the bounds of a row. A directory's size says nothing."""
+    kind = stat.S_IFMT(status.st_mode)
+    size = 0 if kind == stat.S_IFDIR else status.st_size
+    mtime_ns, ctime_ns = bounded_ns(status.st_mtime_ns), bounded_ns(status.st_ctime_ns)
+    return kind, size, mtime_ns, ctime_ns, signed_inode(status.st_ino)
+
+
 COLUMNS = tuple(field.name for field in fields(KnownFile))
 _BOUNDS = (
     ("uid", 0, MOST_ID), ("gid", 0, MOST_ID), ("size", 0, 2**63 - 1),
-    ("atime_ns", -LATEST_NS, LATEST_NS), ("mtime_ns", -LATEST_NS, LATEST_NS),
+    *((name, -LATEST_NS, LATEST_NS) for name in ("atime_ns", "mtime_ns", "ctime_ns", "stored_ns")),
+    *((name, -(1 << 63), LATEST_NS) for name in ("blocks", "inode", "links")),
 )  # fmt: skip
 _FILE_TYPES = frozenset((stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK))
 _values = attrgetter(*COLUMNS)

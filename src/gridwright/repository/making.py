@@ -5,7 +5,6 @@ Nothing is made through a symbolic link, and a name appears with its size, owner
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import itertools
 import os
@@ -15,17 +14,19 @@ from contextlib import suppress
 
 from gridwright.beneath import change_owner, change_times, descriptor_path, pinned
 from gridwright.repository.arriving import dig_holes
-from gridwright.repository.below import PART, c_library
+from gridwright.repository.below import PART
+from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
-from gridwright.repository.file_locks import has_lease, take_lease
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.file_locks import give_lease_back, has_lease, take_lease
+from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
 from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.placing import Placer, place_new
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
-_NO_REPLACE = 1
 _OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -33,15 +34,37 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class Maker:
     """Makes what rows say, below one repository's directory."""
 
-    def __init__(self, opened: OpenRepository, report: RepositoryReport) -> None:
+    def __init__(
+        self, opened: OpenRepository, report: RepositoryReport, *, takes_objects: bool = False
+    ) -> None:
+        """With `takes_objects`, files that were changed here go to the trash for what the bucket has."""
         self._opened = opened
         self._report = report
+        self._takes_objects = takes_objects
+        self.placer = Placer(opened.below.root, report)
         self._is_root = os.geteuid() == 0
         self._directories = MadeDirectories(opened)
 
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """As `MadeDirectories.parent`."""
         return self._directories.parent(path)
+
+    def place(self, path: bytes, directory: int, part: bytes, name: bytes) -> None:
+        """Give what is whole, in the open directory of a path, its name there.
+
+        Raises OSError: FileExistsError, with why, where the name is of a file that was changed, or may be.
+        """
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            place_new(directory, part, name)
+            return
+        row = self._opened.known.get(path)
+        row = row if row is not None and row.inode else None
+        is_changed = file_side(self._opened, path, status, row) is FileSide.CHANGED
+        if is_changed and not self._takes_objects:
+            raise FileExistsError(errno.EEXIST, "somebody has changed it meanwhile; it was left as it is")
+        self.placer.replace(path, directory, part, name, status, keep=is_changed)
 
     def name_only(self, row: KnownFile) -> None:
         """Make a file that needs no content, in place of what is there: an empty one, or a released one.
@@ -54,8 +77,8 @@ class Maker:
         try:
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
-            place(directory, part, name)
-            note_here(row, os.fstat(descriptor))
+            self.place(row.path, directory, part, name)
+            note_here(self._opened, row, os.fstat(descriptor))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -87,8 +110,8 @@ class Maker:
                 if row.xattrs and self._is_root:
                     write_xattrs(descriptor_path(pin), row.xattrs)
                 change_times(pin, row.atime_ns, row.mtime_ns)
-                place(directory, part, name)
-                note_here(row, os.fstat(pin))
+                self.place(row.path, directory, part, name)
+                note_here(self._opened, row, os.fstat(pin))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
@@ -97,25 +120,31 @@ class Maker:
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not there."""
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or (first.size, first.crc64, first.mtime_ns) != (row.size, row.crc64, row.mtime_ns):
+        if first is None or first.size != row.size or not is_kept_as(row.mtime_ns, first.mtime_ns):
+            return False
+        if None not in (first.crc64, row.crc64) and first.crc64 != row.crc64:
             return False
         status = self._opened.below.status(first.path)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_ino != first.inode:
+        if status is None or not stat.S_ISREG(status.st_mode) or signed_inode(status.st_ino) != first.inode:
             return False
+        is_untouched = stamp_of(status)[3] == first.ctime_ns
         source, source_name = self._opened.below.parent(first.path)
         source = os.dup(source)
         try:
             directory, name = self.parent(row.path)
             part = part_name()
             os.link(source_name, part, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
-            place(directory, part, name)
+            self.place(row.path, directory, part, name)
             # Two names of one file are not renamed over each other, but the first stays behind.
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=directory)
             row.is_name_only = first.is_name_only
-            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             # The file has one name more, so that its ctime is another one.
-            note_here(first, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            for each in (row, first):
+                note_here(self._opened, each, status)
+                if not is_untouched:
+                    each.ctime_ns = UNKNOWN
             self._opened.known.put(first)
         finally:
             os.close(source)
@@ -137,7 +166,7 @@ class Maker:
             self._directories.settle(descriptor)
         else:
             self._dress_present(descriptor, row, status)
-        note_here(row, os.fstat(descriptor))
+        note_here(self._opened, row, os.fstat(descriptor))
 
     def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
         here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions
@@ -166,14 +195,14 @@ class Maker:
         descriptor = open_for_reading(name, directory)
         try:
             status = os.fstat(descriptor)
-            if (status.st_ino, status.st_size) != (row.inode, row.size):
+            if (signed_inode(status.st_ino), status.st_size) != (row.inode, row.size):
                 return False
             is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
             here = stat.S_IMODE(status.st_mode)
             if self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions)):
                 return self._made_anew(row, directory, name, descriptor)
             self.dress(descriptor, row)
-            note_here(row, os.fstat(descriptor))
+            note_here(self._opened, row, os.fstat(descriptor))
         finally:
             os.close(descriptor)
         return True
@@ -199,8 +228,9 @@ class Maker:
             os.fsync(copy)
             if not has_lease(descriptor):
                 raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
-            place(directory, part, name)
-            note_here(row, os.fstat(copy))
+            give_lease_back(descriptor)
+            self.place(row.path, directory, part, name)
+            note_here(self._opened, row, os.fstat(copy))
         finally:
             os.close(copy)
             with suppress(FileNotFoundError):
@@ -251,29 +281,15 @@ def part_name() -> bytes:
     return b"%s-%x" % (_OWN, next(_NUMBERS))
 
 
-def place(directory: int, part: bytes, name: bytes) -> None:
-    """Give what is whole its name, in place of what has it. Raises OSError."""
-    os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> None:
+    """Note in a row what is true of the file here, as it was just looked at.
 
-
-def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = None) -> None:
-    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it.
-
-    `part` lies in the open directory `source`, or in the same one.
+    Its mtime is as its file system keeps it. A ctime is known only of a file that nobody has changed by now.
     """
-    source = directory if source is None else source
-    library = c_library()
-    if library.renameat2(source, part, directory, name, _NO_REPLACE) == 0:
-        return
-    number = ctypes.get_errno()
-    if number not in (errno.EINVAL, errno.ENOSYS):
-        raise OSError(number, os.strerror(number))
-    # NFS and some others have no such rename; of two names the second is never made over another file.
-    os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
-    os.unlink(part, dir_fd=source)
-
-
-def note_here(row: KnownFile, status: os.stat_result) -> None:
-    """Note in a row what is true of the file here."""
-    row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
+    kind, size, mtime_ns, _, row.inode = stamp_of(status)
+    is_changed = kind == stat.S_IFREG and (size != row.size or not is_kept_as(row.mtime_ns, mtime_ns))
+    row.ctime_ns = UNKNOWN if is_changed else opened.clock.kept(status)
+    row.links = status.st_nlink
+    if is_kept_as(row.mtime_ns, mtime_ns):
+        row.mtime_ns = mtime_ns
     row.uid, row.gid, row.mode = status.st_uid, status.st_gid, kept_mode(status.st_mode)

@@ -1,4 +1,4 @@
-"""Files without content that releases up to 0.9 made where nothing holds back who reads them: they go.
+"""Files without content that earlier releases made where nothing holds back who reads them: they go.
 
 Such a file has the size of its object, and gives zeros to whoever reads it. The first command that changes
 something looks for them by their attribute, once: one that nobody has changed goes, and its row says that it
@@ -29,8 +29,11 @@ _ABSENT = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOEN
 
 
 def remove_placeholders(opened: OpenRepository) -> tuple[int, list[tuple[bytes, str]]]:
-    """Remove them; how many, and those that could not be, with why not. Raises OSError."""
-    if opened.is_guarded or opened.known.fact(FACT) == "1":
+    """Remove them; how many, and those that could not be, with why not.
+
+    Raises OSError, and GridwrightError where a Lustre's released files cannot be told from them.
+    """
+    if opened.known.fact(FACT) == "1":
         return 0, []
     removed, problems = 0, list[tuple[bytes, str]]()
     device = os.fstat(opened.below.root).st_dev
@@ -64,6 +67,8 @@ def _remove(opened: OpenRepository, directory: int, name: bytes, path: bytes) ->
         except StateError as error:
             return f"its attribute cannot be read: {error}"
         if state is None or not state.is_name_only:
+            return ""
+        if opened.is_guarded and opened.released_names.is_released(descriptor):
             return ""
         if lock_of(descriptor).lock is HoldsForAll.KERNEL and not take_lease(descriptor):
             return "it has no content here, and is open; run the command again when it is not"

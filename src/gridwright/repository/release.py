@@ -20,12 +20,12 @@ from gridwright.repository.aside import FACT, AsideDirectory, two_have_come
 from gridwright.repository.content import crc64_of, is_same_content, is_same_moment, open_for_reading
 from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.extended import read_xattrs
+from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.file_locks import HoldsForAll, has_lease, lock_of, take_lease
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import note_here
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import write_state
-from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 
@@ -148,7 +148,7 @@ class _Release:
         if not _is_as_exported(descriptor, before, row) or not _is_object(self._opened, descriptor, row):
             return _CHANGED
         after = os.fstat(descriptor)
-        return None if is_same_moment(before, after) and before.st_ctime_ns == after.st_ctime_ns else _CHANGED
+        return None if is_same_moment(before, after) else _CHANGED
 
     def _is_planned(self, row: KnownFile) -> bool:
         """Whether nothing is to be done, and what would be freed was counted."""
@@ -187,7 +187,7 @@ class _HsmRelease(_Release):
         if not names.is_released(descriptor):
             row.is_name_only = False
             write_state(descriptor, row.state(bucket_url))
-        note_here(row, os.fstat(descriptor))
+        note_here(self._opened, row, os.fstat(descriptor))
         self._opened.known.put(row)
 
 
@@ -317,7 +317,8 @@ def _attributes(descriptor: int) -> _Attributes:
 
 
 def _is_same_file(status: os.stat_result, row: KnownFile) -> bool:
-    return (status.st_size, status.st_mtime_ns, status.st_ino) == (row.size, row.mtime_ns, row.inode)
+    same = (status.st_size, status.st_ino) == (row.size, row.inode)
+    return same and is_kept_as(row.mtime_ns, status.st_mtime_ns)
 
 
 def _is_as_exported(descriptor: int, status: os.stat_result, row: KnownFile) -> bool:
@@ -343,4 +344,4 @@ def _is_object(opened: OpenRepository, descriptor: int, row: KnownFile) -> bool:
     # An object with the ETag that an export has seen has the CRC that was exported.
     if crc64 := head.crc64 or row.crc64:
         return crc64_of(descriptor) == crc64
-    return is_same_content(descriptor, head, PART_BYTES) is True
+    return is_same_content(descriptor, head) is True

@@ -1,7 +1,8 @@
 """Finds what of a repository's files was changed since file and object were equal: one look at each name.
 
-A file whose ctime is the known one was not touched. Where it differs, size, mtime and attributes say what
-was; where these are the same, too, the content decides, since tools set times back.
+A file whose size, mtime and ctime are the known ones was not touched: a ctime is only known where it was old
+enough when it was looked at (`file_clock.py`). Where it differs, or is not known, size, mtime and attributes
+say what was touched; where these are the same, too, the content decides, since tools set times back.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
-from gridwright.repository.keys import RESERVED, shown
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.keys import RESERVED, TRASH, shown
+from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
@@ -23,7 +25,8 @@ from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
-_STATE_FILES = (b"known.sqlite", b"migration.sqlite", b"manifest.parquet", b"lock")
+_TRASH = [RESERVED.encode(), TRASH.encode()]
+_STATE_FILES = (b"known.", b"known-", b"migration.sqlite", b"manifest.parquet", b"lock")
 """How names of files in a state directory beside the data begin."""
 
 
@@ -69,7 +72,7 @@ def scan(opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryRepo
 def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> None:
     """Name what a scan leaves out for its name, and is no state or unfinished file of Gridwright itself."""
     names = path.split(b"/")
-    if stat.S_ISDIR(status.st_mode) or any(map(is_own_part, names)):
+    if stat.S_ISDIR(status.st_mode) or any(map(is_own_part, names)) or names[:2] == _TRASH:
         return
     if any(each.startswith(ASIDE) for each in names[:-1]):
         report.note_of(
@@ -105,7 +108,7 @@ def keep_changed(
     found = [(path, status) for path, status in looked_at if _has_object(path, status, report)]
     opened.known.mark(path for path, _ in found)
     stamps = opened.known.stamps([path for path, _ in found])
-    _keep_work(opened, [(path, each) for path, each in found if stamps.get(path) != _stamp(each)])
+    _keep_work(opened, [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)])
 
 
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
@@ -113,10 +116,6 @@ def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bo
         return True
     report.notes.append(f"{shown(path)} is {kind_of(status.st_mode)}: it has no object")
     return False
-
-
-def _stamp(status: FileStatus) -> tuple[int, int, int]:
-    return stat.S_IFMT(status.st_mode), status.st_ctime_ns, status.st_ino
 
 
 def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]) -> None:
@@ -133,14 +132,15 @@ def action_for(status: FileStatus, row: KnownFile | None) -> Action | None:
     """What the status of a file means beside what is known of it."""
     if row is None or stat.S_IFMT(row.mode) != stat.S_IFMT(status.st_mode):
         return Action.SEND
-    if row.ctime_ns == status.st_ctime_ns and row.inode == status.st_ino:
-        return None
+    _, size, mtime_ns, ctime_ns, inode = stamp_of(status)
     is_directory = stat.S_ISDIR(status.st_mode)
-    if not is_directory and (row.size != status.st_size or row.mtime_ns != status.st_mtime_ns):
+    if not is_directory and (row.size != size or not is_kept_as(row.mtime_ns, mtime_ns)):
         return Action.SEND
+    if (row.ctime_ns, row.inode) == (ctime_ns, inode) and ctime_ns != UNKNOWN:
+        return None
     same = (row.mode, row.uid, row.gid) == (kept_mode(status.st_mode), status.st_uid, status.st_gid)
     if is_directory:
-        return None if same and row.mtime_ns == status.st_mtime_ns else Action.ATTRIBUTES
+        return None if same and is_kept_as(row.mtime_ns, mtime_ns) else Action.ATTRIBUTES
     return Action.COMPARE if same else Action.ATTRIBUTES
 
 

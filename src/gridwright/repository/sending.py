@@ -9,48 +9,30 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import at
-from gridwright.repository.content import FileContent, is_same_moment, open_for_reading
-from gridwright.repository.extended import read_xattrs
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.below import at, sync_file_system
+from gridwright.repository.content import FileContent, etag_of, is_same_moment, open_for_reading
+from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs
+from gridwright.repository.file_clock import UNKNOWN, bounded_ns
+from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
-from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import ObjectStore, StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.scan import Action
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.store import (
+    ANY,
+    ObjectStore,
+    SmallContent,
+    StoreError,
+    StoreFault,
+    WriteCondition,
+    WrittenObject,
+)
+
+_MANY = 200
 
 
 class Hollow(Exception):
     """The file is a name only and was written to: sending it would send zeros for what is missing."""
-
-
-@dataclass(slots=True)
-class SmallContent:
-    """An upload of a few bytes: the target of a link, or nothing."""
-
-    data: bytes
-    _offset: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes in all."""
-        return len(self.data)
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer."""
-        piece = self.data[self._offset : self._offset + len(buffer)]
-        buffer[: len(piece)] = piece
-        self._offset += len(piece)
-        return len(piece)
-
-    def read_at(self, buffer: memoryview, offset: int) -> None:
-        """Fill the whole buffer."""
-        buffer[:] = self.data[offset : offset + len(buffer)]
-
-    def check(self) -> None:
-        """Nothing changes it."""
-
-    def sent(self, crc64: int) -> None:
-        """Nobody asks for it."""
 
 
 @dataclass(slots=True)
@@ -64,6 +46,8 @@ class Sending:
     """Of a file; None for a directory or a link."""
     content: FileContent | SmallContent
     xattrs: bytes | None
+    ctime_ns: int = UNKNOWN
+    """What the next scan is to know of it, if nobody touches it meanwhile."""
     attempt: int = 1
 
     @property
@@ -87,28 +71,52 @@ class Sending:
 def attributes_of_status(status: os.stat_result) -> FileAttributes:
     """What of a file's status travels with its object."""
     return FileAttributes(
-        kept_mode(status.st_mode), status.st_uid, status.st_gid, status.st_atime_ns, status.st_mtime_ns
-    )
+        kept_mode(status.st_mode), status.st_uid, status.st_gid,
+        bounded_ns(status.st_atime_ns), bounded_ns(status.st_mtime_ns),
+    )  # fmt: skip
 
 
 def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
     """Open what is to be sent. Raises OSError where it is gone or cannot be read."""
+    clock = opened.clock
+    clock.read()
     if not path:
         status = os.fstat(opened.below.root)
-        return Sending(path, key, status, None, SmallContent(b""), read_xattrs(opened.below.root))
+        found = read_xattrs(opened.below.root)
+        return Sending(path, key, status, None, SmallContent(b""), found, clock.kept(status))
     directory, name = opened.below.parent(path)
     status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     if not stat.S_ISREG(status.st_mode):
-        is_link = stat.S_ISLNK(status.st_mode)
-        body = os.readlink(name, dir_fd=directory) if is_link else b""
-        return Sending(path, key, status, None, SmallContent(body), read_xattrs(at(directory, name)))
+        ctime_ns = clock.kept(status)
+        body = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else b""
+        return Sending(
+            path, key, status, None, SmallContent(body), read_xattrs(at(directory, name)), ctime_ns
+        )
     descriptor = open_for_reading(name, directory)
     try:
-        content = FileContent(descriptor)
-        return Sending(path, key, content.status, descriptor, content, read_xattrs(descriptor))
+        content = FileContent(descriptor, clock)
+        found = read_xattrs(descriptor)
+        return Sending(path, key, content.status, descriptor, content, found, content.ctime_ns)
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def flush_many(opened: OpenRepository) -> None:
+    """Write what is in memory alone of all files where many are to be sent, faster than of each."""
+    if opened.known.count_work().get(Action.SEND, (0, 0))[0] >= _MANY:
+        # What cannot be written is named with its file.
+        with suppress(OSError):
+            sync_file_system(opened.below.root)
+
+
+def bound(sending: Sending, report: RepositoryReport) -> None:
+    """Leave out, and name, what no row and no manifest can have."""
+    if sending.xattrs is not None and len(sending.xattrs) > LONGEST_XATTRS:
+        sending.xattrs = None
+        report.problem(sending.path, "its extended attributes are too large, and were left out")
+    if sending.attributes.mtime_ns != sending.status.st_mtime_ns:
+        report.note_of("have a time beyond the years 1677 to 2262, and keep the nearest one", sending.path)
 
 
 def refuse_hollow(descriptor: int) -> None:
@@ -122,6 +130,21 @@ def refuse_hollow(descriptor: int) -> None:
 def _has_hole(descriptor: int, size: int) -> bool:
     # Blocks are no measure: attributes have some, and file systems take more than a file has.
     return size > 0 and os.lseek(descriptor, 0, os.SEEK_HOLE) < size
+
+
+def condition_of(sending: Sending, row: KnownFile | None, prefer: Prefer | None) -> WriteCondition:
+    """Over which object one may be written."""
+    key, is_directory = sending.key, sending.key.endswith("/")
+    if prefer == "files" and not is_directory:
+        return ANY
+    state = own_state(sending.descriptor) if sending.descriptor is not None else None
+    is_of_object = row is not None and state is not None and state.reference.etag == row.etag
+    # Who makes a file where one was released may not know of that one, whose only copy the object is. Nothing
+    # empty takes the place of content: such an object is no directory's.
+    is_other = row is None or row.key != key or (is_directory and row.size > 0)
+    if row is None or is_other or (row.is_only_in_bucket and not is_of_object):
+        return WriteCondition(none_there=True)
+    return WriteCondition(etag=row.etag)
 
 
 def send(
@@ -142,17 +165,18 @@ def row_of(
 
     `before` is the row that has the same content, where none was sent.
 
-    A file that was changed after its last byte had left keeps a row that the next scan finds to be old.
+    Its ctime is the one from before the content was read: what was changed since, the next scan finds.
     """
     status, content = sending.status, sending.content
+    attributes = sending.attributes
     crc64 = before.crc64 if before else stored.crc64
     if before is None and isinstance(content, FileContent) and content.is_read:
         crc64 = content.crc64
     row = KnownFile(
-        path=sending.path, mode=kept_mode(status.st_mode), uid=status.st_uid, gid=status.st_gid,
-        size=0 if stat.S_ISDIR(status.st_mode) else content.size, blocks=status.st_blocks,
-        atime_ns=status.st_atime_ns, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
-        inode=status.st_ino, links=status.st_nlink, key=sending.key or None, etag=stored.etag,
+        path=sending.path, mode=attributes.mode, uid=attributes.uid, gid=attributes.gid,
+        size=0 if attributes.is_directory else content.size, blocks=status.st_blocks,
+        atime_ns=attributes.atime_ns, mtime_ns=attributes.mtime_ns, ctime_ns=sending.ctime_ns,
+        inode=signed_inode(status.st_ino), links=status.st_nlink, key=sending.key or None, etag=stored.etag,
         version_id=stored.version_id, crc64=crc64, target=sending.target, xattrs=sending.xattrs,
         link_of=link_of, is_name_only=before is not None and before.is_name_only and before.inode != 0,
         stored_ns=stored.stored_ns,
@@ -162,8 +186,23 @@ def row_of(
         if before is not None and state is not None and state.reference.etag == before.etag:
             # An agent has restored it, and knows nothing of rows, or a release was killed: the file says it.
             row.is_name_only = state.is_name_only
-        row.ctime_ns = mark_exported(sending.descriptor, row, opened.settings.bucket_url, status)
+        if opened.is_guarded:
+            mark_exported(sending.descriptor, row, opened.settings.bucket_url, status)
     return row
+
+
+def first_name(opened: OpenRepository, sending: Sending) -> bytes | None:
+    """The first name of a file with several, if this is another one."""
+    status, known = sending.status, opened.known
+    if sending.descriptor is None or status.st_nlink < 2:
+        return None
+    first = known.first_name(status.st_ino)
+    if first is None:
+        rows = known.by_inode(status.st_ino)
+        names = [row.path for row in rows if row.link_of is None and known.was_seen(row.path)]
+        first = min(names, default=sending.path)
+        known.set_first_name(status.st_ino, first)
+    return None if first == sending.path else first
 
 
 def own_state(descriptor: int) -> FileState | None:
@@ -173,19 +212,19 @@ def own_state(descriptor: int) -> FileState | None:
     return None
 
 
-def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.stat_result) -> int:
-    """Write the file's own attribute; the ctime to be known, an old one where the file was changed."""
-    before = os.fstat(descriptor)
-    if before.st_ctime_ns != status.st_ctime_ns and not is_same_moment(status, before):
-        return status.st_ctime_ns
-    if row.link_of is None:
-        state = row.state(bucket_url)
-        # Who loads the file may write it just now, and only he.
-        if own_state(descriptor) != state:
-            with suppress(OSError):
-                write_state(descriptor, state)
-    after = os.fstat(descriptor)
-    return after.st_ctime_ns if is_same_moment(status, after) else status.st_ctime_ns
+def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.stat_result) -> None:
+    """Write the file's own attribute, which Lustre's agents need; its ctime is a new one, and proves nothing.
+
+    No other file has one: whoever writes it changes the ctime, after which the content would be read again.
+    """
+    if row.link_of is not None or not is_same_moment(status, os.fstat(descriptor)):
+        return
+    state = row.state(bucket_url)
+    # Who loads the file may write it just now, and only he.
+    if own_state(descriptor) != state:
+        with suppress(OSError):
+            write_state(descriptor, state)
+            row.ctime_ns = UNKNOWN
 
 
 def check_stored(store: ObjectStore, sending: Sending, stored: WrittenObject) -> WrittenObject:
@@ -202,6 +241,13 @@ def check_stored(store: ObjectStore, sending: Sending, stored: WrittenObject) ->
         head = store.head(sending.key).result()
         if head.entry.etag != stored.etag or head.entry.size != content.size:
             raise StoreError(StoreFault.CHANGED, sending.key, "somebody else has written it meanwhile")
+        if head.crc64 is None and head.has_md5 and not head.parts and sending.descriptor is not None:
+            # Nothing but the ETag tells whether all arrived: it has to be that of the file as it was read.
+            found = etag_of(sending.descriptor)
+            content.check()
+            if found != stored.etag:
+                said = f"its MD5 is {stored.etag} where {found} was sent"
+                raise StoreError(StoreFault.DAMAGED, sending.key, said)
         stored = WrittenObject(
             stored.etag, stored.version_id or head.version_id, head.crc64, head.entry.last_modified_ns
         )

@@ -20,7 +20,6 @@ from gridwright.errors import environment_error
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.keys import KeyRefusal, Keys, prefix_of
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry, ObjectHead, ReadableStore, StoreError, StoreFault
 
@@ -137,7 +136,7 @@ def _is_same(
     where, last = below.parent(path)
     descriptor = open_for_reading(last, where)
     try:
-        same = is_same_content(descriptor, head, PART_BYTES)
+        same = is_same_content(descriptor, head)
         if same is not None:
             return same
         entry = head.entry

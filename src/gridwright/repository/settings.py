@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
+from gridwright.repository.binding import bind
 from gridwright.repository.copytool.released import ReleasedNames
+from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.request_prices import cost
@@ -63,6 +65,7 @@ class OpenRepository:
     known: Known
     below: Beneath
     keys: Keys
+    clock: FileClock
     lock: int | None
     _released_names: ReleasedNames | None = None
 
@@ -76,8 +79,11 @@ class OpenRepository:
             below = opened.enter_context(Beneath(settings.directory))
             known = opened.enter_context(closing(Known(settings.directory)))
             lock = hold_directory(settings.directory) if alone else None
+            if lock is not None:
+                opened.callback(os.close, lock)
+            bind(known, store, below, Keys(settings.prefix))
             opened.pop_all()
-        return cls(settings, store, known, below, Keys(settings.prefix), lock)
+        return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
 
     @property
     def is_guarded(self) -> bool:

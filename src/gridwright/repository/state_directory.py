@@ -5,8 +5,10 @@ It says what is to be sent, overwritten and removed, so that it is believed. For
 else below their own state directory (XDG Base Directory Specification).
 
 State that is not beside the data could outlive them: a mount that is missing, or a file system made anew, has
-the same path. So the directory carries an identifier as an extended attribute, and state that has another one
-is dropped. Nothing believes the attribute for more: whoever owns the directory may change it.
+the same path. So the directory carries an identifier as an extended attribute, which the state has, too. On
+another file system a directory with another one is refused: it may be the mount point of a library that is
+not mounted. On the same one it was made anew, and what is known is dropped. Nothing believes the attribute
+for more: whoever owns the directory may change it.
 """
 
 from __future__ import annotations
@@ -21,17 +23,25 @@ import sqlite3
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from gridwright.beneath import DIRECTORY, descriptor_path
-from gridwright.errors import GridwrightError
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
 from gridwright.repository.keys import RESERVED, shown
-from gridwright.trusted import open_directory, open_file, untrusted, why_untrusted, why_untrusted_path
+from gridwright.trusted import (
+    open_directory,
+    open_file,
+    read_file,
+    untrusted,
+    why_untrusted,
+    why_untrusted_path,
+)
 
 VARIABLE = "GRIDWRIGHT_REPOSITORY_STATE"
 """Another directory for the state of all repositories, for whoever sets it."""
 ROOT_STATE = Path("/var/lib/gridwright/repositories")
-FILE, LOCK = "known.sqlite", "lock"
+FILE, LOCK, LIBRARY = "known.sqlite", "lock", "library"
 _ATTRIBUTE = "gridwright.directory"
 _COPY_S = 30.0
 
@@ -57,7 +67,8 @@ def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> 
 
     Close it in the end. With `identify`, the directory gets an identifier where it has none. The data base
     `file` that an older release kept beside the data is moved where it can be believed. Raises
-    GridwrightError where the place for it cannot be trusted, and OSError.
+    GridwrightError where the place for it cannot be trusted, or where a directory of another file system is
+    known under this path; and OSError.
     """
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -74,9 +85,8 @@ def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> 
         base = base.resolve()
         path = base / _name(resolved)
         found = StateDirectory(path, open_directory(path, make=0o700), None)
-        if identify:
-            found.identity = _identity(opened)
         try:
+            _identify(opened, found, resolved, make=identify)
             _take_over(opened, resolved, found, file)
         except BaseException:
             found.close()
@@ -87,16 +97,75 @@ def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> 
 
 
 def is_same_identity(one: str, other: str) -> bool:
-    """Whether two identities are of one directory: the attribute tells, else inode and file system."""
-    try:
-        first, second = json.loads(one), json.loads(other)
-    except (ValueError, RecursionError):
-        return False
-    if not all(isinstance(each, list) and len(each) == 3 for each in (first, second)):
+    """Whether two identities are of one directory: the attribute and the inode tell, else the file system.
+
+    A copy of a directory has its attribute, too, and another inode.
+    """
+    first, second = _read(one), _read(other)
+    if first is None or second is None:
         return False
     if first[0] and second[0]:
-        return bool(first[0] == second[0])
+        return bool(first[:2] == second[:2])
     return bool(first[1:] == second[1:])
+
+
+def _read(identity: str) -> list[object] | None:
+    """Attribute, inode and file system of an identity; None for text that is none."""
+    try:
+        found = json.loads(identity)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) and len(found) == 3 else None
+
+
+def _identify(opened: int, state: StateDirectory, resolved: Path, *, make: bool) -> None:
+    """Hold a directory against what is known of it; with `make`, give it an identity and note that.
+
+    Raises GridwrightError where it is another one, on another file system.
+    """
+    known, here = _recorded(state), _identity(opened, make=False)
+    if known is not None and not is_same_identity(known, here):
+        first, second = _read(known), _read(here)
+        is_copy = first is not None and second is not None and first[0] and first[0] == second[0]
+        if first is not None and second is not None and first[2] != second[2] and not is_copy:
+            raise environment_error(
+                "this is not the directory that is known here, and lies on another file system: it may be "
+                "the mount point of one that is not mounted",
+                where=str(resolved),
+                remedy=f"mount it; if this one is to be used from now on, remove {state.path}",
+            )
+    if make:
+        state.identity = _identity(opened, make=True)
+        if state.identity != known:
+            _record(state, state.identity)
+
+
+def _recorded(state: StateDirectory) -> str | None:
+    """The identity of the directory that this state is of; None where none is noted."""
+    try:
+        return read_file(state.descriptor, LIBRARY).decode("ascii", "replace")
+    except FileNotFoundError:
+        pass
+    # Older releases noted it in the data base.
+    with suppress(OSError, sqlite3.Error):
+        os.close(open_file(state.descriptor, FILE))
+        with closing(sqlite3.connect(f"file:{quote(str(state.path / FILE))}?mode=ro", uri=True)) as known:
+            row = known.execute("SELECT value FROM facts WHERE name = 'directory'").fetchone()
+            return row[0] if row and isinstance(row[0], str) else None
+    return None
+
+
+def _record(state: StateDirectory, identity: str) -> None:
+    part = f"{LIBRARY}.{os.getpid()}.part"
+    written = os.open(
+        part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=state.descriptor
+    )
+    try:
+        os.write(written, identity.encode())
+        os.fsync(written)
+    finally:
+        os.close(written)
+    os.rename(part, LIBRARY, src_dir_fd=state.descriptor, dst_dir_fd=state.descriptor)
 
 
 def _base(opened: int, resolved: Path) -> Path | None:
@@ -123,13 +192,13 @@ def _name(resolved: Path) -> str:
     return f"{readable}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:16]}"
 
 
-def _identity(opened: int) -> str:
+def _identity(opened: int, *, make: bool) -> str:
     """What tells a directory from others of its path, as JSON: attribute, inode, file system."""
     kinds = ("trusted", "user") if os.geteuid() == 0 else ("user",)
     attribute = ""
     for kind in kinds:
         try:
-            attribute = _attribute(opened, f"{kind}.{_ATTRIBUTE}")
+            attribute = _attribute(opened, f"{kind}.{_ATTRIBUTE}", make=make)
         except OSError:
             # No attributes there, or none that this user may write.
             continue
@@ -137,12 +206,15 @@ def _identity(opened: int) -> str:
     return json.dumps([attribute, os.fstat(opened).st_ino, os.fstatvfs(opened).f_fsid])
 
 
-def _attribute(opened: int, name: str) -> str:
+def _attribute(opened: int, name: str, *, make: bool) -> str:
     with suppress(OSError):
         found = os.getxattr(opened, name)
         if re.fullmatch(rb"[0-9a-f]{32}", found):
             return found.decode()
-        os.removexattr(opened, name)
+        if make:
+            os.removexattr(opened, name)
+    if not make:
+        return ""
     # Another node may be faster.
     with suppress(FileExistsError):
         os.setxattr(opened, name, secrets.token_hex(16).encode(), os.XATTR_CREATE)

@@ -12,12 +12,14 @@ from gridwright.errors import Finding
 from gridwright.repository.below import at
 from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
 from gridwright.repository.contents import CONTENTS
+from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.knowledge import keep_listing, learn
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.trash import trashed
 from gridwright.units import format_bytes
 
 RECOVERY_POINT_MISSED = "recovery-point-missed"
@@ -61,6 +63,8 @@ class RepositoryStatus:
     restore_s: float = 0.0
     """Seconds of a full restore at least."""
     restore_bound_by: str = ""
+    refused: list[str] = field(default_factory=list)
+    """Deletions that the last export or the last import has refused."""
     problems: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What lies aside since a release was killed, and what is never exported."""
@@ -117,6 +121,7 @@ class RepositoryStatus:
         lines += [f"  changelog of {each.text()}" for each in self.changelogs]
         if self.changelog_trouble:
             lines.append(f"  exports look at all files: {self.changelog_trouble}")
+        lines += [f"  {each}" for each in self.refused]
         lines += [f"  {name}: {why}" for name, why in self.problems]
         lines += [f"  {note}" for note in self.notes]
         if self.finding is not None:
@@ -168,6 +173,8 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     learn(opened, report)
     work = find_changes(opened, (), report, deletions=True)
     status.problems, status.notes = report.problems, report.all_notes
+    status.refused = [f"the {what} refused: {why}" for what, why in refusals(known)]
+    status.notes += [f"trash: {each.text()}" for each in trashed(opened.below.root)]
     work.pop(Action.DELETE, None)
     if Action.COMPARE in work:
         work[Action.COMPARE] = _touched(opened)

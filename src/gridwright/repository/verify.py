@@ -14,9 +14,9 @@ from functools import partial
 
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
@@ -100,7 +100,7 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
             report.add("in the bucket alone", row.size)
             return
         if not stat.S_ISREG(status.st_mode):
-            _compare_small(opened, row, status, report)
+            _compare_small(opened, row, status, head, report)
             return
         if row.is_name_only:
             if head.entry.size == status.st_size:
@@ -118,7 +118,7 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
 
 
 def _compare_small(
-    opened: OpenRepository, row: KnownFile, status: os.stat_result, report: RepositoryReport
+    opened: OpenRepository, row: KnownFile, status: os.stat_result, head: ObjectHead, report: RepositoryReport
 ) -> None:
     if stat.S_IFMT(status.st_mode) != stat.S_IFMT(row.mode):
         report.add("changed since the last export")
@@ -128,6 +128,9 @@ def _compare_small(
         if os.readlink(name, dir_fd=directory) != opened.store.get(row.key or ""):
             report.problem(row.path, "the link and its object have other targets")
             return
+    elif head.entry.size:
+        report.problem(row.path, "its object has content, which no directory can have")
+        return
     report.add("equal")
 
 
@@ -136,10 +139,10 @@ def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, repo
     descriptor = open_for_reading(name, directory)
     try:
         status = os.fstat(descriptor)
-        if (status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns):
+        if status.st_size != row.size or not is_kept_as(row.mtime_ns, status.st_mtime_ns):
             report.add("changed since the last export", status.st_size)
             return
-        same = is_same_content(descriptor, head, PART_BYTES)
+        same = is_same_content(descriptor, head)
         if same is None:
             same = _read_both(opened, row, descriptor)
             report.add("read from the store, since its checksums do not tell", row.size)

@@ -6,8 +6,9 @@ import os
 import stat
 from pathlib import Path
 
+from gridwright.atomic import open_place
 from gridwright.errors import input_error
-from gridwright.trusted import open_place, untrusted, why_untrusted_path
+from gridwright.trusted import untrusted, why_untrusted_path
 
 _REMEDY = "give another place with --runs DIR or GRIDWRIGHT_RUNS: one of your own that others cannot write"
 

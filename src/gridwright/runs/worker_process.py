@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol, Self, TypeVar
 
+from gridwright.atomic import open_log
 from gridwright.errors import environment_error
 from gridwright.messages import encode
 from gridwright.runs.journal import Event
-from gridwright.trusted import open_log
 
 SILENCE_S = 45.0
 """A worker reports several times a second; one that is silent this long hangs on its mount."""

@@ -96,7 +96,7 @@ class ImportPlan(SpecModel):
 
     names: Annotated[HowOften, Update(Change.LIVE, "later changes have it")] = Field(
         default=Schedule(NEVER),
-        description="How often names of new and changed objects appear: hourly, daily, a time such as 15m, "
+        description="How often new and changed objects are taken note of: hourly, daily, a time such as 15m, "
         "at-once where the file system does that by itself (fsx-lustre), or never: when somebody imports.",
     )
     deletions: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
@@ -104,8 +104,8 @@ class ImportPlan(SpecModel):
     )
     contents: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
         default=False,
-        description="Whether a timer brings contents with the names. Without, a file reads as zeros until "
-        "its content is here, unless something loads it when it is read.",
+        description="Whether a timer brings the contents of new objects. Without, they are released files on "
+        "a Lustre with an HSM archive, elsewhere no files, and files that are here are brought up to date.",
     )
 
 

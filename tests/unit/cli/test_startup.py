@@ -95,6 +95,8 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "repo verify",
         "repo duplicate",
         "repo serve",
+        "repo trash",
+        "repo ls",
         "submit",
         "jobs",
         "logs",

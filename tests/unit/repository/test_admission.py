@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.repository.admission import LONGEST_XATTRS, Admission
+from gridwright.repository.admission import Admission
+from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import Maker
 from gridwright.repository.manifest import ManifestError, read_manifest, write_manifest
@@ -124,6 +125,8 @@ def made(make: Maker, row: KnownFile) -> None:
         elif row.attributes.is_link:
             make.link(row)
         else:
+            # Where nothing guards names, those without content are empty files.
+            row.size = 0
             make.name_only(row)
 
 

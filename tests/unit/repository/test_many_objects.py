@@ -21,6 +21,7 @@ class ListedStore:
     """A bucket of nothing but keys."""
 
     bucket = "site-sas"
+    place = "store"
 
     def __init__(self, objects: int) -> None:
         self._objects = objects

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 from pathlib import Path
@@ -103,7 +104,7 @@ def test_the_library_is_what_the_source_is(first: list, second: list) -> None:  
         assert untouched(source) == before
         assert tree_of(library) == tree_of(source)
         apply(source, second)
-        assert moved(source, library, cut_over=True).problems == []
+        assert moved(source, library, cut_over=True, delete_up_to=999).problems == []
         assert tree_of(library) == tree_of(source)
         again = moved(source, library, cut_over=True, verify=True)
         assert again.done.keys() <= {"unchanged", "verified"} and not again.problems
@@ -166,7 +167,7 @@ def test_a_directory_that_a_killed_run_made_is_of_the_migration(
     assert (library / "day").is_dir()
     moved(source, library)
     (source / "day").rmdir()
-    moved(source, library, cut_over=True)
+    moved(source, library, cut_over=True, delete_up_to=1)
     assert not (library / "day").exists()
 
 
@@ -220,8 +221,8 @@ def test_writing_during_the_last_pass_is_told(
     (source / "first").touch()
     real = copying.Copier.copy
 
-    def late(self: copying.Copier, path: bytes, *, is_there: bool, within: int) -> object:
-        found = real(self, path, is_there=is_there, within=within)
+    def late(self: copying.Copier, path: bytes, *, there: os.stat_result | None, within: int) -> object:
+        found = real(self, path, there=there, within=within)
         (source / "late").touch()
         return found
 
@@ -324,3 +325,19 @@ def test_a_directory_that_holds_files_of_others_stays_at_the_cut_over(source: Pa
     (source / "a").write_bytes(b"new")
     assert [path for path, _ in moved(source, library, cut_over=True).problems] == ["a"]
     assert (library / "a/theirs").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("moment", ["2400-01-01T00:00:00Z", "1600-01-01T00:00:00Z"])
+def test_a_file_of_another_age_ends_no_migration(source: Path, library: Path, moment: str) -> None:
+    """SQLite has no time beyond the year 2262, and file systems have."""
+    for name in ("bad", "good"):
+        (source / name).write_text("content")
+    (source / "directory").mkdir()
+    for name in ("bad", "directory"):
+        subprocess.run(["touch", "-d", moment, source / name], check=True, timeout=10)
+    for _ in range(2):
+        report = moved(source, library)
+        assert report.problems == []
+        assert (library / "bad").stat().st_mtime_ns == (source / "bad").stat().st_mtime_ns
+        assert (library / "good").read_text() == "content"
+    assert "copied" not in report.done

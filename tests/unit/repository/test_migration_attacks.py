@@ -38,7 +38,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def moved(place: Path, **options: bool) -> RepositoryReport:
+def moved(place: Path, **options: int) -> RepositoryReport:
     return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))  # type: ignore[arg-type]
 
 
@@ -152,10 +152,12 @@ def test_what_the_source_gave_to_somebody_else_is_made_anew(place: Path) -> None
     given(shared / "tool", MALLORY, 0o755)
     moved(place)
     copy = place / "new" / "shared" / "tool"
-    with copy.open("r+b") as held_by_mallory:
+    with copy.open("r+b"):
         given(shared / "tool", ALICE, 0o4755)
-        assert moved(place).is_complete
-        held_by_mallory.write(b"#!/bin/id\n")
+        ((name, why),) = moved(place).problems
+        assert (name, "open for writing" in why) == ("shared/tool", True)
+        assert copy.stat().st_uid == MALLORY
+    assert moved(place).is_complete
     status = copy.stat()
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (ALICE, 0o4755)
     assert copy.read_bytes() == b"#!/bin/sh\n"
@@ -282,5 +284,5 @@ def test_what_an_older_release_wrote_in_a_library_of_roots_alone_goes_on(place: 
     journal.file.rename(place / "new" / ".gridwright" / "migration.sqlite")
     (place / "old" / "file").unlink()
     trusted = why_untrusted(place.parent.stat(), is_shared=True) is None
-    moved(place, cut_over=True)
+    moved(place, cut_over=True, delete_up_to=1)
     assert (place / "new" / "file").exists() != trusted

@@ -1,4 +1,4 @@
-"""`gridwright repo status | import | export | ls | release | verify | duplicate | serve`: both sides."""
+"""`gridwright repo`: what moves a library's files to object storage and back, and compares both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from gridwright.cli.data.repo_flags import (
     below,
     settings_of,
     show,
-    transfer_progress,
 )
 from gridwright.cli.data.repo_linked import linked_of, linked_report
 from gridwright.cli.data.repo_ls import run_ls
@@ -25,7 +24,9 @@ from gridwright.cli.data.repo_migration import is_migration, run_migration
 from gridwright.cli.data.repo_of_grid import duplicate_of_grid
 from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.data.repo_status import run_status
+from gridwright.cli.data.repo_trash import run_trash
 from gridwright.cli.data.serve import run_serve
+from gridwright.cli.data.transfer_bar import transfer_progress
 from gridwright.cli.flags import options_of, read_flags, verb
 from gridwright.cli.spec_file import load_placed
 from gridwright.cli.verbs import plain_app
@@ -169,5 +170,6 @@ for name, run in (
     ("verify", verb(run_verify)),
     ("duplicate", verb(run_duplicate)),
     ("serve", verb(run_serve)),
+    ("trash", verb(run_trash)),
 ):
     repo.command(name)(run)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,8 +20,6 @@ from gridwright.errors import ExitStatus, input_error
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gridwright.repository.settings import RepositoryReport, RepositorySettings
     from gridwright.spec import GridSpec
 
@@ -151,6 +146,15 @@ class SyncFlags(PathFlags):
     deletions: Annotated[
         bool, typer.Option("--deletions", help="Delete on the other side what was deleted on this one.")
     ] = False
+    delete_up_to: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Delete so many at most. Else more than 1000, a tenth of all if more than 10, and the last "
+            "ones are refused.",
+        ),
+    ] = None
     prefer: Annotated[
         str | None,
         typer.Option(metavar="SIDE", help="Which side wins where both were changed: files or objects."),
@@ -319,28 +323,6 @@ def below(directory: Path, paths: Sequence[str] | None) -> list[bytes]:
             raise input_error(f"{each} leads out of {directory}", where="PATH")
         found.append(path)
     return found
-
-
-@contextlib.contextmanager
-def transfer_progress() -> Iterator[Callable[[int], None]]:
-    """A bar of bytes on a terminal, and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _bytes: None
-        return
-    from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
-
-    from gridwright.report.terminal.frame import TerminalConsole
-
-    columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
-    lock = threading.Lock()
-    with Progress(*columns, console=TerminalConsole(stderr=True), transient=True) as bar:
-        task = bar.add_task("moved", total=None)
-
-        def moved(count: int) -> None:
-            with lock:
-                bar.advance(task, count)
-
-        yield moved
 
 
 def show(report: RepositoryReport, *, json: bool) -> ExitStatus:

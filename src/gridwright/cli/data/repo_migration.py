@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gridwright.cli.arguments import Reader
-from gridwright.cli.data.repo_flags import ImportFlags, below, settings_of, show, transfer_progress
+from gridwright.cli.data.repo_flags import ImportFlags, below, settings_of, show
+from gridwright.cli.data.transfer_bar import transfer_progress
 from gridwright.cli.flags import options_of, read_flags
 from gridwright.errors import ExitStatus
 

@@ -29,8 +29,22 @@ def init(
 
     text = init_text(provider)
     _write(file, text, force)
-    named = "" if file == Path("grid.yaml") else f" {file}"
-    Output("init").write(f"{file} written. Edit it, then run: gridwright check{named}")
+    Output("init").write(f"{file} written. Edit it, then run: gridwright check{_named(file)}")
+
+
+def _named(file: Path) -> str:
+    """How the next command names the spec: not at all where it is taken without."""
+    from gridwright.cli.arguments import DEFAULT_SPEC
+    from gridwright.cli.spec_file import has_default_spec
+    from gridwright.errors import GridwrightError
+
+    if file != DEFAULT_SPEC:
+        return f" {file}"
+    try:
+        has_default_spec()
+    except GridwrightError:
+        return f" ./{file}"
+    return ""
 
 
 def _write(file: Path, text: str, force: bool) -> None:

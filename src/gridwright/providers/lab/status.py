@@ -93,8 +93,8 @@ class LabStatus:
 
     def text(self) -> str:
         """Tables of nodes and file systems, then all that is lacking."""
-        lines = [f"lab {self.lab} {_STANDING[self.state]}"]
-        lines += [f"missing of its data: {path}" for path in self.missing]
+        standing = "is stopped, and not all of its data is there" if self.missing else _STANDING[self.state]
+        lines = [f"lab {self.lab} {standing}", *(f"missing of its data: {path}" for path in self.missing)]
         if self.nodes:
             lines += [text_of(*_tables(self)).rstrip("\n"), *_lacking(self)]
         return "\n".join(lines)

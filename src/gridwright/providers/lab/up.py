@@ -191,6 +191,8 @@ def _make(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
 
 def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord, tuple[str, ...]]:
     """Power on what is off, heal what is cut off, start services that do not serve."""
+    # An earlier release left its parts to users: where one cannot be root's, nothing is begun.
+    make_state(state_directory(spec))
     mended = []
     if cut := [node for node in record.nodes if node.partitioned and node.up]:
         if record.anchor is not None:
@@ -213,7 +215,6 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
         if state.lacking is not None and state.node not in powered:
             mended.append(f"{state.service} did not serve on {state.node}: {state.lacking}")
             serve(lab, [each for each in services if each.name == state.service], [state.node], caller)
-    make_state(state_directory(spec))
     make_libraries(lab)
     make_homes(lab)
     if powered and (record.power is None or not record.power.alive):

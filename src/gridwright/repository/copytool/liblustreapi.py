@@ -162,11 +162,6 @@ class LustreLibrary:
             "llapi_fid2path": (
                 c_char_p, c_char_p, c_char_p, c_int, POINTER(c_longlong), POINTER(c_int)
             ),
-            "llapi_fd2fid": (c_int, POINTER(_Fid)),
-            "llapi_get_data_version": (c_int, POINTER(c_uint64), c_uint64),
-            "llapi_hsm_state_get_fd": (c_int, POINTER(_State)),
-            "llapi_hsm_state_set_fd": (c_int, c_uint64, c_uint64, ctypes.c_uint32),
-            "llapi_hsm_request": (c_char_p, POINTER(_Request)),
         }.items():  # fmt: skip
             call = getattr(self.calls, name)
             call.argtypes, call.restype = arguments, c_int
@@ -190,29 +185,23 @@ class LustreLibrary:
     def hsm_state(self, descriptor: int) -> HsmState:
         """The state of an open file. Raises OSError."""
         found = _State()
-        _done(self.calls.llapi_hsm_state_get_fd(descriptor, byref(found)))
+        self._release_call("llapi_hsm_state_get_fd", descriptor, byref(found))
         return HsmState(found.flags, found.archive_id)
 
     def set_hsm_state(self, descriptor: int, flags: int, no_flags: int, archive_id: int) -> None:
         """Set and clear flags of an open file; an archive of 0 leaves it as it is. Raises OSError."""
-        _done(self.calls.llapi_hsm_state_set_fd(descriptor, flags, no_flags, archive_id))
+        masks = c_uint64(flags), c_uint64(no_flags)
+        self._release_call("llapi_hsm_state_set_fd", descriptor, *masks, ctypes.c_uint32(archive_id))
 
     def data_version(self, descriptor: int) -> int:
         """The version of an open file's content; clients write what they have first. Raises OSError."""
         found = c_uint64()
-        _done(self.calls.llapi_get_data_version(descriptor, byref(found), _FLUSH_WRITES))
+        self._release_call("llapi_get_data_version", descriptor, byref(found), c_uint64(_FLUSH_WRITES))
         return found.value
 
     def set_archived_version(self, descriptor: int, version: int) -> None:
         """Say which version of an open file the archive has. Raises OSError."""
-        try:
-            call = self.calls.llapi_hsm_data_version_set
-        except AttributeError:
-            raise OSError(
-                errno.EOPNOTSUPP, "this client cannot say which version the archive has; 2.16 and newer can"
-            ) from None
-        call.argtypes, call.restype = (c_int, c_uint64), c_int
-        _done(call(descriptor, version))
+        self._release_call("llapi_hsm_data_version_set", descriptor, c_uint64(version))
 
     def request_release(self, root: bytes, descriptor: int) -> None:
         """Have the metadata server free the content of an open file, if the archive has just this version.
@@ -221,8 +210,17 @@ class LustreLibrary:
         somebody opens it just now.
         """
         request = _Request(action=_RELEASE, count=1, extent=_Extent(0, _WHOLE))
-        _done(self.calls.llapi_fd2fid(descriptor, byref(request.fid)))
-        _done(self.calls.llapi_hsm_request(root, byref(request)))
+        self._release_call("llapi_fd2fid", descriptor, byref(request, _Request.fid.offset))
+        self._release_call("llapi_hsm_request", root, byref(request))
+
+    def _release_call(self, name: str, *arguments: object) -> None:
+        try:
+            call = getattr(self.calls, name)
+        except AttributeError:
+            raise OSError(
+                errno.EOPNOTSUPP, f"this client of Lustre has no {name}, which that of 2.17 has"
+            ) from None
+        _done(call(*arguments))
 
 
 class CopytoolHandle:

@@ -12,18 +12,22 @@ from pathlib import Path
 from gridwright.beneath import Beneath, PrivateDirectory, pinned
 from gridwright.repository.content import CHUNK, Torn, is_same_moment, open_for_reading, settled
 from gridwright.repository.extended import read_xattrs
-from gridwright.repository.making import part_name, place_new
+from gridwright.repository.making import part_name
 from gridwright.repository.migration.attributes import (
     PRIVILEGES,
     are_privileges_void,
     can_be_dressed,
     dress,
 )
+from gridwright.repository.placing import Placer, place_new
+from gridwright.repository.settings import RepositoryReport
 
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 _GRAIN = 64 << 10
 """Zeros of so many bytes in a file that has holes are holes again."""
+_MOST_WAITING = 8
+"""Replaced files that wait for a moment, of each of several threads."""
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -39,15 +43,23 @@ class Copier:
     """Reads below the source, never writes there, and makes below the library. One thread uses it."""
 
     def __init__(
-        self, source: Path, target: Path, pass_by: Callable[[int], None], ask: Callable[[bytes], None]
+        self,
+        source: Path,
+        target: Path,
+        pass_by: Callable[[int], None],
+        ask: Callable[[bytes], None],
+        report: RepositoryReport,
+        moment: str,
     ) -> None:
         """Open both sides. Raises OSError.
 
         `pass_by` is told of bytes before they are written; it waits, or raises MigrationStopped. `ask` is
-        told of each path before the source is asked for anything, and of an empty one after that.
+        told of each path before the source is asked for anything, and of an empty one after that. Files that
+        are replaced may go to the trash of this `moment`; the report says so.
         """
         self.source = Beneath(source)
         self.target = Beneath(target)
+        self.placer = Placer(self.target.root, report, moment, _MOST_WAITING)
         self._pass_by = pass_by
         self._ask = ask
         self._private: tuple[bytes, PrivateDirectory] | None = None
@@ -74,22 +86,24 @@ class Copier:
         """
         self._inodes = inodes
 
-    def copy(self, path: bytes, *, is_there: bool, within: int = 0) -> tuple[os.stat_result, os.stat_result]:
-        """Copy, in place of what is there where that is known of; status of source and copy.
+    def copy(
+        self, path: bytes, *, there: os.stat_result | None, within: int = 0
+    ) -> tuple[os.stat_result, os.stat_result]:
+        """Copy, in place of what was seen `there` where that is known of; status of source and copy.
 
         `within` is the inode of the library's directory that it lies in; 0 where that is not known.
-        Raises OSError, which is FileExistsError where something is there that nobody knew of, SourceGone, and
-        Torn where the source changed each time.
+        Raises OSError, which is FileExistsError where something else is there, or was changed; SourceGone,
+        and Torn where the source changed each time.
         """
         self._enter(path, within)
         mode = self.status(path).st_mode
         if stat.S_ISREG(mode):
             for _ in range(ATTEMPTS):
                 with suppress(Torn):
-                    return self._copy_file(path, is_there=is_there)
+                    return self._copy_file(path, there=there)
                 self.source.refresh()
             raise Torn
-        return self._copy_other(path, is_there=is_there)
+        return self._copy_other(path, there=there)
 
     def status(self, path: bytes) -> os.stat_result:
         """The status of the source. Raises OSError and SourceGone."""
@@ -102,10 +116,12 @@ class Copier:
         finally:
             self._ask(b"")
 
-    def _copy_file(self, path: bytes, *, is_there: bool) -> tuple[os.stat_result, os.stat_result]:
+    def _copy_file(
+        self, path: bytes, *, there: os.stat_result | None
+    ) -> tuple[os.stat_result, os.stat_result]:
         with (
             self.reading(path) as (descriptor, status, xattrs),
-            self._part(path, is_there=is_there) as (private, part),
+            self._part(path, there=there) as (private, part),
         ):
             new = os.open(part, _NEW, 0o600, dir_fd=private)
             try:
@@ -163,7 +179,9 @@ class Copier:
                 yield offset, buffer[:got]
                 offset += got
 
-    def _copy_other(self, path: bytes, *, is_there: bool) -> tuple[os.stat_result, os.stat_result]:
+    def _copy_other(
+        self, path: bytes, *, there: os.stat_result | None
+    ) -> tuple[os.stat_result, os.stat_result]:
         self._ask(path)
         directory, name = self.source.parent(path, inodes=self._inodes)
         with pinned(directory, name) as pin:
@@ -172,7 +190,7 @@ class Copier:
             if are_privileges_void(pin, status):
                 raise OSError(errno.EPERM, "it is a device, and the source is mounted with nodev")
         self._ask(b"")
-        with self._part(path, is_there=is_there) as (private, part):
+        with self._part(path, there=there) as (private, part):
             if target is not None:
                 os.symlink(target, part, dir_fd=private)
             else:
@@ -182,14 +200,14 @@ class Copier:
                 return status, os.fstat(pin)
 
     @contextmanager
-    def _part(self, path: bytes, *, is_there: bool) -> Iterator[tuple[int, bytes]]:
+    def _part(self, path: bytes, *, there: os.stat_result | None) -> Iterator[tuple[int, bytes]]:
         """A directory where nobody can exchange what is made, and a name there; `path` is its name then."""
         name = path.rpartition(b"/")[2]
         private, part = self._enter(path), part_name()
         try:
             yield private.descriptor, part
-            if is_there:
-                os.rename(part, name, src_dir_fd=private.descriptor, dst_dir_fd=private.parent)
+            if there is not None:
+                self.placer.replace(path, private.parent, part, name, there, source=private.descriptor)
             else:
                 # A rename would go over what came there meanwhile.
                 place_new(private.parent, part, name, source=private.descriptor)

@@ -6,6 +6,7 @@ import os
 import stat
 from enum import Enum
 
+from gridwright.repository.file_clock import bounded_ns
 from gridwright.repository.migration.journal import MigratedFile
 from gridwright.repository.walking import FileStatus
 
@@ -95,6 +96,6 @@ def _beside(source: FileStatus, row: MigratedFile, here: os.stat_result) -> Migr
         )
     if row.is_same_source(source):
         return MigrationDecision.SAME
-    same = (row.source_size, row.source_mtime_ns) == (source.st_size, source.st_mtime_ns)
+    same = (row.source_size, row.source_mtime_ns) == (source.st_size, bounded_ns(source.st_mtime_ns))
     same = same and stat.S_IFMT(row.mode) == stat.S_IFMT(source.st_mode)
     return MigrationDecision.COMPARE if same else MigrationDecision.COPY

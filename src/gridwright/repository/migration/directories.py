@@ -12,6 +12,7 @@ from gridwright.beneath import Beneath, change_mode, change_owner, make_private,
 from gridwright.repository.below import is_part
 from gridwright.repository.migration.deciding import MigrationDecision, is_replaced, may_dress
 from gridwright.repository.migration.journal import MigratedFile, MigrationJournal, ended
+from gridwright.repository.placing import Placer
 from gridwright.repository.walking import WalkedFile
 
 _MOST_KNOWN = 1000
@@ -20,8 +21,9 @@ _MOST_KNOWN = 1000
 class MigrationDirectories:
     """Makes and closes directories, and knows which ones lead to a path. One thread uses it."""
 
-    def __init__(self, below: Beneath, journal: MigrationJournal) -> None:
+    def __init__(self, below: Beneath, journal: MigrationJournal, placer: Placer) -> None:
         self._below = below
+        self._placer = placer
         self._journal = journal
         self._inodes: dict[bytes, tuple[int, ...]] = {b"": ()}
 
@@ -31,7 +33,7 @@ class MigrationDirectories:
         here = self._below.status(path)
         directory, name = self._below.parent(path)
         if here is not None and not stat.S_ISDIR(here.st_mode):
-            os.unlink(name, dir_fd=directory)
+            self._placer.remove(path, directory, name, here)
             here = None
         if here is None:
             made = make_private(directory, name)

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.errors import environment_error
+from gridwright.repository.file_clock import bounded_ns, is_kept_as
+from gridwright.repository.known_file import signed_inode
 from gridwright.repository.state_directory import is_same_identity, open_state
 from gridwright.trusted import open_file
 
@@ -48,9 +50,10 @@ class MigratedFile:
 
     def is_same_source(self, status: FileStatus) -> bool:
         """Whether nobody has touched the source since."""
+        times = bounded_ns(status.st_mtime_ns), bounded_ns(status.st_ctime_ns)
         return not self.is_begun and (
             self.source_inode, self.source_size, self.source_mtime_ns, self.source_ctime_ns,
-        ) == (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)  # fmt: skip
+        ) == (status.st_ino, status.st_size, *times)  # fmt: skip
 
     def is_of_migration(self, here: FileStatus, source: FileStatus | None = None) -> bool:
         """Whether what lies in the library is what the migration has made, and nobody has changed since."""
@@ -58,13 +61,14 @@ class MigratedFile:
             return stat.S_ISDIR(self.mode)
         if stat.S_ISDIR(self.mode):
             return False
-        found = (here.st_size, here.st_mtime_ns)
-        if (here.st_ino, *found) == (self.inode, self.size, self.mtime_ns):
+        found = (here.st_ino, here.st_size, bounded_ns(here.st_mtime_ns))
+        if found == (self.inode, self.size, self.mtime_ns):
             return True
         # It was killed between the file and its row.
         new = [(self.source_size, self.source_mtime_ns)]
-        new += [(source.st_size, source.st_mtime_ns)] if source else []
-        return self.is_begun and found in new
+        new += [(source.st_size, bounded_ns(source.st_mtime_ns))] if source else []
+        is_new = any(size == here.st_size and is_kept_as(time_ns, here.st_mtime_ns) for size, time_ns in new)
+        return self.is_begun and is_new
 
 
 _COLUMNS = tuple(field.name for field in fields(MigratedFile))
@@ -146,6 +150,15 @@ class MigrationJournal:
         """Whether nothing was ever made."""
         return self._database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
 
+    def count(self) -> int:
+        """How many names the migration has made."""
+        self.flush()
+        return int(self._database.execute("SELECT count(*) FROM files WHERE is_made").fetchone()[0])
+
+    def has_seen(self) -> bool:
+        """Whether this run has met anything at the source."""
+        return self._database.execute("SELECT 1 FROM seen LIMIT 1").fetchone() is not None
+
     def get(self, path: bytes) -> MigratedFile | None:
         """The row of a path."""
         if (pending := self._pending.get(path)) is not None:
@@ -188,9 +201,9 @@ class MigrationJournal:
 
     def first_name(self, inode: int, path: bytes) -> bytes:
         """The name under which this run has met an inode of the source first."""
-        self._database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (_signed(inode), path))
+        self._database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (signed_inode(inode), path))
         query = "SELECT path FROM firsts WHERE inode = ?"
-        return bytes(self._database.execute(query, (_signed(inode),)).fetchone()[0])
+        return bytes(self._database.execute(query, (signed_inode(inode),)).fetchone()[0])
 
     def postpone(self, path: bytes, why: str, first: bytes | None = None) -> None:
         """Keep a path for a later step of this run, and the first name of its file."""
@@ -246,8 +259,8 @@ def begun(path: bytes, source: FileStatus, before: MigratedFile | None) -> Migra
         mode=source.st_mode,
         source_inode=source.st_ino,
         source_size=source.st_size,
-        source_mtime_ns=source.st_mtime_ns,
-        source_ctime_ns=source.st_ctime_ns,
+        source_mtime_ns=bounded_ns(source.st_mtime_ns),
+        source_ctime_ns=bounded_ns(source.st_ctime_ns),
         inode=before.inode if before else 0,
         size=before.size if before else 0,
         mtime_ns=before.mtime_ns if before else 0,
@@ -260,18 +273,14 @@ def ended(path: bytes, source: FileStatus, here: os.stat_result, *, is_made: boo
     """The row of what was made."""
     row = begun(path, source, None)
     row.is_made = is_made
-    row.inode, row.size, row.mtime_ns, row.is_begun = here.st_ino, here.st_size, here.st_mtime_ns, False
+    row.inode, row.size, row.is_begun = here.st_ino, here.st_size, False
+    row.mtime_ns = bounded_ns(here.st_mtime_ns)
     return row
-
-
-def _signed(number: int) -> int:
-    """As SQLite keeps integers of 64 bits; inodes of NFS use them all."""
-    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def _values(row: MigratedFile) -> tuple[object, ...]:
     if row.inode >> 63 or row.source_inode >> 63:
-        row = replace(row, inode=_signed(row.inode), source_inode=_signed(row.source_inode))
+        row = replace(row, inode=signed_inode(row.inode), source_inode=signed_inode(row.source_inode))
     values: tuple[object, ...] = _values_of(row)
     return values
 

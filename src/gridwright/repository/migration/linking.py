@@ -15,6 +15,7 @@ from gridwright.repository.making import part_name
 from gridwright.repository.migration.deciding import MigrationDecision
 from gridwright.repository.migration.directories import MigrationDirectories
 from gridwright.repository.migration.journal import MigratedFile, MigrationJournal
+from gridwright.repository.placing import Placer, place_new
 from gridwright.repository.settings import RepositoryReport
 
 LINKED, SAME = "linked", "unchanged"
@@ -28,6 +29,7 @@ class MigrationLinks:
         journal: MigrationJournal,
         below: Beneath,
         directories: MigrationDirectories,
+        placer: Placer,
         report: RepositoryReport,
         refused: Callable[[bytes, OSError], None],
         look: Callable[[bytes, Callable[[os.stat_result], None]], None],
@@ -39,6 +41,7 @@ class MigrationLinks:
         self._journal = journal
         self._below = below
         self._directories = directories
+        self._placer = placer
         self._report = report
         self._refused = refused
         self._look = look
@@ -49,7 +52,7 @@ class MigrationLinks:
         `wait` waits for the workers.
         """
         for some in self._journal.links():
-            todo: list[MigratedFile] = []
+            todo: list[tuple[MigratedFile, os.stat_result | None]] = []
             sources: dict[bytes, os.stat_result] = {}
             for path, _ in some:
                 self._look(path, partial(sources.__setitem__, path))
@@ -62,19 +65,20 @@ class MigrationLinks:
                     self._report.problem(path, "the source was changed while it was copied")
                     continue
                 try:
-                    row = self._row(path, first)
+                    here = self._below.status(path)
+                    row = self._row(path, first, here)
                 except OSError as error:
                     self._refused(path, error)
                     continue
                 if row is not None:
-                    todo.append(row)
-            self._journal.begin(todo)
+                    todo.append((row, here))
+            self._journal.begin([row for row, _ in todo])
             names = dict(some)
-            for row in todo:
+            for row, here in todo:
                 try:
                     of = self._journal.get(names[row.path])
                     if of is not None:
-                        self._place(of, row.path)
+                        self._place(of, row.path, here)
                 except OSError as error:
                     self._refused(row.path, error)
                     continue
@@ -82,10 +86,10 @@ class MigrationLinks:
                     self._journal.end(replace(of, path=row.path, is_made=True))
                     self._report.add(LINKED)
 
-    def _row(self, path: bytes, first: bytes) -> MigratedFile | None:
+    def _row(self, path: bytes, first: bytes, here: os.stat_result | None) -> MigratedFile | None:
         """The row of a name that is to be made another name of a file; None where there is nothing to do."""
         of, row = self._journal.get(first), self._journal.get(path)
-        old, here = self._below.status(first), self._below.status(path)
+        old = self._below.status(first)
         if of is None or old is None or of.is_begun or not of.is_of_migration(old):
             self._report.problem(path, f"it is another name of {shown(first)}, which was not copied")
             return None
@@ -102,7 +106,7 @@ class MigrationLinks:
             is_made=True,
         )  # fmt: skip
 
-    def _place(self, first: MigratedFile, path: bytes) -> None:
+    def _place(self, first: MigratedFile, path: bytes, here: os.stat_result | None) -> None:
         directory, name = self._below.parent(first.path)
         directory = os.dup(directory)
         try:
@@ -113,7 +117,10 @@ class MigrationLinks:
                 made = os.stat(part, dir_fd=target, follow_symlinks=False).st_ino
                 if made != first.inode or self._directories.within(path) not in (0, os.fstat(target).st_ino):
                     raise OSError(errno.ESTALE, "another file has come in its place")
-                os.rename(part, new, src_dir_fd=target, dst_dir_fd=target)
+                if here is None:
+                    place_new(target, part, new)
+                else:
+                    self._placer.replace(path, target, part, new, here)
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(part, dir_fd=target)

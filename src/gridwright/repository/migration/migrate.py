@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +17,7 @@ from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
 from gridwright.repository.below import kind_of
 from gridwright.repository.content import Torn
+from gridwright.repository.deletion_limit import Deletions
 from gridwright.repository.keys import shown
 from gridwright.repository.migration.attributes import why_not
 from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
@@ -26,6 +27,7 @@ from gridwright.repository.migration.journal import MigratedFile, MigrationJourn
 from gridwright.repository.migration.linking import LINKED, SAME, MigrationLinks
 from gridwright.repository.migration.proving import MigrationProof
 from gridwright.repository.migration.workers import CopyTask, CopyWorkers
+from gridwright.repository.placing import Placer
 from gridwright.repository.settings import RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, WalkedFile, walk_below
 
@@ -43,6 +45,8 @@ class MigrationOptions:
     paths: Sequence[bytes] = ()
     verify: bool = False
     cut_over: bool = False
+    delete_up_to: int | None = None
+    """So many files may go to the trash; None for as many as are usual (`deletion_limit.py`)."""
     dry_run: bool = False
 
 
@@ -66,7 +70,8 @@ class Migration:
         self._report = report
         self._unread: list[UnreadDirectory] = []
         self._changed_here = 0
-        self._directories = MigrationDirectories(below, journal)
+        self._placer = Placer(below.root, report, workers.moment)
+        self._directories = MigrationDirectories(below, journal, self._placer)
         # Directories of others, and with them all that lies in them.
         self._left: list[bytes] = []
         self.sample: list[bytes] = []
@@ -78,7 +83,13 @@ class Migration:
         self._workers.wait()
         if not self._options.dry_run:
             links = MigrationLinks(
-                self._journal, self._below, self._directories, self._report, self._refused, self._look
+                self._journal,
+                self._below,
+                self._directories,
+                self._placer,
+                self._report,
+                self._refused,
+                self._look,
             )
             links.make(self._workers.wait)
         if self._options.cut_over:
@@ -89,6 +100,7 @@ class Migration:
             self._workers.wait()
             self._journal.flush()
             self._prove()
+        self._placer.settle()
         self._tell()
 
     def _prove(self) -> None:
@@ -109,7 +121,7 @@ class Migration:
 
     def _consider_all(self, walked: Sequence[WalkedFile]) -> None:
         """Decide about a batch; what is to be made is begun in the journal before anything is."""
-        decided: list[tuple[WalkedFile, MigrationDecision, MigratedFile | None, bool]] = []
+        decided: list[tuple[WalkedFile, MigrationDecision, MigratedFile | None, os.stat_result | None]] = []
         for each in walked:
             if self._left and is_chosen(each.path, self._left):
                 continue
@@ -121,20 +133,20 @@ class Migration:
                     self._left.append(each.path)
                 continue
             row = self._journal.get(each.path)
-            decided.append((each, self._decide(each, row, here), row, here is not None))
+            decided.append((each, self._decide(each, row, here), row, here))
         if self._options.dry_run:
             for each, decision, row, _ in decided:
                 self._count(each, decision, row)
             return
         making = [
             (each, row)
-            for each, decision, row, is_there in decided
+            for each, decision, row, here in decided
             if decision is MigrationDecision.COPY
-            or (decision is MigrationDecision.DIRECTORY and not is_there)
+            or (decision is MigrationDecision.DIRECTORY and here is None)
         ]
         self._journal.begin([begun(each.path, each, row) for each, row in making])
-        for each, decision, row, is_there in decided:
-            self._act(each, decision, row, is_there=is_there)
+        for each, decision, row, here in decided:
+            self._act(each, decision, row, here)
 
     def _decide(
         self, each: WalkedFile, row: MigratedFile | None, here: os.stat_result | None
@@ -146,7 +158,11 @@ class Migration:
         return decide(each, row, here)
 
     def _act(
-        self, each: WalkedFile, decision: MigrationDecision, row: MigratedFile | None, *, is_there: bool
+        self,
+        each: WalkedFile,
+        decision: MigrationDecision,
+        row: MigratedFile | None,
+        here: os.stat_result | None,
     ) -> None:
         path = each.path
         if decision is MigrationDecision.SAME:
@@ -154,9 +170,9 @@ class Migration:
         elif decision is MigrationDecision.DIRECTORY:
             self._make_directory(each, row)
         elif decision is MigrationDecision.COPY:
-            self._copy(path, is_there=is_there)
+            self._copy(path, here)
         elif decision is MigrationDecision.COMPARE:
-            self._do(path, partial(Copier.compare, path=path), partial(self._compared, each, row))
+            self._do(path, partial(Copier.compare, path=path), partial(self._compared, each, row, here))
         elif decision is MigrationDecision.LINK:
             self._journal.postpone(path, _LINK, self._journal.first_name(each.st_ino, path))
         elif decision is MigrationDecision.AGAIN and self._options.cut_over:
@@ -194,8 +210,8 @@ class Migration:
     def _look(self, path: bytes, done: Callable[[os.stat_result], None]) -> None:
         self._do(path, partial(Copier.status, path=path), done)
 
-    def _copy(self, path: bytes, *, is_there: bool) -> None:
-        act = partial(Copier.copy, path=path, is_there=is_there, within=self._directories.within(path))
+    def _copy(self, path: bytes, there: os.stat_result | None) -> None:
+        act = partial(Copier.copy, path=path, there=there, within=self._directories.within(path))
         self._do(path, act, partial(self._copied, path))
 
     def _copied(self, path: bytes, statuses: Statuses) -> None:
@@ -203,7 +219,13 @@ class Migration:
         self._journal.end(ended(path, source, here))
         self._report.add(COPIED, source.st_size)
 
-    def _compared(self, each: WalkedFile, row: MigratedFile | None, outcome: Statuses | bool) -> None:
+    def _compared(
+        self,
+        each: WalkedFile,
+        row: MigratedFile | None,
+        there: os.stat_result | None,
+        outcome: Statuses | bool,
+    ) -> None:
         """The content was the same, and is dressed; or it is copied, if what is here may be replaced."""
         path = each.path
         if not isinstance(outcome, bool):
@@ -214,7 +236,7 @@ class Migration:
             self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
             self._journal.begin([begun(path, each, row)])
-            self._copy(path, is_there=True)
+            self._copy(path, there)
 
     def _make_directory(self, each: WalkedFile, row: MigratedFile | None) -> None:
         path = each.path
@@ -237,6 +259,17 @@ class Migration:
         if self._unread:
             self._report.notes.append("nothing was removed: not all of the source could be read")
             return
+        vanished = list(self._vanished())
+        gone = Deletions(len(vanished), self._journal.count(), is_all=not self._journal.has_seen())
+        if (why := gone.refusal(self._options.delete_up_to)) is not None:
+            self._report.problem("--cut-over", why)
+            return
+        for row, here in vanished:
+            if self._options.dry_run or self._removed(row, here):
+                self._report.add(REMOVED, 0 if stat.S_ISDIR(row.mode) else row.size)
+
+    def _vanished(self) -> Iterator[tuple[MigratedFile, os.stat_result]]:
+        """What the migration has made, nobody has changed, and the source no longer has."""
         for row in self._journal.vanished():
             if not is_chosen(row.path, self._options.paths):
                 continue
@@ -246,24 +279,21 @@ class Migration:
                 self._refused(row.path, error)
                 continue
             if here is None:
-                self._forget(row)
-            elif not row.is_of_migration(here) or not row.is_made:
+                if not self._options.dry_run:
+                    self._journal.forget(row.path)
+            elif row.is_made and row.is_of_migration(here):
+                yield row, here
+            else:
                 self._changed_here += row.is_made
-            elif self._options.dry_run or self._removed(row):
-                self._report.add(REMOVED, 0 if stat.S_ISDIR(row.mode) else row.size)
 
-    def _forget(self, row: MigratedFile) -> None:
-        if not self._options.dry_run:
-            self._journal.forget(row.path)
-
-    def _removed(self, row: MigratedFile) -> bool:
+    def _removed(self, row: MigratedFile, here: os.stat_result) -> bool:
         try:
             directory, name = self._below.parent(row.path)
             if stat.S_ISDIR(row.mode):
                 os.rmdir(name, dir_fd=directory)
                 self._below.refresh()
             else:
-                os.unlink(name, dir_fd=directory)
+                self._placer.remove(row.path, directory, name, here)
         except OSError as error:
             if error.errno == errno.ENOTEMPTY:
                 self._report.notes.append(f"{shown(row.path)} holds files of others, and stays")
@@ -280,7 +310,7 @@ class Migration:
                 if self._options.dry_run or not self._made_way(path):
                     self._report.problem(path, MigrationDecision.AGAIN.value)
                     continue
-                self._copy(path, is_there=False)
+                self._copy(path, None)
             except OSError as error:
                 self._refused(path, error)
         self._workers.wait()
@@ -290,7 +320,7 @@ class Migration:
         here, row = self._below.status(path), self._journal.get(path)
         if here is None or not stat.S_ISDIR(here.st_mode):
             return True
-        return row is not None and row.is_made and self._removed(row)
+        return row is not None and row.is_made and self._removed(row, here)
 
     def _dress_directories(self) -> None:
         """Give directories their attributes: names are made in them no more."""
@@ -348,7 +378,7 @@ class Migration:
                 where=str(self._below.directory),
                 remedy="make room, and run the command again: it goes on",
             ) from error
-        if isinstance(error, FileExistsError):
+        if isinstance(error, FileExistsError) and error.strerror == os.strerror(errno.EEXIST):
             self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
             self._report.problem(path, f"it cannot be copied: {why_not(error)}")

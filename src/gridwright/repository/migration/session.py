@@ -52,7 +52,7 @@ def migrate(
     try:
         with (
             _library(places, dry_run=options.dry_run) as (below, journal),
-            _workers(places, progress) as workers,
+            _workers(places, report, progress) as workers,
         ):
             _check_source(places, journal, source, dry_run=options.dry_run)
             report.notes += [journal.note] if journal.note else []
@@ -131,10 +131,11 @@ def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[Beneat
 
 
 @contextmanager
-def _workers(places: MigrationPlaces, progress: Progress) -> Iterator[CopyWorkers]:
+def _workers(places: MigrationPlaces, report: RepositoryReport, progress: Progress) -> Iterator[CopyWorkers]:
     workers = CopyWorkers(
         places.source,
         places.library,
+        report,
         bytes_per_s=places.bytes_per_s,
         progress=progress,
         patience_s=places.patience_s,

@@ -14,6 +14,8 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.migration.copying import Copier, MigrationStopped
+from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.trash import moment_name
 from gridwright.repository.walking import TreeWalk
 
 THREADS = 8
@@ -67,12 +69,16 @@ class CopyWorkers:
         self,
         source: Path,
         target: Path,
+        report: RepositoryReport,
         *,
         bytes_per_s: float | None = None,
         progress: Callable[[int], None] = lambda _bytes: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._places = source, target
+        self._report = report
+        self.moment = moment_name()
+        """Of the trash that all threads share."""
         self._stop = threading.Event()
         self._bandwidth = Bandwidth(bytes_per_s, self._stop)
         self._progress = progress
@@ -113,6 +119,7 @@ class CopyWorkers:
             # No thread is at work: what is written next may be directories.
             for copier in self._copiers:
                 copier.leave()
+                copier.placer.settle()
 
     def watch(self, walk: TreeWalk) -> None:
         """Raise GridwrightError where a walk of the source hangs."""
@@ -152,7 +159,7 @@ class CopyWorkers:
             result, failure = None, None
             try:
                 if copier is None:
-                    copier = Copier(*self._places, pass_by, ask)
+                    copier = Copier(*self._places, pass_by, ask, self._report, self.moment)
                     self._copiers.append(copier)
                 copier.expect(task.inodes)
                 result = task.act(copier)

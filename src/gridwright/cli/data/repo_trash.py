@@ -1,0 +1,53 @@
+"""`gridwright repo trash`: what commands have taken out of a library, and its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from gridwright.beneath import Beneath
+from gridwright.cli.arguments import Reader
+from gridwright.cli.data.repo_flags import RepositoryFlags, settings_of
+from gridwright.cli.flags import Reads, read_flags
+from gridwright.cli.output import LazyResult, Output
+from gridwright.errors import ExitStatus, environment_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrashFlags(RepositoryFlags):
+    """The flags of `trash`."""
+
+    empty_older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Remove for ever what was moved there longer ago, such as 30d; 0s for all."
+        ),
+        Reads(Reader.seconds, "older_than_s"),
+    ] = None
+
+
+def run_trash(flags: TrashFlags) -> ExitStatus:
+    """Show the files that imports have moved to the trash of a library, and remove old ones.
+
+    Example: gridwright repo trash archive --empty-older-than 30d
+    """
+    from gridwright.repository.trash import TrashReport, empty_trash, trashed
+
+    reader = Reader()
+    older_than_s = reader.finish(read_flags(flags, reader))["older_than_s"]
+    settings = settings_of(flags)
+    report = TrashReport(settings.name)
+    try:
+        with Beneath(settings.directory) as below:
+            if older_than_s is not None:
+                for each, is_gone in empty_trash(below.root, older_than_s):
+                    (report.removed if is_gone else report.stayed).append(each)
+            report.there = list(trashed(below.root))
+    except OSError as error:
+        raise environment_error(
+            f"the trash cannot be looked at: {error.strerror}", where=str(settings.directory)
+        ) from error
+    Output("repo trash", json=flags.json).show(LazyResult(document=report.document, text=report.text))
+    return ExitStatus.MISSED if report.stayed else ExitStatus.DONE

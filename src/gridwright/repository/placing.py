@@ -1,0 +1,322 @@
+"""Gives what is whole its name, and takes names away: nothing that somebody else has made or written is lost.
+
+A new name is taken only where nothing has it. What is known under a name changes places with the new file
+in one step, is looked at again then, and gets its name back where it is not as it was known. It lies in the
+trash meanwhile, so that no kill loses it, and goes from there when it is sure that nobody writes to it:
+
+- On file systems of this kernel alone a lease is held from before the exchange on (F_RDLCK of fcntl(2)). It
+  is refused while anybody has the file open for writing, and has who opens it so later wait. After a time of
+  grace, for who had resolved the name before, the old file is removed.
+- On all others, such as NFS and Lustre, no lease tells of other clients: the old file stays in the trash.
+
+Where names cannot be exchanged (NFS, Lustre), the old file moves to the trash first: for a moment nothing has
+the name, and no file is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections import deque
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+
+from gridwright.repository.below import c_library
+from gridwright.repository.file_locks import has_lease, take_lease
+from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.trash import Trash
+
+GRACE_S = 0.1
+"""How long an old file waits for those who resolved its name before the exchange: they are between two steps
+of open(2), or were taken off their core there."""
+_MOST_WAITING = 96
+"""Old files that wait so at a time: each has two descriptors."""
+_NO_REPLACE, _EXCHANGE = 1, 2
+_UNKNOWN = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A name in an open directory of the trash. Close it in the end."""
+
+    directory: int
+    name: bytes
+
+    def status(self) -> os.stat_result:
+        return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
+
+    def remove(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self.name, dir_fd=self.directory)
+
+    def close(self) -> None:
+        os.close(self.directory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replaced:
+    """A file in the trash whose lease is held, until a time of `time.monotonic`."""
+
+    path: bytes
+    entry: _Entry
+    descriptor: int
+    seen: os.stat_result
+    until: float
+
+
+class Placer:
+    """Gives and takes names below one directory. One thread uses it; `settle` in the end."""
+
+    def __init__(
+        self,
+        root: int,
+        report: RepositoryReport,
+        moment: str | None = None,
+        most_waiting: int = _MOST_WAITING,
+    ) -> None:
+        """`root` is the open directory; `moment` names the trash as that of other threads of a command."""
+        self._report = report
+        self._most_waiting = most_waiting
+        self._trash = Trash(root, moment)
+        self._waiting = deque[_Replaced]()
+
+    def replace(
+        self,
+        path: bytes,
+        directory: int,
+        part: bytes,
+        name: bytes,
+        seen: os.stat_result,
+        *,
+        source: int | None = None,
+        keep: bool = False,
+    ) -> None:
+        """Give what is whole, `part`, the name of a file that was `seen` with this status.
+
+        Both lie in the open directory, or `part` in `source`. With `keep` the old file stays in the trash.
+        Raises OSError: FileExistsError, with why, where somebody has changed it since or may be writing to
+        it; then all is as it was.
+        """
+        source = directory if source is None else source
+        with ExitStack() as opened:
+            try:
+                descriptor = _looked_at(directory, name, seen)
+            except FileNotFoundError:
+                place_new(directory, part, name, source=source)
+                return
+            opened.callback(os.close, descriptor)
+            has_lease = stat.S_ISREG(seen.st_mode) and _take_lease(descriptor)
+            # The lease came after the look: who has written in between is seen now.
+            _check(os.fstat(descriptor), seen)
+            part_entry = self._take(opened, source, part, path)
+            new = part_entry.status()
+            try:
+                old = self._exchange(opened, part_entry, directory, name, path)
+            except OSError:
+                part_entry.remove()
+                raise
+            if old is None:
+                return
+            found = old.status()
+            if not _is_as(found, seen):
+                self._put_back(opened, old, directory, name, path, new)
+                raise _changed()
+            if not keep and has_lease:
+                until = time.monotonic() + GRACE_S
+                entry = _Entry(os.dup(old.directory), old.name)
+                self._waiting.append(_Replaced(path, entry, os.dup(descriptor), seen, until))
+            elif _is_elsewhere(found) or (stat.S_ISLNK(seen.st_mode) and not keep):
+                old.remove()
+            else:
+                self._say_kept(path)
+        self._finish(self._most_waiting)
+
+    def remove(self, path: bytes, directory: int, name: bytes, seen: os.stat_result) -> None:
+        """Move a file that was `seen` with this status to the trash; of several names one just goes.
+
+        Raises OSError: FileExistsError where it is another one, or was changed; then it has its name.
+        """
+        with ExitStack() as opened:
+            opened.callback(os.close, _looked_at(directory, name, seen))
+            old = self._take(opened, directory, name, path)
+            found = old.status()
+            if not _is_as(found, seen):
+                try:
+                    place_new(directory, old.name, name, source=old.directory)
+                except FileExistsError:
+                    self._say_two(path)
+                raise _changed()
+            if _is_elsewhere(found):
+                old.remove()
+
+    def settle(self) -> None:
+        """Remove old files that nobody writes to, when their time of grace is over; name the others."""
+        self._finish(0)
+        self._trash.tidy()
+
+    def _finish(self, most: int) -> None:
+        while self._waiting and (len(self._waiting) > most or self._waiting[0].until <= time.monotonic()):
+            time.sleep(max(0.0, self._waiting[0].until - time.monotonic()))
+            each = self._waiting.popleft()
+            try:
+                if has_lease(each.descriptor, fcntl.F_RDLCK) and _is_as(os.fstat(each.descriptor), each.seen):
+                    each.entry.remove()
+                else:
+                    self._say_two(each.path)
+            finally:
+                each.entry.close()
+                os.close(each.descriptor)
+
+    def _take(self, opened: ExitStack, directory: int, name: bytes, path: bytes) -> _Entry:
+        entry = _Entry(*self._trash.take(directory, name, path))
+        opened.callback(entry.close)
+        return entry
+
+    def _exchange(
+        self, opened: ExitStack, entry: _Entry, directory: int, name: bytes, path: bytes
+    ) -> _Entry | None:
+        """Have an entry of the trash and what has a name change places; where that is now, None for nothing.
+
+        Raises OSError: FileExistsError where something else got the name meanwhile.
+        """
+        if c_library().renameat2(entry.directory, entry.name, directory, name, _EXCHANGE) == 0:
+            return entry
+        number = ctypes.get_errno()
+        if number == errno.ENOENT:
+            place_new(directory, entry.name, name, source=entry.directory)
+            return None
+        if number not in _UNKNOWN:
+            raise OSError(number, os.strerror(number))
+        try:
+            old = self._take(opened, directory, name, path)
+        except FileNotFoundError:
+            old = None
+        try:
+            place_new(directory, entry.name, name, source=entry.directory)
+        except FileExistsError:
+            if old is not None:
+                self._say_two(path)
+            raise
+        return old
+
+    def _put_back(
+        self,
+        opened: ExitStack,
+        old: _Entry,
+        directory: int,
+        name: bytes,
+        path: bytes,
+        new: os.stat_result,
+    ) -> None:
+        """Give a file its name back; what has it by now goes, where it is the `new` file that nobody has."""
+        try:
+            again = self._exchange(opened, old, directory, name, path)
+        except FileExistsError:
+            return
+        if again is not None and _is_as(again.status(), new):
+            again.remove()
+        elif again is not None:
+            self._say_two(path)
+
+    def _say_kept(self, path: bytes) -> None:
+        self._report.note_of(
+            f"were replaced, and the former ones, which others may have open, lie in {self._trash.place}",
+            path,
+        )
+
+    def _say_two(self, path: bytes) -> None:
+        self._report.problem(
+            path,
+            f"somebody wrote to it or made another one meanwhile: both are there, one in {self._trash.place};"
+            " compare them",
+        )
+
+
+def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = None) -> None:
+    """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it.
+
+    `part` lies in the open directory `source`, or in the same one.
+    """
+    source = directory if source is None else source
+    if c_library().renameat2(source, part, directory, name, _NO_REPLACE) == 0:
+        return
+    number = ctypes.get_errno()
+    if number not in _UNKNOWN:
+        raise OSError(number, os.strerror(number))
+    # NFS and some others have no such rename; of two names the second is never made over another file.
+    os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
+    os.unlink(part, dir_fd=source)
+
+
+def _looked_at(directory: int, name: bytes, seen: os.stat_result) -> int:
+    """A descriptor of the file that was seen, which is open for reading where it is one and may be.
+
+    Raises OSError: FileExistsError where another file has its name, or it was changed.
+    """
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        reading = os.O_RDONLY | os.O_NONBLOCK if stat.S_ISREG(seen.st_mode) else os.O_PATH
+        descriptor = os.open(name, flags | reading, dir_fd=directory)
+    except PermissionError:
+        descriptor = os.open(name, flags | os.O_PATH, dir_fd=directory)
+    except BlockingIOError:
+        raise _open() from None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            # A link or a pipe is there.
+            raise _changed() from None
+        raise
+    try:
+        status = os.fstat(descriptor)
+        _check(status, seen)
+        if status.st_ctime_ns != seen.st_ctime_ns:
+            raise _changed()
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_as(status: os.stat_result, seen: os.stat_result) -> bool:
+    """Whether two are one file with the same content, as far as times tell; a rename changes the ctime."""
+    return all(
+        getattr(status, each) == getattr(seen, each)
+        for each in ("st_dev", "st_ino", "st_size", "st_mtime_ns")
+    ) and stat.S_IFMT(status.st_mode) == stat.S_IFMT(seen.st_mode)
+
+
+def _is_elsewhere(status: os.stat_result) -> bool:
+    """Whether a file in the trash has another name, so that it needs none there."""
+    return status.st_nlink > 1
+
+
+def _check(status: os.stat_result, seen: os.stat_result) -> None:
+    if not _is_as(status, seen):
+        raise _changed()
+
+
+def _changed() -> FileExistsError:
+    return FileExistsError(errno.EEXIST, "somebody has changed it meanwhile; it was left as it is")
+
+
+def _open() -> FileExistsError:
+    return FileExistsError(errno.EEXIST, "somebody has it open for writing; it was left as it is")
+
+
+def _take_lease(descriptor: int) -> bool:
+    """Have who opens a file for writing wait; False where no such lease holds for all, or for this user.
+
+    Raises FileExistsError where somebody has it open for writing, or mapped so.
+    """
+    try:
+        is_taken = take_lease(descriptor, fcntl.F_RDLCK)
+    except OSError:
+        # Another file system, a descriptor of O_PATH, or somebody else's file.
+        return False
+    if not is_taken:
+        raise _open()
+    return True

@@ -1,0 +1,100 @@
+"""Moves files whose objects are gone to the trash, where that is wanted and they were not changed here."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+
+from gridwright.repository.comparing import FileSide, file_side
+from gridwright.repository.deletion_limit import Deletions, note_refusal
+from gridwright.repository.known_file import KnownFile
+from gridwright.repository.placing import Placer
+from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+
+HERE = "inode <> 0 AND key IS NOT NULL AND path <> x''"
+"""Rows of files that have objects, without the repository's own directory."""
+_REMOVE = "remove"
+
+
+def remove_gone(
+    opened: OpenRepository,
+    placer: Placer,
+    report: RepositoryReport,
+    paths: Sequence[bytes],
+    *,
+    known: int | None,
+    up_to: int | None,
+) -> None:
+    """Remove files whose objects the listing does not have; `known` is of how many, None only counts them.
+
+    More than is usual are left, unless `up_to` names as many (`deletion_limit.py`).
+    """
+    gone = list(_gone(opened, report, paths))
+    if known is None:
+        if gone:
+            report.notes.append(f"{len(gone)} files are of objects that are gone; --deletions removes them")
+        return
+    is_empty = all(
+        opened.keys.is_own(each[0]) or each[0] == opened.keys.start for each in opened.known.all_listed()
+    )
+    why = Deletions(len(gone), known, is_all=is_empty or len(gone) >= known).refusal(up_to)
+    if not report.is_dry_run:
+        note_refusal(opened.known, "import", why)
+    if why is not None:
+        report.problem("--deletions", why)
+        return
+    for path, size in gone:
+        if report.is_dry_run or _is_removed(opened, placer, report, path):
+            report.add("removed", size)
+
+
+def _gone(
+    opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes]
+) -> list[tuple[bytes, int]]:
+    """Path and size of each file that was not changed and whose object is gone, what lies within before."""
+    for row in opened.known.rows("inode = 0 AND key IS NOT NULL"):
+        if is_chosen(row.path, paths) and not opened.known.listed(row.key or ""):
+            opened.known.forget(row.path)
+    found: list[tuple[bytes, int]] = []
+    for row in opened.known.rows(HERE, order="path DESC"):
+        if not is_chosen(row.path, paths) or opened.known.listed(row.key or ""):
+            continue
+        try:
+            status = opened.below.status(row.path)
+            if status is None:
+                opened.known.forget(row.path)
+            elif file_side(opened, row.path, status, row) is not FileSide.CHANGED:
+                found.append((row.path, row.size))
+        except OSError as error:
+            report.problem(row.path, f"whether it was changed cannot be seen: {error.strerror}")
+    return found
+
+
+def _is_removed(opened: OpenRepository, placer: Placer, report: RepositoryReport, path: bytes) -> bool:
+    row = opened.known.get(path)
+    try:
+        status = opened.below.status(path)
+        if row is None or status is None:
+            return False
+        # A directory has another time since files in it were removed; it goes where nothing is left in it.
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if not is_directory and file_side(opened, path, status, row) is FileSide.CHANGED:
+            return False
+        _remove(opened, placer, row, status)
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            report.problem(path, f"it cannot be removed: {error.strerror}")
+        return False
+    opened.known.forget(path)
+    return True
+
+
+def _remove(opened: OpenRepository, placer: Placer, row: KnownFile, status: os.stat_result) -> None:
+    directory, name = opened.below.parent(row.path)
+    if stat.S_ISDIR(status.st_mode):
+        os.rmdir(name, dir_fd=directory)
+        opened.below.refresh()
+    else:
+        placer.remove(row.path, directory, name, status)

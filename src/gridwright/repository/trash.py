@@ -1,0 +1,214 @@
+"""What is taken out of a library stays in it: below `.gridwright/trash`, by the time of the command.
+
+A file moves there with its inode, owner, mode and times, by a rename, so that who has it open goes on writing
+to what lies there. The trash is of whoever made it and closed to all others; exports leave it out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gridwright.beneath import DIRECTORY, make_private, open_own, remove_tree
+from gridwright.repository.below import is_there, same_times
+from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.units import format_bytes
+
+_NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ESTALE})
+_TIME = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class TrashedFiles:
+    """What one command has moved there."""
+
+    name: str
+    """The directory below `.gridwright/trash`."""
+    moment: float
+    """When the command began, in seconds since 1970."""
+    count: int
+    bytes: int
+
+    def text(self) -> str:
+        """For people."""
+        return f"{self.name}, {self.count} files ({format_bytes(self.bytes)})"
+
+
+@dataclass(slots=True)
+class TrashReport:
+    """The trash of a repository, and what was removed from it."""
+
+    repository: str
+    there: list[TrashedFiles] = field(default_factory=list)
+    removed: list[TrashedFiles] = field(default_factory=list)
+    stayed: list[TrashedFiles] = field(default_factory=list)
+    """What could not be removed."""
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        parts = {"there": self.there, "removed": self.removed, "stayed": self.stayed}
+        return {"repository": self.repository} | {
+            name: [asdict(each) for each in found] for name, found in parts.items()
+        }
+
+    def text(self) -> str:
+        """The result for people."""
+        lines = [f"{self.repository}: trash, below {RESERVED}/{TRASH}"]
+        lines += [f"  removed: {each.text()}" for each in self.removed]
+        lines += [f"  could not be removed: {each.text()}" for each in self.stayed]
+        lines += [f"  {each.text()}" for each in self.there] or ["  nothing lies there"]
+        return "\n".join(lines)
+
+
+class Trash:
+    """The trash of one command. One thread uses it."""
+
+    def __init__(self, root: int, moment: str | None = None) -> None:
+        """`root` is the open directory of the repository; nothing is made before something is moved."""
+        self._root = root
+        self._name = moment or moment_name()
+        self._opened: dict[int, int] = {}
+
+    @property
+    def place(self) -> str:
+        """Where it is, below the repository's directory."""
+        return f"{RESERVED}/{TRASH}/{self._name}"
+
+    def take(self, directory: int, name: bytes, path: bytes) -> tuple[int, bytes]:
+        """Move what has a name in an open directory here, where its path says; its directory, open, and name.
+
+        Close that descriptor. Raises OSError: FileNotFoundError where nothing has the name any more, ESTALE
+        where the place belongs to somebody else.
+        """
+        for number in range(1000):
+            around, own = self._around(number, path)
+            if not is_there(around, own):
+                try:
+                    os.rename(name, own, src_dir_fd=directory, dst_dir_fd=around)
+                except BaseException:
+                    os.close(around)
+                    raise
+                return around, own
+            os.close(around)
+        raise FileExistsError(f"{self.place} has too many files of this name")
+
+    def _around(self, number: int, path: bytes) -> tuple[int, bytes]:
+        """The open directory that a path has here; another one for each file that had the path before."""
+        *names, own = path.split(b"/")
+        here = os.dup(self._top(number))
+        for each in names:
+            before = here
+            with suppress(FileExistsError):
+                os.mkdir(each, 0o700, dir_fd=before)
+            try:
+                here = os.open(each, DIRECTORY, dir_fd=before)
+            finally:
+                os.close(before)
+        return here, own
+
+    def _top(self, number: int) -> int:
+        if number not in self._opened:
+            trash = _opened_trash(self._root, make=True)
+            try:
+                self._opened[number] = _own(trash, os.fsencode(self._numbered(number)), make=True)
+            finally:
+                os.close(trash)
+        return self._opened[number]
+
+    def tidy(self) -> None:
+        """Close what it holds open, and remove directories in which nothing lies."""
+        while self._opened:
+            number, descriptor = self._opened.popitem()
+            _remove_empty(descriptor)
+            os.close(descriptor)
+            with suppress(OSError):
+                trash = _opened_trash(self._root, make=False)
+                try:
+                    os.rmdir(self._numbered(number), dir_fd=trash)
+                finally:
+                    os.close(trash)
+            with suppress(OSError), same_times(self._root):
+                own = _own(self._root, RESERVED.encode(), make=False)
+                try:
+                    os.rmdir(TRASH, dir_fd=own)
+                finally:
+                    os.close(own)
+                os.rmdir(RESERVED, dir_fd=self._root)
+
+    def _numbered(self, number: int) -> str:
+        return f"{self._name}.{number}" if number else self._name
+
+
+def moment_name() -> str:
+    """How the trash of a command that begins now is called."""
+    return datetime.now(UTC).strftime(_TIME)
+
+
+def _remove_empty(directory: int) -> None:
+    for _, names, _, around in os.fwalk(".", topdown=False, dir_fd=directory, follow_symlinks=False):
+        for each in names:
+            with suppress(OSError):
+                os.rmdir(each, dir_fd=around)
+
+
+def trashed(root: int) -> Iterator[TrashedFiles]:
+    """What lies in the trash that this user has made, the oldest first. Raises OSError."""
+    try:
+        trash = _opened_trash(root, make=False)
+    except OSError as error:
+        if error.errno in _NOT_OURS:
+            return
+        raise
+    try:
+        for name in sorted(os.listdir(trash)):  # noqa: PTH208 - of a descriptor
+            if (moment := _moment(name)) is None:
+                continue
+            count = size = 0
+            for _, _, files, directory in os.fwalk(name, dir_fd=trash, follow_symlinks=False):
+                for each in files:
+                    with suppress(FileNotFoundError):
+                        size += os.stat(each, dir_fd=directory, follow_symlinks=False).st_size
+                        count += 1
+            yield TrashedFiles(name, moment, count, size)
+    finally:
+        os.close(trash)
+
+
+def empty_trash(root: int, older_than_s: float) -> Iterator[tuple[TrashedFiles, bool]]:
+    """Remove what was moved there longer ago; each of them, and whether it is gone. Raises OSError."""
+    for each in list(trashed(root)):
+        if time.time() - each.moment >= older_than_s:
+            trash = _opened_trash(root, make=False)
+            try:
+                yield each, remove_tree(each.name, directory=trash)
+            finally:
+                os.close(trash)
+
+
+def _moment(name: str) -> float | None:
+    try:
+        return datetime.strptime(name.partition(".")[0], _TIME).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _opened_trash(root: int, *, make: bool) -> int:
+    own = _own(root, RESERVED.encode(), make=make)
+    try:
+        return _own(own, TRASH.encode(), make=make)
+    finally:
+        os.close(own)
+
+
+def _own(directory: int, name: bytes, *, make: bool) -> int:
+    """An open directory that nobody else can write; with `make`, made where it is not. Raises OSError."""
+    if make and not is_there(directory, name):
+        with suppress(FileExistsError), same_times(directory):
+            os.close(make_private(directory, name))
+    return open_own(name, directory=directory)

@@ -1,0 +1,70 @@
+"""Uploads in parts that have not ended: what a kill leaves in a bucket costs until it is aborted.
+
+There is a line for each that is begun, and one more when it has ended. The lines of a command that was killed
+say what to abort. Nothing else is aborted: a bucket has uploads of other programs, too. Where these lines are
+lost, a rule of the bucket (AbortIncompleteMultipartUpload) has to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import suppress
+
+from gridwright.trusted import open_file
+
+FILE = "uploads"
+_MOST = 64 << 20
+"""Bytes of the file that are read: about 300,000 uploads."""
+
+
+class UploadJournal:
+    """The lines of one repository, in an open state directory. Any thread may write."""
+
+    def __init__(self, directory: int) -> None:
+        """Open it. Raises GridwrightError, OSError."""
+        self._file: int | None = open_file(directory, FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self._lock = threading.Lock()
+
+    def begin(self, bucket: str, key: str, upload_id: str) -> None:
+        """Note one that was begun. Raises OSError."""
+        self._write([bucket, key, upload_id])
+
+    def end(self, upload_id: str) -> None:
+        """Note that the store has nothing of it any more. Raises OSError."""
+        self._write([upload_id])
+
+    def _write(self, line: list[str]) -> None:
+        # A kill loses nothing that the kernel has. A thread may be late, and nobody waits for it.
+        with self._lock:
+            if self._file is not None:
+                os.write(self._file, json.dumps(line).encode() + b"\n")
+
+    def left(self, bucket: str) -> list[tuple[str, str]]:
+        """Keys and identifiers of uploads to a bucket that did not end. Raises OSError."""
+        found: dict[str, tuple[str, str]] = {}
+        for line in os.pread(self._opened, _MOST, 0).splitlines():
+            # Of a full disk's last line there may be a part alone.
+            with suppress(ValueError, TypeError):
+                *where, upload_id = json.loads(line)
+                found.pop(upload_id, None)
+                if len(where) == 2 and where[0] == bucket:
+                    found[upload_id] = where[1], upload_id
+        return list(found.values())
+
+    def clear(self) -> None:
+        """Begin anew: nothing is left. Raises OSError."""
+        os.ftruncate(self._opened, 0)
+
+    def close(self) -> None:
+        """Close it."""
+        with self._lock:
+            opened, self._file = self._opened, None
+        os.close(opened)
+
+    @property
+    def _opened(self) -> int:
+        if self._file is None:
+            raise ValueError("it is closed")
+        return self._file
