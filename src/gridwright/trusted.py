@@ -23,6 +23,7 @@ from typing import NamedTuple
 from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ACL = "system.posix_acl_access"
 _ACL_HEADER, _ACL_ENTRY = struct.Struct("<I"), struct.Struct("<HHI")
 """The version, and then tag, permissions and identifier (include/uapi/linux/posix_acl_xattr.h)."""
@@ -105,17 +106,24 @@ def why_untrusted(status: os.stat_result, *, is_shared: bool = False) -> str | N
     return fault and fault.reason
 
 
+def sudo_callers() -> frozenset[int]:
+    """The user who called sudo, where this is root: who may have root run this is believed by it."""
+    caller = os.environ.get("SUDO_UID", "")
+    return frozenset({int(caller)} if os.geteuid() == 0 and caller.isdecimal() else ())
+
+
 def why_untrusted_path(
-    path: str | Path, *, is_shared: bool = False, owners: Collection[int] = ()
+    path: str | Path, *, is_shared: bool = False, owners: Collection[int] = (), writers: int = _OTHERS_WRITE
 ) -> str | None:
     """Why somebody else could put another thing where an absolute path leads; None where nobody can.
 
     Every directory from `/` on is looked at, as sshd's StrictModes does, and so is the way to the target of
     each symbolic link. All belong to root, to this user or to `owners` (user numbers). Nobody else may write
     a directory, unless it is sticky (the last one: with `is_shared`). What does not exist ends the walk:
-    nobody else can make it but in a sticky directory. Raises OSError.
+    nobody else can make it but in a sticky directory. `writers` are the bits of a mode that let others write.
+    Raises OSError.
     """
-    fault = _way_fault(path, is_shared=is_shared, owners=owners)
+    fault = _way_fault(path, is_shared=is_shared, owners=owners, writers=writers)
     return fault and fault.reason
 
 
@@ -127,12 +135,14 @@ def _fault(
     name: str = "it",
     remedied: str | None = None,
     owners: Collection[int] = (),
+    writers: int = _OTHERS_WRITE,
 ) -> _Fault | None:
     """The fault of what lies at a place; `remedied` is the path that the remedy names."""
     owner = user_name(status.st_uid)
     if status.st_uid not in (0, os.geteuid(), *owners):
         return _Fault(f"{name} belongs to {owner}")
-    if not (is_shared and status.st_mode & stat.S_ISVTX) and others_write(status, place):
+    is_kept = is_shared and status.st_mode & stat.S_ISVTX
+    if status.st_mode & writers and not is_kept and others_write(status, place):
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         remedy = None
         if remedied and status.st_uid == os.geteuid():
@@ -141,7 +151,9 @@ def _fault(
     return None
 
 
-def _way_fault(path: str | Path, *, is_shared: bool = False, owners: Collection[int] = ()) -> _Fault | None:
+def _way_fault(
+    path: str | Path, *, is_shared: bool = False, owners: Collection[int] = (), writers: int = _OTHERS_WRITE
+) -> _Fault | None:
     """As `why_untrusted_path`: goes from name to name, and puts its target in the place of a link."""
     names = os.fspath(path).split("/")[::-1]
     way = [("/", _is_closed(os.lstat("/")))]
@@ -176,8 +188,9 @@ def _way_fault(path: str | Path, *, is_shared: bool = False, owners: Collection[
             continue
         if not is_last and not stat.S_ISDIR(status.st_mode):
             return _Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
+        shared = is_shared or not is_last
         fault = _fault(
-            status, place, is_shared=is_shared or not is_last, name=called, remedied=place, owners=owners
+            status, place, is_shared=shared, name=called, remedied=place, owners=owners, writers=writers
         )
         # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
         is_closed |= _is_closed(status)

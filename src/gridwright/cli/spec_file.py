@@ -61,12 +61,10 @@ def _why_of_others(path: Path) -> tuple[str, bool] | None:
     None where nobody else could. Root is believed, and to root the user who called sudo. A link is looked at
     itself.
     """
-    from gridwright.trusted import others_write, user_name
+    from gridwright.trusted import others_write, sudo_callers, user_name
 
     status = path.lstat()
-    owners = {0, os.geteuid()}
-    if os.geteuid() == 0 and (caller := os.environ.get("SUDO_UID", "")).isdecimal():
-        owners.add(int(caller))
+    owners = {0, os.geteuid(), *sudo_callers()}
     owner = user_name(status.st_uid)
     if status.st_uid not in owners:
         return f"belongs to {owner}", False
