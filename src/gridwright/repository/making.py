@@ -120,9 +120,9 @@ class Maker:
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not there."""
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or (first.size, first.crc64) != (row.size, row.crc64):
+        if first is None or first.size != row.size or not is_kept_as(row.mtime_ns, first.mtime_ns):
             return False
-        if not is_kept_as(row.mtime_ns, first.mtime_ns):
+        if None not in (first.crc64, row.crc64) and first.crc64 != row.crc64:
             return False
         status = self._opened.below.status(first.path)
         if status is None or not stat.S_ISREG(status.st_mode) or signed_inode(status.st_ino) != first.inode:
