@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from gridwright.beneath import status_within
-from gridwright.repository.crc64 import crc64
 from gridwright.repository.below import c_library
+from gridwright.repository.crc64 import crc64
 from gridwright.repository.file_clock import TICK_NS, UNKNOWN, FileClock
 from gridwright.repository.known_file import stamp_of
 from gridwright.repository.s3.parts import part_bytes
