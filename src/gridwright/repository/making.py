@@ -124,19 +124,8 @@ class Maker:
         and it comes into no directory of a user who has it in none of his. Raises OSError.
         """
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or not _are_names_of_one(first, row):
-            return False
-        if self._is_root and _rights(first) != _rights(row):
-            return False
-        seen = self._opened.below.status(first.path)
-        is_file = seen is not None and stat.S_ISREG(seen.st_mode) and signed_inode(seen.st_ino) == first.inode
-        if (
-            seen is None
-            or not is_file
-            or _rights(first) != (seen.st_uid, seen.st_gid, kept_mode(seen.st_mode))
-        ):
-            return False
-        if file_side(self._opened, first.path, seen, first) is not FileSide.SAME:
+        seen = self._seen_as(first, row) if first is not None else None
+        if first is None or seen is None:
             return False
         source, source_name = self._opened.below.parent(first.path)
         source = os.dup(source)
@@ -167,6 +156,17 @@ class Maker:
         finally:
             os.close(source)
         return True
+
+    def _seen_as(self, first: KnownFile, row: KnownFile) -> os.stat_result | None:
+        """The status of a file that is as known, and as a row of another name says; else None."""
+        seen = self._opened.below.status(first.path)
+        if seen is None or not stat.S_ISREG(seen.st_mode) or signed_inode(seen.st_ino) != first.inode:
+            return None
+        are_of_one = _are_names_of_one(first, row) and (not self._is_root or _rights(first) == _rights(row))
+        if not are_of_one or _rights(first) != (seen.st_uid, seen.st_gid, kept_mode(seen.st_mode)):
+            return None
+        is_known = file_side(self._opened, first.path, seen, first) is FileSide.SAME
+        return seen if is_known else None
 
     def directory(self, path: bytes) -> None:
         """Make a directory; its attributes are set in the end. Raises OSError."""
