@@ -13,7 +13,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,15 @@ from typing import Any
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
-from gridwright.repository.known_file import COLUMNS, FileStamp, KnownFile, signed_inode, why_malformed
-from gridwright.repository.known_tables import prepare
+from gridwright.repository.known_file import (
+    COLUMNS,
+    FileStamp,
+    KnownFile,
+    signed_inode,
+    why_malformed,
+    why_unfit,
+)
+from gridwright.repository.known_tables import prepare, transaction
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
 from gridwright.trusted import open_file
 
@@ -32,7 +39,6 @@ _PENDING_S = 2.0
 _BUSY_S = 30.0
 _DIRECTORY = "directory"
 _REMEDY = "remove that file: the next command makes it anew from manifest and files"
-
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
@@ -188,7 +194,7 @@ class Known:
         With `settles`, file and object are equal, and no change of a changelog is left to be looked at.
         Raises OSError for what no row can have: it is of one file, and ends nothing else.
         """
-        if reason := why_malformed(row):
+        if reason := why_unfit(row):
             raise OSError(errno.EOVERFLOW, reason)
         self._pending[row.path] = row
         if settles:
@@ -369,16 +375,9 @@ class Known:
         count, size = self.database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
         return int(count), int(size)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """All or nothing, of what is written within a `with`."""
-        self.database.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self.database.execute("ROLLBACK")
-            raise
-        self.database.execute("COMMIT")
+        return transaction(self.database)
 
     def _row(self, found: tuple[Any, ...] | None) -> KnownFile | None:
         if found is None:

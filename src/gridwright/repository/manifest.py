@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from gridwright.repository.admission import Admission
 from gridwright.repository.content import FileContent
 from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.keys import MANIFEST
-from gridwright.repository.known_file import COLUMNS, KnownFile
+from gridwright.repository.known_file import COLUMNS, LONGEST_PATH, KnownFile, why_unfit
 
 if TYPE_CHECKING:
     from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -33,8 +33,6 @@ MOST_REFUSED = 1_000
 """Rows that are refused before the whole manifest is."""
 MOST_GROUP_ROWS, MOST_GROUP_BYTES = 1 << 20, 1 << 30
 """Of a row group, as the file says it; those that are written have 20,000 rows."""
-_LONGEST = 4_096
-"""Bytes of a path, a key or a target: PATH_MAX of Linux."""
 _LATEST_S = 2**33
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
@@ -83,6 +81,17 @@ def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, st
         out.flush()
         os.fsync(out.fileno())
     return count
+
+
+def readable_rows(
+    rows: Iterable[KnownFile], left_out: Callable[[KnownFile, str], None]
+) -> Iterator[KnownFile]:
+    """Rows that readers take; `left_out` is called for others, which earlier releases knew, with why."""
+    for row in rows:
+        if reason := why_unfit(row):
+            left_out(row, reason)
+        else:
+            yield row
 
 
 class ManifestError(ValueError):
@@ -151,7 +160,7 @@ def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
     ):
         columns = _columns_of(opened)
         for batch in opened.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
-            for values in _bounded(batch).to_pylist():
+            for values in _bounded(batch, admission).to_pylist():
                 row = KnownFile(**values, **here_only)
                 if isinstance(row.path, bytes) and last is not None and row.path <= last:
                     raise ManifestError("its rows are not in the order of paths")
@@ -180,22 +189,28 @@ def _columns_of(opened: Any) -> list[str]:  # noqa: ANN401 - Arrow has no types
     return columns
 
 
-def _bounded(batch: Any) -> Any:  # noqa: ANN401 - Arrow has no types
-    """A batch whose texts are plain ones. Raises ManifestError where one is longer than any that is written.
+def _bounded(batch: Any, admission: Admission) -> Any:  # noqa: ANN401 - Arrow has no types
+    """A batch whose texts are plain ones, without the rows that have a longer one than any that is written.
 
     Texts come as numbers in a dictionary, so that a long one that many rows have is not copied before.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    arrays = []
+    fits = pa.array([True] * len(batch))
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_dictionary(array.type):
-            longest = pc.max(pc.binary_length(array.dictionary)).as_py() or 0
-            if longest > (LONGEST_XATTRS if name == "xattrs" else _LONGEST):
-                raise ManifestError(f"its column {name} has a value of {longest} bytes")
-            array = array.dictionary_decode()  # noqa: PLW2901 - the same, without its dictionary
-        arrays.append(array)
+            most = LONGEST_XATTRS if name == "xattrs" else LONGEST_PATH
+            is_short = pc.less_equal(pc.binary_length(array.dictionary), most)
+            fits = pc.and_(fits, pc.fill_null(pc.take(is_short, array.indices), True))
+    if refused := len(batch) - (pc.sum(fits).as_py() or 0):
+        admission.refuse_long(refused)
+        if admission.refused > MOST_REFUSED:
+            raise ManifestError(f"more than {MOST_REFUSED} of its rows make no sense")
+        batch = batch.filter(fits)
+    arrays = [
+        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
@@ -229,7 +244,10 @@ def publish_manifest(
     facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
     file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     try:
-        write_manifest(file, known.rows(), facts)
+        rows = readable_rows(
+            known.rows(), lambda row, why: report.problem(row.path, f"it is not in the manifest: {why}")
+        )
+        write_manifest(file, rows, facts)
         with file.open("rb") as content:
             sent = opened.store.send(opened.keys.own(MANIFEST), FileContent(content.fileno()), {}).result()
         known.set_fact("manifest", sent.etag)

@@ -52,9 +52,10 @@ def _hexadecimal(headers: Mapping[str, str]) -> str | None:
     if not text or headers.get("x-amz-checksum-type", "FULL_OBJECT") != "FULL_OBJECT":
         return None
     try:
-        return base64.b64decode(text, validate=True).hex()
+        found = base64.b64decode(text, validate=True)
     except ValueError:
         return None
+    return found.hex() if len(found) == 8 else None
 
 
 def _is_encrypted(headers: Mapping[str, str]) -> bool:
