@@ -28,8 +28,8 @@ def open_for_runs(runs: Path) -> int:
     """A descriptor of the directory for new runs, made where it is not there.
 
     Nobody else can exchange a run in it while it goes on. As in /tmp, others may have runs there where its
-    sticky bit keeps them from what is not theirs; a group may write where a user other than root runs this. To
-    root, the user who called sudo is nobody else.
+    sticky bit keeps them from what is not theirs; a group may write where a user other than root runs this.
+    To root, the user who called sudo is nobody else.
     Raises GridwrightError, which names whose it is, and OSError.
     """
     check_place(runs)
