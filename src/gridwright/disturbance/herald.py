@@ -15,11 +15,13 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.disturbance.markers import (
+    MOST_MARKERS,
+    SCRATCH,
     Announcement,
     Sighting,
     beat,
@@ -54,6 +56,8 @@ class Others:
 
     at: float
     runs: list[OtherRun] = field(default_factory=list)
+    fault: str | None = None
+    """Why there may be more."""
 
 
 @dataclass(slots=True)
@@ -81,10 +85,14 @@ class Lookout:
                 self._seen[path] = sighting.beats, now if fresh else now - STALE_S
             elif before[0] != sighting.beats:
                 self._seen[path] = sighting.beats, now
-            if now - self._seen[path][1] < STALE_S:
+            if self.moves(path):
                 found.add(sighting.announcement.as_other())
         self._seen = {path: seen for path, seen in self._seen.items() if path in sightings}
         return found
+
+    def moves(self, path: Path) -> bool:
+        """Whether a marker was seen to change a moment ago."""
+        return path in self._seen and self.clock() - self._seen[path][1] < STALE_S
 
 
 class _Herald:
@@ -98,7 +106,8 @@ class _Herald:
                 self._own.append(write_marker(Path(directory), request.announcement))
         self._known: set[Path] = set()
         self._looked_around: float | None = None
-        self._told: set[OtherRun] | None = None
+        self._left_around = 0
+        self._told: tuple[set[OtherRun], str | None] | None = None
 
     def run(self) -> None:
         beats = 0
@@ -108,6 +117,11 @@ class _Herald:
                 self._turn(beats)
                 if select.select([0], [], [], BEAT_S)[0] and not os.read(0, 4096):
                     return
+        except BrokenPipeError:
+            return
+        except Exception as error:
+            # Whatever it is, it must not look like a file system that nobody else uses.
+            self._tell(set(), f"the look-out for them ended: {type(error).__name__}: {error}")
         finally:
             for path in self._own:
                 with contextlib.suppress(OSError):
@@ -118,32 +132,49 @@ class _Herald:
         for path in self._own:
             with contextlib.suppress(OSError):
                 changed = beat(path, beats)
-        found = {*markers(self._libraries), *self._known, *self._around()}
+        here, left = markers(self._libraries)
+        around = self._around()
+        moving = filter(self._lookout.moves, self._known)
+        found = [
+            path for path in dict.fromkeys([*moving, *here, *around, *self._known]) if path not in self._own
+        ]
+        left += self._left_around + max(0, len(found) - MOST_MARKERS)
         sightings = {
-            path: sighting
-            for path in found
-            if path not in self._own and (sighting := read_marker(path)) is not None
+            path: sighting for path in found[:MOST_MARKERS] if (sighting := read_marker(path)) is not None
         }
         self._known = set(sightings)
         living = self._lookout.living(sightings, changed if changed is not None else time.time())
-        if living != self._told:
-            self._told = living
-            runs = sorted(living, key=lambda run: run.run)
-            os.write(1, encode(Others(time.monotonic(), runs)) + b"\n")
+        self._tell(living, _left_out(self._libraries) if left else None)
 
-    def _around(self) -> Iterator[Path]:
+    def _tell(self, living: set[OtherRun], fault: str | None) -> None:
+        if (living, fault) != self._told:
+            self._told = living, fault
+            runs = sorted(living, key=lambda run: run.run)
+            os.write(1, encode(Others(time.monotonic(), runs, fault)) + b"\n")
+
+    def _around(self) -> list[Path]:
         """Markers beside the libraries, now and then."""
         now = time.monotonic()
-        if self._looked_around is None or now - self._looked_around > _NEARBY_S:
-            self._looked_around = now
-            yield from markers([each for library in self._libraries for each in nearby(library)])
+        if self._looked_around is not None and now - self._looked_around <= _NEARBY_S:
+            return []
+        self._looked_around = now
+        found, self._left_around = markers(each for library in self._libraries for each in nearby(library))
+        return found
+
+
+def _left_out(libraries: Iterable[Path]) -> str:
+    """No number, which would be news each second of a flood."""
+    places = ", ".join(map(str, libraries))
+    return (
+        f"more than {MOST_MARKERS} directories {SCRATCH}* lie in or beside {places}, and only so many are "
+        "looked into; remove those that were left"
+    )
 
 
 def main() -> None:
     """Serve one request."""
     line = sys.stdin.buffer.readline()
-    with contextlib.suppress(BrokenPipeError):
-        _Herald(decode(line, HeraldRequest)).run()
+    _Herald(decode(line, HeraldRequest)).run()
 
 
 def announcement(token: str, run: str, what: str) -> Announcement:

@@ -36,6 +36,9 @@ def _runs(load: NodeLoad) -> Iterator[Disturbance]:
         called = f"{run.what} {run.run} of {run.user} on {run.host}"
         text = f"another run of Gridwright uses this file system: {called}"
         yield Disturbance("run", run.run, run.user, None, None, text)
+    if load.unseen_runs is not None:
+        text = f"whether other runs of Gridwright use this file system is not known: {load.unseen_runs}"
+        yield Disturbance("run", "unknown", None, None, None, text)
 
 
 def _cpu(load: NodeLoad) -> Iterator[Disturbance]:

@@ -6,9 +6,10 @@ second. A marker whose counter stands still is stale: its run was killed, and th
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ SCRATCH = ".gridwright-"
 """How the names of scratch directories begin."""
 _MOST_DIRECTORIES = 64
 """Directories beside a library that are looked into: a file system with more has its libraries elsewhere."""
+MOST_MARKERS = 256
+"""Markers that are read in one turn."""
+_MOST_DATED = 4096
+"""Scratch directories that are looked at for the newest of them: each costs a server a request."""
 _LONGEST_WORD = 200
 """Characters of what a marker says of its run that are believed."""
 _BEATS = 12
@@ -155,11 +160,28 @@ def _directories(directory: Path, device: int, mounted: Container[str]) -> Itera
         return
 
 
-def markers(directories: list[Path]) -> Iterator[Path]:
-    """The markers in scratch directories right below these."""
+def markers(directories: Iterable[Path]) -> tuple[list[Path], int]:
+    """The markers in scratch directories right below these, and how many more there are than are named.
+
+    Any user may have made any number of such directories. Of too many the newest are named: that of a run is
+    new when the run begins.
+    """
+    found: list[Path] = []
     for directory in directories:
         try:
             names = os.listdir(directory)  # noqa: PTH208 - every second
         except OSError:
             continue
-        yield from (directory / name / MARKER for name in names if name.startswith(SCRATCH))
+        found += [directory / name for name in names if name.startswith(SCRATCH)]
+    left = len(found) - MOST_MARKERS
+    if left > 0:
+        found = heapq.nlargest(MOST_MARKERS, found[:_MOST_DATED], key=_changed)
+    return [place / MARKER for place in found], max(0, left)
+
+
+def _changed(place: Path) -> float:
+    """When it was last changed, in seconds since 1970, which is no date that its owner could choose."""
+    try:
+        return place.lstat().st_ctime
+    except OSError:
+        return 0.0

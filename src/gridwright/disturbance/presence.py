@@ -28,15 +28,17 @@ class Presence:
     """The herald of a run on this node; nothing here waits for a file system."""
 
     process: subprocess.Popen[bytes] | None = None
-    _changes: list[tuple[float, frozenset[OtherRun]]] = field(default_factory=list)
+    _changes: list[Others] = field(default_factory=list)
+    _fault: str | None = None
+    """Why nothing is heard of others any more."""
     _rest: bytes = b""
 
     def begin(
         self, announcement: Announcement, *, scratch: Sequence[Path], libraries: Sequence[Path]
     ) -> None:
-        """Start the herald; one that cannot be started is missed by nobody but other runs."""
+        """Start the herald; see `seen` for what becomes of one that cannot be started."""
         request = HeraldRequest(announcement, [*map(str, scratch)], [*map(str, libraries)])
-        with contextlib.suppress(OSError):
+        try:
             process = subprocess.Popen(
                 _COMMAND,
                 stdin=subprocess.PIPE,
@@ -48,6 +50,8 @@ class Presence:
             os.set_blocking(_pipe(process.stdout).fileno(), False)
             _pipe(process.stdin).write(encode(request) + b"\n")
             _pipe(process.stdin).flush()
+        except OSError as error:
+            self._fault = f"the look-out for them cannot be started: {error.strerror or error}"
 
     def wait(self) -> None:
         """Wait until the herald has looked once, for a moment at most: the file system may hang."""
@@ -64,27 +68,35 @@ class Presence:
         """The herald's process."""
         return self.process.pid if self.process is not None else None
 
-    def others(self, begin: float, end: float) -> frozenset[OtherRun]:
-        """Other runs that were there at some time between two moments of time.monotonic()."""
+    def seen(self, begin: float, end: float) -> tuple[frozenset[OtherRun], str | None]:
+        """Other runs that were there at some time between two moments of time.monotonic().
+
+        And why there may have been more, where that is so.
+        """
         self._hear()
         found: set[OtherRun] = set()
-        for number, (at, runs) in enumerate(self._changes):
-            until = self._changes[number + 1][0] if number + 1 < len(self._changes) else float("inf")
-            if at <= end and until > begin:
-                found |= runs
-        return frozenset(found)
+        fault = self._fault
+        for number, others in enumerate(self._changes):
+            until = self._changes[number + 1].at if number + 1 < len(self._changes) else float("inf")
+            if others.at <= end and until > begin:
+                found |= {*others.runs}
+                fault = fault or others.fault
+        return frozenset(found), fault
 
     def _hear(self) -> None:
         if self.process is None:
             return
+        status = self.process.poll()
         with contextlib.suppress(OSError, ValueError):
             while chunk := os.read(_pipe(self.process.stdout).fileno(), 1 << 16):
                 self._rest += chunk
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
             with contextlib.suppress(MessageError):
-                others = decode(line, Others)
-                self._changes.append((others.at, frozenset(others.runs)))
+                self._changes.append(decode(line, Others))
+        if status is not None and self._fault is None:
+            said = self._changes[-1].fault if self._changes else None
+            self._fault = said or f"the look-out for them ended (exit status {status})"
 
     def end(self, *, kept: bool = False) -> None:
         """End it; where the scratch directory is kept, it takes its marker away first.

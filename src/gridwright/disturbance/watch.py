@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import psutil
@@ -20,11 +20,12 @@ from gridwright.disturbance.counters import (
 )
 from gridwright.disturbance.devices import DeviceWatch, stack
 from gridwright.disturbance.limits import limits
+from gridwright.disturbance.presence import Presence
 from gridwright.disturbance.processes import Ownership, SeenProcess
 from gridwright.disturbance.serving import serves_fuse
 from gridwright.disturbance.usage import Usage, UsedSoFar
 from gridwright.kernel_files import boot_id
-from gridwright.runs.load_record import DeviceLoad, ForeignProcess, NodeLoad, OtherRun, Throttling
+from gridwright.runs.load_record import DeviceLoad, ForeignProcess, NodeLoad, Throttling
 
 _LOOK_S = 1.0
 _COST = 50
@@ -32,8 +33,6 @@ _COST = 50
 _FRESH_S, _SOON_COST = 0.1, 10
 """`now` looks anew if the last look is older than this, or than so many times what one takes."""
 _KEPT_PROCESSES = 5
-Others = Callable[[float, float], Collection[OtherRun]]
-"""Other runs on the file system between two moments of time.monotonic()."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,8 @@ class LoadWatch:
     devices: Iterable[str] = ()
     fuse: bool = False
     """Whether a library lies on a file system in user space, whose process then works for us."""
-    others: Others = lambda _begin, _end: ()
+    presence: Presence = field(default_factory=Presence)
+    """Knows of other runs on the file system, where it has begun."""
     _cpus: frozenset[int] = field(init=False)
     _usage: Usage = field(init=False)
     _disks: DeviceWatch = field(init=False)
@@ -124,6 +124,7 @@ class LoadWatch:
     def between(self, begin: Moment, end: Moment) -> NodeLoad:
         """What happened between two moments."""
         seconds = max(1e-9, end.at - begin.at)
+        runs, unseen_runs = self.presence.seen(begin.at, end.at)
         return NodeLoad(
             seconds=seconds,
             cpus=len(self._cpus),
@@ -145,7 +146,8 @@ class LoadWatch:
                 if name in begin.devices and name in end.foreign
             ],
             processes=_busiest(begin.used, end.used),
-            runs=sorted(self.others(begin.at, end.at), key=lambda run: run.run),
+            runs=sorted(runs, key=lambda run: run.run),
+            unseen_runs=unseen_runs,
         )
 
 

@@ -27,7 +27,7 @@ def watch_over(mount: LibraryMount, presence: Presence, *, tokens: Sequence[str]
         tokens=tokens,
         devices=[mount.device] if mount.device is not None else [],
         fuse=mount.is_fuse,
-        others=presence.others,
+        presence=presence,
     )
 
 

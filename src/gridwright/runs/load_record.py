@@ -97,6 +97,8 @@ class NodeLoad:
     processes: list[ForeignProcess] = field(default_factory=list)
     """The busiest that are not ours."""
     runs: list[OtherRun] = field(default_factory=list)
+    unseen_runs: str | None = None
+    """Why there may have been more of them; null where all were seen."""
 
     @property
     def cpu_s(self) -> float:

@@ -61,7 +61,7 @@ class Running:
             roots=[os.getpid(), os.getppid()],
             devices=[mount.device for mount in mounts.values() if mount.device is not None],
             fuse=any(mount.is_fuse for mount in mounts.values()),
-            others=presence.others,
+            presence=presence,
         )
         self._launcher = Launcher(surroundings, directories, groups, selector, self._watch, self._finish)
         if presence.pid is not None:

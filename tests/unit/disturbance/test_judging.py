@@ -129,6 +129,12 @@ def test_another_run_comes_first_with_its_host_and_user() -> None:
     assert "workload 20261122T1200Z-demo of alice on n2" in found[0].text
 
 
+def test_a_file_system_whose_other_runs_are_not_known_is_not_taken_for_a_quiet_one() -> None:
+    (one,) = disturbances(replace(QUIET, unseen_runs="the look-out for them ended (exit status 1)"))
+    assert (one.kind, one.name) == ("run", "unknown")
+    assert one.text.endswith("is not known: the look-out for them ended (exit status 1)")
+
+
 def test_every_limit_has_its_reason() -> None:
     rows = table()
     assert {row["name"] for row in rows} == set(DisturbanceLimits.__slots__)

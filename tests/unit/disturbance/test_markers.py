@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
+from gridwright.disturbance import presence as presence_module
 from gridwright.disturbance.herald import STALE_S, Lookout, announcement
-from gridwright.disturbance.markers import MARKER, Announcement, Sighting, nearby, read_marker
+from gridwright.disturbance.markers import MARKER, MOST_MARKERS, Announcement, Sighting, nearby, read_marker
 from gridwright.disturbance.presence import Presence
 from gridwright.runs.load_record import OtherRun
+from tests.support.as_user import MALLORY, as_user, open_to_all
 from tests.support.command import wait_until
 
 US = Announcement("t1", "run-1", "here", "me", "iotest")
@@ -112,7 +115,7 @@ def test_two_runs_see_each_other_until_one_ends(tmp_path: Path, heralds: list[Pr
     other, scratch = herald(heralds, "run-2", work)
 
     def sees(presence: Presence, run: str, since: float) -> bool:
-        return run in {each.run for each in presence.others(since, time.monotonic())}
+        return run in {each.run for each in presence.seen(since, time.monotonic())[0]}
 
     for presence, run in ((other, "run-1"), (one, "run-2")):
         wait_until(
@@ -130,6 +133,80 @@ def test_two_runs_see_each_other_until_one_ends(tmp_path: Path, heralds: list[Pr
         last=lambda: one,
     )
     assert sees(one, "run-2", begin), "it was there for a part of that time"
+
+
+def fault_of(presence: Presence) -> str:
+    begin = time.monotonic()
+    return wait_until(
+        lambda: presence.seen(begin, time.monotonic())[1],
+        seconds=20,
+        what="a fault",
+        last=lambda: presence,
+    )
+
+
+def test_a_herald_that_ends_is_a_finding(tmp_path: Path, heralds: list[Presence]) -> None:
+    presence, _ = herald(heralds, "run-1", tmp_path)
+    assert presence.process is not None
+    presence.process.kill()
+    assert fault_of(presence) == "the look-out for them ended (exit status -9)"
+    begin = time.monotonic()
+    assert presence.seen(begin, begin)[1], "it goes on to be one"
+
+
+def test_an_error_in_the_herald_is_a_finding_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = "from gridwright.disturbance import herald; herald.read_marker = lambda _: 1 / 0; herald.main()"
+    monkeypatch.setattr(presence_module, "_COMMAND", [sys.executable, "-P", "-c", fails])
+    scratch = tmp_path / ".gridwright-iotest-run-1"
+    scratch.mkdir(mode=0o711)
+    (tmp_path / ".gridwright-other").mkdir()
+    presence = Presence()
+    presence.begin(US, scratch=[scratch], libraries=[tmp_path])
+    assert fault_of(presence) == "the look-out for them ended: ZeroDivisionError: division by zero"
+    assert not (scratch / MARKER).exists(), "its marker would be taken for that of a killed run"
+    presence.end()
+
+
+def test_a_herald_that_cannot_be_started_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence_module, "_COMMAND", [str(tmp_path / "none")])
+    presence = Presence()
+    presence.begin(US, scratch=[], libraries=[tmp_path])
+    assert "cannot be started: No such file" in fault_of(presence)
+
+
+@pytest.mark.root
+def test_a_flood_of_markers_is_read_within_bounds_and_is_a_finding(
+    tmp_path: Path, heralds: list[Presence]
+) -> None:
+    open_to_all(tmp_path)
+    library = tmp_path / "library"
+    library.mkdir()
+    library.chmod(0o1777)
+
+    def mallory() -> None:
+        for number in range(2 * MOST_MARKERS):
+            place = library / f".gridwright-{number}"
+            place.mkdir()
+            text = json.dumps(asdict(Announcement(f"t{number}", f"{number}", "h", "u", "iotest")))
+            (place / MARKER).write_text(f"{1:012d}\n{text}\n")
+
+    as_user(MALLORY, mallory)
+    begin = time.monotonic()
+    one, _ = herald(heralds, "run-1", library)
+    fault = fault_of(one)
+    assert f"more than {MOST_MARKERS} directories .gridwright-* lie in or beside {library}" in fault
+    other, _ = herald(heralds, "run-2", library)
+
+    def runs() -> set[str]:
+        return {each.run for each in one.seen(begin, time.monotonic())[0]}
+
+    wait_until(lambda: "run-2" in runs() or None, seconds=20, what="a new run", last=runs)
+    assert len(runs()) <= MOST_MARKERS + 1
+    other.end()
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ class LaunchJob:
             tokens=[str(self._job.exchange.path)],
             devices=[mount.device for mount in mounts if mount.device is not None],
             fuse=any(mount.is_fuse for mount in mounts),
-            others=self._presence.others,
+            presence=self._presence,
         )
 
     def _first_here(self) -> None:
