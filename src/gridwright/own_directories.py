@@ -1,9 +1,10 @@
-"""Directories of the user's own, as the XDG Base Directory Specification 0.8 has them."""
+"""Directories of the user's own, as the XDG Base Directory Specification 0.8 has them, and temporary ones."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def _named_or_below_home(variable: str, below: str) -> Path:
 
 
 def _why_untrusted(place: Path) -> str | None:
-    """Why root believes nothing below a directory: what is there is run, or says which machines are known."""
+    """Why nothing below a directory is believed: what is there is run, or says which machines are known."""
     try:
         return why_untrusted_path(place, is_shared=True)
     except OSError as error:
@@ -58,3 +59,15 @@ def home_directory() -> Path:
         where="HOME",
         remedy="set HOME to a directory of this user; jobs also go by state: in the grid spec",
     )
+
+
+def temporary_directory(prefix: str, place: str | None = None) -> Path:
+    """Make a directory for this process alone, whose path nobody else can lead elsewhere.
+
+    It is made in `place`, or where temporary files are. Raises GridwrightError (ENVIRONMENT) where other
+    users may rename there what is not theirs, and OSError.
+    """
+    place = place or tempfile.gettempdir()
+    if reason := _why_untrusted(Path(place)):
+        raise untrusted(place, reason, "set TMPDIR to a directory of your own, or to one with the sticky bit")
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=place))

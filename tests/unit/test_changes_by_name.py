@@ -16,6 +16,8 @@ CHANGES = {
     "os": frozenset(
         {*("chmod", "lchmod", "chown", "lchown", "utime", "setxattr", "removexattr", "mknod", "removedirs")}
     ),
+    # What is made in it goes by its name, which TMPDIR may have put where others write.
+    "tempfile": frozenset({"mkdtemp", "mktemp", "TemporaryDirectory"}),
     "shutil": frozenset({*("rmtree", "chown", "copystat", "copymode", "copy", "copy2", "copytree", "move")}),
 }
 METHODS = frozenset({"chmod", "lchmod", "extractall"})
@@ -23,22 +25,15 @@ METHODS = frozenset({"chmod", "lchmod", "extractall"})
 
 OPEN = "of an open descriptor, never of a path"
 ROOTS = "in a directory of the system's that root alone writes"
-PRIVATE = "in a directory that was just made, under a random name, for this process alone"
 LAB = "in the directory of a lab or of its image, below root's own, while no node of the lab runs"
-RUN = "a run's directory is its user's; shutil.rmtree goes by descriptors and refuses a link of its name"
 STATE = "in the user's own part of the state directory, which is believed before it is used"
 REVIEWED: dict[str, dict[str, str]] = {
-    "monitor/history/live_histories.py": {"shutil.rmtree": PRIVATE},
-    "node_programs/scratch/apply.py": {
-        "Path.chmod": "a mount point that root makes, in a directory of root's"
-    },
+    "own_directories.py": {"tempfile.mkdtemp": "where nobody else can exchange it, which is looked at first"},
     "node_programs/users/applying.py": dict.fromkeys(
         ("os.lchown", "shutil.copytree"), "below the descriptor of a home that nobody else may enter yet"
     ),
     "providers/aws/boot/bake.py": {"shutil.rmtree": "on a machine that no user has, to make an image of"},
-    "providers/aws/roll/hardware_lines.py": {"Path.chmod": ROOTS},
     "providers/boot/fetch.py": {"shutil.rmtree": ROOTS},
-    "providers/boot/roles/lustre_server/files/lustre_health.py": {"Path.chmod": ROOTS},
     "providers/lab/image.py": dict.fromkeys(("Path.chmod", "shutil.rmtree"), LAB),
     "providers/lab/node_root.py": dict.fromkeys(
         ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"), LAB
@@ -56,8 +51,6 @@ REVIEWED: dict[str, dict[str, str]] = {
     "repository/state_directory.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
     "repository/unfinished.py": {"os.utime": OPEN},
     "schedulers/record_file.py": {"Path.chmod": STATE},
-    "schedulers/ssh_connection.py": {"shutil.rmtree": PRIVATE},
-    "setup/running.py": {"Path.chmod": PRIVATE},
     "workload/exchange.py": {"os.utime": STATE},
 }
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.own_directories import cache_home, home_directory, state_home
+from gridwright.own_directories import cache_home, home_directory, state_home, temporary_directory
 from gridwright.providers.lab.image import image_directory
 from gridwright.schedulers.local.kind import KIND
 from gridwright.schedulers.ssh_head import host_keys_file
 from gridwright.spec.load import parse_spec
-from tests.support.as_user import as_user, open_to_all, words_of
+from tests.support.as_user import MALLORY, as_user, open_to_all, words_of
 from tests.support.command import GRIDWRIGHT
 
 STRANGER = 54321
@@ -79,3 +79,29 @@ def test_no_command_ends_in_a_traceback_for_a_user_without_account_and_home(tmp_
         )  # fmt: skip
         assert "Traceback" not in done.stderr, (words, done.stderr)
         assert "Could not determine home" not in done.stderr
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("mode", "owner", "refused"),
+    [(0o777, 0, True), (0o1777, 0, False), (0o1777, MALLORY, True), (0o700, 0, False)],
+)
+def test_temporary_files_go_where_no_other_user_can_exchange_them(
+    tmp_path: Path, mode: int, owner: int, refused: bool
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    place.chmod(mode)
+    os.chown(place, owner, owner)
+    if not refused:
+        made = temporary_directory("gridwright-test-", str(place))
+        assert (made.parent, made.stat().st_mode & 0o777) == (place, 0o700)
+        return
+    # In a directory that nobody else may pass, nobody exchanges anything.
+    open_to_all(tmp_path)
+    with pytest.raises(GridwrightError) as caught:
+        temporary_directory("gridwright-test-", str(place))
+    (problem,) = caught.value.problems
+    assert problem.where == str(place)
+    assert "set TMPDIR" in (problem.remedy or "")
+    assert not list(place.iterdir())

@@ -6,13 +6,14 @@ import atexit
 import contextlib
 import os
 import selectors
-import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gridwright.beneath import remove_tree
+from gridwright.own_directories import temporary_directory
 from gridwright.schedulers.remote_shell import for_remote_shell
 
 OPEN_S = 20.0
@@ -44,8 +45,8 @@ class SharedConnection:
         """A directory of its own for as long as this process lives."""
         if self._made is None:
             usual = tempfile.gettempdir()
-            place = usual if len(os.fsencode(usual)) <= _LONGEST_PLACE else "/tmp"  # noqa: S108 - mkdtemp
-            self._made = Path(tempfile.mkdtemp(prefix="gridwright-ssh-", dir=place))
+            place = usual if len(os.fsencode(usual)) <= _LONGEST_PLACE else "/tmp"  # noqa: S108 - a random name in it
+            self._made = temporary_directory("gridwright-ssh-", place)
             atexit.register(self.close)
         return self._made
 
@@ -117,4 +118,4 @@ class SharedConnection:
         if self._process is not None:
             self._end(self._process)
         if self._made is not None:
-            shutil.rmtree(self._made, ignore_errors=True)
+            remove_tree(self._made)

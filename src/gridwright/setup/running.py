@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,7 +17,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from gridwright.beneath import remove_tree
 from gridwright.errors import environment_error
+from gridwright.own_directories import temporary_directory
 from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.setup.outcome import NodeSetup, last_task, read_report
 
@@ -81,8 +82,8 @@ def set_up(request: SetupRequest, *, stop: threading.Event, say: Callable[[str],
     Raises GridwrightError (ENVIRONMENT) where Ansible cannot run at all, or takes too long; what fails on a
     node is in the result.
     """
-    with tempfile.TemporaryDirectory(prefix="gridwright-setup-") as name:
-        place = Path(name)
+    place = temporary_directory("gridwright-setup-")
+    try:
         for path, content in request.files.items():
             file = place / "playbook" / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +100,8 @@ def set_up(request: SetupRequest, *, stop: threading.Event, say: Callable[[str],
                 remedy="correct what it names; gridwright render writes the same playbook, to be run by hand",
             )
         return SetupResult(nodes)
+    finally:
+        remove_tree(place)
 
 
 def command_line(request: SetupRequest, place: Path) -> list[str]:
@@ -155,8 +158,8 @@ def _run(
     request: SetupRequest, place: Path, log: Path, stop: threading.Event, say: Callable[[str], None]
 ) -> int:
     ssh = place / "ssh"
-    ssh.write_text(f'#!/bin/sh\nexec {shlex.join(request.ssh)} "$@"\n')
-    ssh.chmod(0o700)
+    with open(os.open(ssh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w") as file:  # noqa: PTH123 - its mode
+        file.write(f'#!/bin/sh\nexec {shlex.join(request.ssh)} "$@"\n')
     report = place / "report"
     report.touch()
     (place / "home" / "tmp").mkdir(parents=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gridwright.beneath import remove_tree
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.own_directories import temporary_directory
 
 if TYPE_CHECKING:
     from gridwright.workload.session import OnGrid
@@ -43,14 +44,16 @@ def _remove_on_node(place: OnGrid, libraries: dict[str, Path], stop: threading.E
 
     problems: list[Problem] = []
     done: ChoreDone | None = None
-    with tempfile.TemporaryDirectory() as scratch:
-        log = Path(scratch) / "log"
-        with place.worker(place.request(libraries), log) as agent:
+    scratch = temporary_directory("gridwright-clean-")
+    try:
+        with place.worker(place.request(libraries), scratch / "log") as agent:
             for event in map(WORKLOAD_EVENTS.read, agent.events(stop)):
                 if isinstance(event, Problem):
                     problems.append(event)
                 elif isinstance(event, ChoreDone):
                     done = event
+    finally:
+        remove_tree(scratch)
     if stop.is_set():
         raise KeyboardInterrupt
     if done is not None and done.locked:

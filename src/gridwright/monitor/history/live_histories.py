@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gridwright.beneath import remove_tree
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
@@ -19,6 +17,7 @@ from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import Request
 from gridwright.monitor.streams import NodeStreams
+from gridwright.own_directories import temporary_directory
 
 LOOK_S = 0.25
 """How often it is looked for new samples."""
@@ -32,7 +31,7 @@ class LiveHistories:
     """
 
     def __init__(self, commands: Mapping[str, Sequence[str]], directories: Sequence[str] = ()) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="gridwright-history-"))
+        self._directory = temporary_directory("gridwright-history-")
         files = {name: history_file(self._directory, name) for name in commands}
         self._stored = StoredHistories(files)
         self._writers = {name: SteadyWriter(path, _LOG.warning) for name, path in files.items()}
@@ -57,7 +56,7 @@ class LiveHistories:
         self._streams.close()
         for writer in self._writers.values():
             writer.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove_tree(self._directory)
 
     @property
     def absent(self) -> dict[str, str]:

@@ -177,8 +177,7 @@ def make_mount_point(path: Path) -> None:
     """Make the directory without any permission, so that only a mount makes it usable. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_dir():
-        path.mkdir(mode=0o700)
-        path.chmod(0)
+        path.mkdir(mode=0)
 
 
 def make_directories(desired: DesiredArray) -> None:

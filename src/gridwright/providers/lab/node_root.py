@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridwright.beneath import DIRECTORY, remove_tree
 from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.disk import FILE_SYSTEM, MOUNT_POINT
 from gridwright.providers.lab.syscalls import MountFlag, bind, change_root, mount
@@ -94,8 +95,10 @@ def _overlay(plan: RootPlan, root: Path) -> bool:
         return False
     for directory in (upper, work):
         directory.mkdir(exist_ok=True)
-    # A boot empties /tmp.
-    shutil.rmtree(upper / "tmp", ignore_errors=True)
+    # A boot empties /tmp. The node's root may have left anything of that name.
+    if not remove_tree(upper / "tmp"):
+        with suppress(OSError):
+            (upper / "tmp").unlink()
     # An overlay that is not synced warns so of a crash of the machine: what must outlive one is not in it.
     shutil.rmtree(work / "work" / "incompat", ignore_errors=True)
     try:
@@ -109,8 +112,7 @@ def _overlay(plan: RootPlan, root: Path) -> bool:
         for directory in (upper, work):
             shutil.rmtree(directory)
         return False
-    (root / "tmp").mkdir(exist_ok=True)
-    (root / "tmp").chmod(0o1777)
+    _make_temporary(root)
     for name in _STORED:
         begun = (plan.changes / name).exists()
         # An earlier release left it in the overlay.
@@ -121,6 +123,16 @@ def _overlay(plan: RootPlan, root: Path) -> bool:
         target.mkdir(parents=True, exist_ok=True)
         bind(str(stored), str(target))
     return True
+
+
+def _make_temporary(root: Path) -> None:
+    """The node's /tmp. Raises OSError where it is a link, which would lead out of the node's root."""
+    (root / "tmp").mkdir(exist_ok=True)
+    opened = os.open(root / "tmp", DIRECTORY)
+    try:
+        os.fchmod(opened, 0o1777)
+    finally:
+        os.close(opened)
 
 
 def _mount_overlay(image: Path, upper: Path, work: Path, root: Path, options: str) -> None:
@@ -151,7 +163,7 @@ def _copies(plan: RootPlan, root: Path) -> None:
             bind(str(entry), str(target), read_only=True)
             own = _own_copy(entry / "local", plan.changes / _COPIES / "usr/local")
             bind(str(own), str(target / "local"))
-    (root / "tmp").chmod(0o1777)
+    _make_temporary(root)
 
 
 def _own_copy(source: Path, copy: Path) -> Path:

@@ -78,8 +78,8 @@ def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     with new.open("w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    new.chmod(0o644)
     new.replace(path)

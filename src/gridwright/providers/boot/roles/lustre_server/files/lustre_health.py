@@ -106,8 +106,9 @@ def write() -> None:
     """Put the figures in their place, whole."""
     FIGURES.parent.mkdir(parents=True, exist_ok=True)
     new = FIGURES.with_name(f".{FIGURES.name}")
-    new.write_text(json.dumps(seen()), encoding="utf-8")
-    new.chmod(0o644)
+    with new.open("w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)
+        json.dump(seen(), file)
     new.replace(FIGURES)
 
 
