@@ -107,7 +107,7 @@ class _BoundedBody:
         return bytes(found)
 
 
-def _failure(error: Exception) -> Exception:
+def _failure(error: Exception) -> Any:  # noqa: ANN401 - botocore has no types
     from botocore.exceptions import HTTPClientError
 
     return HTTPClientError(error=error)
