@@ -62,8 +62,7 @@ class Known:
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
-        self._written = time.monotonic()
-        self._writes = 0
+        self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
