@@ -32,7 +32,6 @@ _PENDING_S = 2.0
 _BUSY_S = 30.0
 _DIRECTORY = "directory"
 _REMEDY = "remove that file: the next command makes it anew from manifest and files"
-
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
@@ -86,7 +85,7 @@ class Known:
             return
         with self.transaction():
             if known is not None and not is_same_identity(known, identity):
-                for table in ("files", "facts", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
+                for table in ("files", "facts", "newer", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
                     self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
                 self.state.note = (
                     f"{self.directory} is not the directory that was known: all is compared anew"
