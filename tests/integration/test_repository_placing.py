@@ -223,7 +223,7 @@ def test_a_changed_file_that_the_bucket_wins_over_is_in_the_trash(
 
     def prefer_objects(opened: OpenRepository) -> None:
         import_names(opened, ImportOptions(prefer="objects", contents=True))
-        import_contents(opened, ContentOptions())
+        import_contents(opened, ContentOptions(prefer="objects"))
 
     run(library, server, prefer_objects, url)
     assert (library / "f00000").read_bytes() == b"second"

@@ -19,8 +19,16 @@ _KEPT = {"transfer-encoding", "connection", "content-length"}
 class Answer:
     """A response of the real store, which a lie may change."""
 
-    def __init__(self, method: str, path: str, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.method, self.path = method, path
+    def __init__(
+        self,
+        request: BaseHTTPRequestHandler,
+        status: int,
+        headers: dict[str, str],
+        body: bytes,
+    ) -> None:
+        self.method, self.path = request.command, request.path
+        self.wanted = {name.lower(): value for name, value in request.headers.items()}
+        """Headers of the request."""
         self.status, self.headers, self.body = status, headers, body
         self.sent: int | None = None
         """Bytes of the body to send before the connection breaks; None sends all."""
@@ -33,6 +41,8 @@ class LyingStore:
 
     def __init__(self, endpoint_url: str, tls: ssl.SSLContext | None = None) -> None:
         self.lie: Callable[[Answer], None] = lambda _answer: None
+        self.ignored: frozenset[str] = frozenset()
+        """Headers of requests that are not passed on."""
         self.asked: list[tuple[str, str]] = []
         target = urlsplit(endpoint_url).netloc
         outer = self
@@ -46,12 +56,11 @@ class LyingStore:
                 connection = HTTPConnection(target, timeout=30)
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
                 for name, value in self.headers.items():
-                    connection.putheader(name, value)
+                    if name.lower() not in outer.ignored:
+                        connection.putheader(name, value)
                 connection.endheaders(body or None)
                 response = connection.getresponse()
-                answer = Answer(
-                    self.command, self.path, response.status, dict(response.getheaders()), response.read()
-                )
+                answer = Answer(self, response.status, dict(response.getheaders()), response.read())
                 connection.close()
                 outer.asked.append((self.command, self.path))
                 outer.lie(answer)

@@ -1,4 +1,4 @@
-"""Stores of objects for tests: versitygw where it is built, else moto; moto where versions are asked for."""
+"""Stores of objects for tests: versitygw where it is built, else moto; or the one that is asked for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import versitygw
 from tests.support.file_trees import HOSTILE_NAMES
+from tests.support.seaweedfs import seaweedfs
 
 REGION = "us-east-1"
 BUCKET = "site-sas"
@@ -49,8 +50,8 @@ def names_for(server: StoreServer) -> list[bytes]:
 def store_server(directory: Path, kind: str | None = None) -> Iterator[StoreServer]:
     """A store with an empty bucket `site-sas`."""
     chosen = kind or ("versitygw" if versitygw.binary().exists() else "moto")
-    serving = _versitygw(directory) if chosen == "versitygw" else _moto()
-    with serving as endpoint:
+    servers = {"versitygw": _versitygw, "seaweedfs": seaweedfs}
+    with servers[chosen](directory) if chosen in servers else _moto() as endpoint:
         environment = {
             "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION,
             "AWS_ACCESS_KEY_ID": "gridwright", "AWS_SECRET_ACCESS_KEY": "gridwright-secret",

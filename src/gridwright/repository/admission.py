@@ -10,19 +10,14 @@ Who owns a file is within what the spec allows, or the owner of the repository's
 from __future__ import annotations
 
 import os
-import re
 import stat
 from dataclasses import replace
 
 from gridwright.repository.extended import encode, of_users
-from gridwright.repository.keys import KeyRefusal, Keys
-from gridwright.repository.known_file import KnownFile, why_malformed
+from gridwright.repository.keys import MANIFEST, KeyRefusal, Keys
+from gridwright.repository.known_file import KnownFile, why_unfit
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport
-
-_LONGEST_TEXT = 1024
-"""Of an ETag or the identifier of a version; those of S3 have at most 1024 bytes."""
-_CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 class Admission:
@@ -39,7 +34,7 @@ class Admission:
 
     def admitted(self, row: KnownFile) -> KnownFile | None:
         """The row as it may be made; None for one that is refused, which is named."""
-        if reason := why_malformed(row) or why_not_of_its_key(self._keys, row) or _why_unfit(row):
+        if reason := why_unfit(row) or why_not_of_its_key(self._keys, row):
             self.refused += 1
             name = row.path if isinstance(row.path, bytes) else ascii(row.path)[:80]
             self._report.problem(name, f"what the bucket says of it is refused: {reason}")
@@ -52,6 +47,14 @@ class Admission:
         if mode != row.mode:
             self._report.note_of("lost their set-user-ID or set-group-ID bits", row.path)
         return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row))
+
+    def refuse_long(self, count: int) -> None:
+        """Refuse rows that were not looked at, since one of their values is longer than any may be."""
+        self.refused += count
+        self._report.problem(
+            MANIFEST,
+            f"{count} of its rows are refused: a path, a key or attributes are longer than any written",
+        )
 
     def _owners(self, row: KnownFile) -> tuple[int, int]:
         """Owner and group, each as the row has it where that is allowed, else that of the directory."""
@@ -89,23 +92,4 @@ def why_not_of_its_key(keys: Keys, row: KnownFile) -> str | None:
         return f"its path {refusal.reason}"
     if row.key != key or not (row.path or is_directory):
         return "its key is not that of its path"
-    return None
-
-
-def _why_unfit(row: KnownFile) -> str | None:
-    """Why values do not fit each other, or are longer than any that is written."""
-    if row.attributes.is_link != (row.target is not None) or (row.target and len(row.target) != row.size):
-        return "its target is not that of a symbolic link of its size"
-    if row.attributes.is_directory and row.size:
-        return "its object has content, which no directory can have"
-    if row.link_of is not None and (row.link_of == row.path or not row.attributes.is_file):
-        return "its other name is not that of a file"
-    is_checksum = row.crc64 is None or _CRC64.fullmatch(row.crc64)
-    if not is_checksum or len(row.etag) > _LONGEST_TEXT or len(row.version_id or "") > _LONGEST_TEXT:
-        return "its checksum is none, or its ETag or version is too long"
-    if row.xattrs is not None:
-        try:
-            of_users(row.xattrs)
-        except ValueError:
-            return "its extended attributes make no sense"
     return None

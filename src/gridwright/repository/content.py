@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from gridwright.beneath import status_within
 from gridwright.repository.below import c_library
+from gridwright.repository.crc64 import crc64
 from gridwright.repository.file_clock import TICK_NS, UNKNOWN, FileClock
 from gridwright.repository.known_file import stamp_of
 from gridwright.repository.s3.parts import part_bytes
@@ -55,18 +56,6 @@ class FileContent:
     def is_read(self) -> bool:
         """Whether all of it was read."""
         return self._offset == self.size
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer. Raises Torn where the file is no longer as it was, and OSError."""
-        from awscrt.checksums import crc64nvme
-
-        wanted = min(len(buffer), self.size - self._offset)
-        self.read_at(buffer[:wanted], self._offset)
-        self._crc64 = crc64nvme(buffer[:wanted], self._crc64)
-        self._offset += wanted
-        if self._offset == self.size:
-            self.check()
-        return wanted
 
     def read_at(self, buffer: memoryview, offset: int) -> None:
         """Fill the whole buffer. Raises Torn where the file has become shorter, and OSError."""
@@ -137,12 +126,10 @@ def open_for_reading(path: bytes, directory: int) -> int:
 
 def crc64_of(descriptor: int) -> str:
     """CRC-64/NVME of an open file, in 16 hexadecimal digits."""
-    from awscrt.checksums import crc64nvme
-
     state = [0]
 
     def add(chunk: memoryview) -> None:
-        state[0] = crc64nvme(chunk, state[0])
+        state[0] = crc64(chunk, state[0])
 
     _read(descriptor, add)
     return f"{state[0]:016x}"

@@ -13,19 +13,21 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
-from gridwright.repository.content import Torn
+from gridwright.repository.content import Torn, crc64_of
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
+from gridwright.repository.former_name import former_row
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, find_changes
@@ -43,12 +45,12 @@ from gridwright.repository.sending import (
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
 
 MOST_AT_ONCE = 64
-"""Objects under way: each small one takes a connection, and awscrt bounds the memory of large ones."""
+"""Objects under way: each small one takes a connection."""
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
@@ -97,12 +99,12 @@ def export(
         learn(opened, report)
         _plan(opened, options, report)
         return report
+    require_store(opened, report)
     with (
         Lease(opened.store, opened.keys.own(LEASE)) as lease,
         closing(UploadJournal(opened.known.state.descriptor)) as uploads,
     ):
-        # Within the lease: what another machine has released, or published, must not go unread.
-        learn(opened, report)
+        learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
         opened.store.begin_uploads(uploads)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
@@ -112,7 +114,7 @@ def export(
         if is_whole := not options.paths and report.is_complete:
             opened.known.set_fact("exported", repr(begun))
         if is_whole or report.done:
-            publish_manifest(opened)
+            publish_manifest(opened, report)
     report.seconds = time.time() - begun
     return report
 
@@ -138,9 +140,11 @@ class _Task:
     future: Future[WrittenObject] | None = None
 
     def again(self, opened: OpenRepository) -> _Task:
-        """The same, opened once more."""
+        """The same, opened once more: the next attempt."""
         self.sending.close()
-        return _Task(open_for_sending(opened, self.sending.path, self.sending.key), Action.SEND, self.row)
+        sending = open_for_sending(opened, self.sending.path, self.sending.key)
+        sending.attempt = self.sending.attempt + 1
+        return _Task(sending, Action.SEND, self.row)
 
 
 class _Export:
@@ -268,7 +272,7 @@ class _Export:
         if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
             source: KnownFile | None = row
         else:
-            source = self._former(sending) if row is None else None
+            source = former_row(self._opened, sending) if row is None and self._had_files else None
             task.action = Action.RENAME if source else Action.SEND
         if source is None:
             return False
@@ -297,28 +301,6 @@ class _Export:
     def _conflict(self, sending: Sending) -> None:
         sending.close()
         self._report.problem(sending.path, _HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
-
-    def _former(self, sending: Sending) -> KnownFile | None:
-        """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
-        status, known = sending.status, self._opened.known
-        if not self._had_files:
-            return None
-        for row in known.by_inode(status.st_ino):
-            if row.key is None or not row.attributes.is_file or known.was_seen(row.path):
-                continue
-            with suppress(StoreError):
-                if is_untouched(self._opened, sending, row) and not self._is_there(sending.key):
-                    return row
-        return None
-
-    def _is_there(self, key: str) -> bool:
-        try:
-            self._opened.store.head(key).result()
-        except StoreError as error:
-            if error.fault is StoreFault.NOT_THERE:
-                return False
-            raise
-        return True
 
     def _finish(self, task: _Task) -> None:
         self._under_way -= 1
@@ -374,17 +356,35 @@ class _Export:
             return
         if has_content(self._opened, sending, head):
             if has_attributes(head, sending.attributes):
-                stored = WrittenObject(
-                    head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns
-                )
+                # A store without CRCs has shown by its MD5 that the content is that of the file.
+                own = sending.descriptor
+                crc64 = head.crc64 or (None if own is None else crc64_of(own))
+                stored = WrittenObject(head.entry.etag, head.version_id, crc64, head.entry.last_modified_ns)
                 task.action, task.row = Action.COMPARE, None
                 self._known(task, stored)
+            elif sending.attempt >= ATTEMPTS:
+                self._condition_never_holds(task, head)
             else:
                 # Nothing but attributes is written over, and those of the file are newer than what is known.
                 task.row = None
                 self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
             return
         self._conflict(sending)
+
+    def _condition_never_holds(self, task: _Task, head: ObjectHead) -> None:
+        """The store refuses to write over the object that it says is there, each time."""
+        sending = task.sending
+        if stat.S_ISDIR(sending.status.st_mode):
+            # Stores on directories have one wherever something lies below it, and no object of it.
+            self._report.note_of("are directories without an object, only in the manifest", sending.path)
+            task.action, task.row = Action.COMPARE, None
+            self._known(task, WrittenObject(head.entry.etag, head.version_id, head.crc64))
+            return
+        sending.close()
+        self._report.problem(
+            sending.path, f"the store says {ATTEMPTS} times that its object is another one, and shows the "
+            "same one each time: its conditions do not hold"
+        )  # fmt: skip
 
     def _known(self, task: _Task, stored: WrittenObject, source: KnownFile | None = None) -> None:
         """Write the row of what is now equal on both sides."""

@@ -65,7 +65,7 @@ def _decoded(value: bytes) -> dict[str, str]:
         found = None
     if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         raise ValueError("no attributes")
-    if any("\0" in name or not 0 < len(name.encode()) <= _LONGEST_NAME for name in found):
+    if any("\0" in name or not 0 < len(os.fsencode(name)) <= _LONGEST_NAME for name in found):
         raise ValueError("an attribute has no name that Linux has")
     return found
 
@@ -75,6 +75,15 @@ def of_users(value: bytes) -> tuple[dict[str, bytes], bool]:
     found = _decoded(value)
     given = {name: bytes.fromhex(text) for name, text in found.items() if is_of_users(name)}
     return given, len(given) < len(found)
+
+
+def are_attributes(value: bytes) -> bool:
+    """Whether a value is one that `encode` can have made."""
+    try:
+        of_users(value)
+    except ValueError:
+        return False
+    return True
 
 
 def write_xattrs(file: int | str, value: bytes) -> None:

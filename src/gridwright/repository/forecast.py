@@ -10,8 +10,8 @@ from typing import Any
 from gridwright.repository.request_prices import cost
 
 PART_BYTES = 8 << 20
-"""Of objects that are sent in parts (s3/transfers.py); a test holds both to each other."""
-RANGE_BYTES = 32 << 20
+"""Of objects that are sent in parts (s3/parts.py); a test holds both to each other."""
+RANGE_BYTES = 16 << 20
 """Of one request for a part of a large object (s3/ranges.py); held to each other, too."""
 PER_LISTING = 1000
 """Keys that one listing has at most (Amazon S3 API Reference, ListObjectsV2)."""

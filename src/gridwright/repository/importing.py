@@ -149,7 +149,7 @@ class _Import:
             if side is FileSide.ABSENT:
                 self._obtain(listed, row)
             elif row is not None and row.etag == entry.etag:
-                self._ask(AskedObject(listed, self._opened.store.head(entry.key), row, side))
+                self._ask(AskedObject(listed, self._opened.store.head(entry.key), row, side, status))
             elif side is FileSide.SAME or self._options.prefer == "objects":
                 self._obtain(listed, None)
             elif has_same_content(self._opened, path, entry):
@@ -255,13 +255,13 @@ class _Import:
         elif asked.side is FileSide.CHANGED:
             self._obtain(asked.listed, None)
         else:
-            self._give(row)
+            self._give(row, asked.seen)
 
-    def _give(self, row: KnownFile) -> None:
+    def _give(self, row: KnownFile, seen: os.stat_result | None) -> None:
         try:
             if row.attributes.is_link:
                 self._make.link(row)
-            elif not self._make.attributes(row):
+            elif seen is None or not self._make.attributes(row, seen):
                 self._report.problem(row.path, "it was changed while its object's attributes were looked at")
                 return
             self._opened.known.put(row)

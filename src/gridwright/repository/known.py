@@ -13,7 +13,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,15 @@ from typing import Any
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
-from gridwright.repository.known_file import COLUMNS, FileStamp, KnownFile, signed_inode, why_malformed
-from gridwright.repository.known_tables import prepare
+from gridwright.repository.known_file import (
+    COLUMNS,
+    FileStamp,
+    KnownFile,
+    signed_inode,
+    why_malformed,
+    why_unfit,
+)
+from gridwright.repository.known_tables import prepare, transaction
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
 from gridwright.trusted import open_file
 
@@ -87,9 +94,7 @@ class Known:
             if known is not None and not is_same_identity(known, identity):
                 for table in ("files", "facts", "newer", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
                     self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
-                self.state.note = (
-                    f"{self.directory} is not the directory that was known: all is compared anew"
-                )
+                self.state.note = f"{self.directory} is another directory than before: all is compared anew"
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
     def close(self) -> None:
@@ -189,7 +194,7 @@ class Known:
         With `settles`, file and object are equal, and no change of a changelog is left to be looked at.
         Raises OSError for what no row can have: it is of one file, and ends nothing else.
         """
-        if reason := why_malformed(row):
+        if reason := why_unfit(row):
             raise OSError(errno.EOVERFLOW, reason)
         self._pending[row.path] = row
         if settles:
@@ -245,9 +250,8 @@ class Known:
 
     def remember_times(self, path: bytes, atime_ns: int, mtime_ns: int) -> None:
         """Keep the times that a directory had when it was first met in this run."""
-        self.database.execute(
-            "INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, bounded_ns(atime_ns), bounded_ns(mtime_ns))
-        )
+        times = bounded_ns(atime_ns), bounded_ns(mtime_ns)
+        self.database.execute("INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, *times))
 
     def remembered_times(self) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """Directories and their times, some in memory at a time."""
@@ -334,8 +338,7 @@ class Known:
         return None if row is None else (row[0], row[1], row[2], row[3])
 
     def has_keys_below(self, key: str) -> bool:
-        """Whether the listing has keys that begin with a key and `/`."""
-        # `0` is the character after `/`.
+        """Whether the listing has keys that begin with a key and `/`; the next character is `0`."""
         query = "SELECT 1 FROM listed WHERE key >= ? AND key < ? LIMIT 1"
         return self.database.execute(query, (f"{key}/", f"{key}0")).fetchone() is not None
 
@@ -372,16 +375,9 @@ class Known:
         count, size = self.database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
         return int(count), int(size)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """All or nothing, of what is written within a `with`."""
-        self.database.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self.database.execute("ROLLBACK")
-            raise
-        self.database.execute("COMMIT")
+        return transaction(self.database)
 
     def _row(self, found: tuple[Any, ...] | None) -> KnownFile | None:
         if found is None:

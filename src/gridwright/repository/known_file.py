@@ -9,6 +9,7 @@ from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
+from gridwright.repository.extended import LONGEST_XATTRS, are_attributes
 from gridwright.repository.file_clock import bounded_ns
 from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
@@ -121,6 +122,11 @@ _BOUNDS = (
 )  # fmt: skip
 _FILE_TYPES = frozenset((stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK))
 _values = attrgetter(*COLUMNS)
+LONGEST_PATH = 4096
+"""Bytes of a path or a key: PATH_MAX of Linux."""
+_LONGEST_TEXT = 1024
+"""Of an ETag or the identifier of a version; those of S3 have at most 1024 bytes."""
+_CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _LEADS_ELSEWHERE = re.compile(rb"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
 """An empty name, `.` or `..`, or a NUL."""
 _LIBRARIES = re.compile(r"(?:[0-9a-f]{32}(?: [0-9a-f]{32})*)?", re.ASCII)
@@ -154,6 +160,35 @@ def why_malformed(row: KnownFile) -> str | None:
     if row.libraries and not _LIBRARIES.fullmatch(row.libraries):
         return "its libraries are none"
     return None if row.target is None or is_target(row.target) else "its target is none"
+
+
+def why_unfit(row: KnownFile) -> str | None:
+    """Why a row is malformed, or its values do not fit each other, or are longer than a manifest has them.
+
+    What is written and what is read is held to this, so that no file makes a manifest that nobody reads.
+    """
+    if reason := why_malformed(row):
+        return reason
+    file, target, xattrs = row.attributes, row.target, row.xattrs or b""
+    longest = max(len(row.path), len((row.key or "").encode()), len(row.link_of or b""))
+    text = max(len(row.etag.encode()), len((row.version_id or "").encode()))
+    is_checksum = row.crc64 is None or _CRC64.fullmatch(row.crc64) is not None
+    wrong = (
+        (
+            file.is_link != (target is not None) or (target and len(target) != row.size),
+            "its target is not that of a symbolic link of its size",
+        ),
+        (file.is_directory and row.size, "its object has content, which no directory can have"),
+        (
+            row.link_of is not None and (row.link_of == row.path or not file.is_file),
+            "its other name is not that of a file",
+        ),
+        (longest > LONGEST_PATH, f"its path, key or other name has {longest} bytes"),
+        (text > _LONGEST_TEXT or not is_checksum, "its checksum is none, or its ETag or version is too long"),
+        (len(xattrs) > LONGEST_XATTRS, f"its extended attributes have {len(xattrs)} bytes as JSON"),
+        (xattrs and not are_attributes(xattrs), "its extended attributes make no sense"),
+    )
+    return next((reason for is_wrong, reason in wrong if is_wrong), None)
 
 
 def is_path_below(path: bytes) -> bool:

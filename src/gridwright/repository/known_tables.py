@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gridwright.repository.changelog.tables import CHANGE_TABLES
 from gridwright.repository.known_file import COLUMNS
@@ -51,3 +53,15 @@ def prepare(database: sqlite3.Connection) -> None:
         "CREATE TEMP TABLE listed (key TEXT PRIMARY KEY, size INTEGER, etag TEXT, "
         "modified_ns INTEGER, storage_class TEXT) WITHOUT ROWID"
     )
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, of what is written within a `with`."""
+    database.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")

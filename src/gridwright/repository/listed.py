@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -81,3 +82,5 @@ class AskedObject:
     known: KnownFile | None = None
     """The row of the same content, where only attributes may be others."""
     side: FileSide = FileSide.ABSENT
+    seen: os.stat_result | None = None
+    """The status with which the file was found to be on this side."""

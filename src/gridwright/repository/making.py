@@ -16,14 +16,14 @@ from gridwright.beneath import change_owner, change_times, descriptor_path, pinn
 from gridwright.repository.arriving import dig_holes
 from gridwright.repository.below import PART
 from gridwright.repository.comparing import FileSide, file_side
-from gridwright.repository.content import crc64_of, open_for_reading
+from gridwright.repository.content import crc64_of, is_same_moment, open_for_reading
 from gridwright.repository.extended import read_xattrs, write_xattrs
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.file_locks import give_lease_back, has_lease, take_lease
 from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
 from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
-from gridwright.repository.placing import Placer, place_new
+from gridwright.repository.placing import Placer, hold_writers, is_as, place_new
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
@@ -118,37 +118,55 @@ class Maker:
             raise
 
     def hard_link(self, row: KnownFile) -> bool:
-        """Make a file another name of the one that the manifest says; False where that is not there."""
+        """Make a file another name of the one that the manifest says; False where that is not the same file.
+
+        Whoever writes the bucket says which one: so its content, owner and permissions are as both rows say,
+        and it comes into no directory of a user who has it in none of his. Raises OSError.
+        """
         first = self._opened.known.get(row.link_of or b"")
-        if first is None or (first.size, first.crc64) != (row.size, row.crc64):
+        seen = self._seen_as(first, row) if first is not None else None
+        if first is None or seen is None:
             return False
-        if not is_kept_as(row.mtime_ns, first.mtime_ns):
-            return False
-        status = self._opened.below.status(first.path)
-        if status is None or not stat.S_ISREG(status.st_mode) or signed_inode(status.st_ino) != first.inode:
-            return False
-        is_untouched = stamp_of(status)[3] == first.ctime_ns
         source, source_name = self._opened.below.parent(first.path)
         source = os.dup(source)
         try:
             directory, name = self.parent(row.path)
+            owners = {0, os.geteuid(), seen.st_uid, os.fstat(source).st_uid}
+            if os.fstat(directory).st_uid not in owners:
+                return False
             part = part_name()
             os.link(source_name, part, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
-            self.place(row.path, directory, part, name)
-            # Two names of one file are not renamed over each other, but the first stays behind.
-            with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=directory)
+            try:
+                status = os.stat(part, dir_fd=directory, follow_symlinks=False)
+                if not is_as(status, seen):
+                    return False
+                self.place(row.path, directory, part, name)
+            finally:
+                # Two names of one file are not renamed over each other, but the first stays behind.
+                with suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=directory)
             row.is_name_only = first.is_name_only
-            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             # The file has one name more, so that its ctime is another one.
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             for each in (row, first):
                 note_here(self._opened, each, status)
-                if not is_untouched:
+                if not is_as(status, seen):
                     each.ctime_ns = UNKNOWN
             self._opened.known.put(first)
         finally:
             os.close(source)
         return True
+
+    def _seen_as(self, first: KnownFile, row: KnownFile) -> os.stat_result | None:
+        """The status of a file that is as known, and as a row of another name says; else None."""
+        seen = self._opened.below.status(first.path)
+        if seen is None or not stat.S_ISREG(seen.st_mode) or signed_inode(seen.st_ino) != first.inode:
+            return None
+        are_of_one = _are_names_of_one(first, row) and (not self._is_root or _rights(first) == _rights(row))
+        if not are_of_one or _rights(first) != (seen.st_uid, seen.st_gid, kept_mode(seen.st_mode)):
+            return None
+        is_known = file_side(self._opened, first.path, seen, first) is FileSide.SAME
+        return seen if is_known else None
 
     def directory(self, path: bytes) -> None:
         """Make a directory; its attributes are set in the end. Raises OSError."""
@@ -185,8 +203,8 @@ class Maker:
         if (row.atime_ns, row.mtime_ns) != (status.st_atime_ns, status.st_mtime_ns):
             os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
-    def attributes(self, row: KnownFile) -> bool:
-        """Give a file that is as the row says its object's attributes; False where it was changed meanwhile.
+    def attributes(self, row: KnownFile, seen: os.stat_result) -> bool:
+        """Give a file its object's attributes; False where it was changed since it was `seen` to be as known.
 
         It is made anew where the owner changes, or others may do more with it: who has it open would write to
         what another one believes to be his own. Raises OSError, also where it is open or has another name.
@@ -194,8 +212,10 @@ class Maker:
         directory, name = self._opened.below.parent(row.path)
         descriptor = open_for_reading(name, directory)
         try:
+            is_held = hold_writers(descriptor)
+            # The lease came after the look: who has written in between is seen now.
             status = os.fstat(descriptor)
-            if (signed_inode(status.st_ino), status.st_size) != (row.inode, row.size):
+            if not is_same_moment(seen, status):
                 return False
             is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
             here = stat.S_IMODE(status.st_mode)
@@ -203,6 +223,9 @@ class Maker:
                 return self._made_anew(row, directory, name, descriptor)
             self.dress(descriptor, row)
             note_here(self._opened, row, os.fstat(descriptor))
+            if not is_held:
+                # Who has written to it just before it got its times is seen by its content alone.
+                row.ctime_ns = UNKNOWN
         finally:
             os.close(descriptor)
         return True
@@ -269,6 +292,17 @@ class Maker:
 
 _OWN = PART + secrets.token_hex(8).encode()
 _NUMBERS = itertools.count()
+
+
+def _are_names_of_one(first: KnownFile, row: KnownFile) -> bool:
+    """Whether two rows can be of one file, by what their objects and the manifest say."""
+    is_content = first.etag == row.etag or (first.crc64 is not None and first.crc64 == row.crc64)
+    is_moment = first.size == row.size and is_kept_as(row.mtime_ns, first.mtime_ns)
+    return is_content and is_moment
+
+
+def _rights(row: KnownFile) -> tuple[int, int, int]:
+    return row.uid, row.gid, row.mode
 
 
 def is_wider(here: int, wanted: int) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS
-from gridwright.repository.known_file import COLUMNS, KnownFile
+from gridwright.repository.known_file import COLUMNS, LONGEST_PATH, KnownFile, why_unfit
 
 FORMAT = 2
 """1 had no `stored_ns`."""
@@ -26,8 +26,6 @@ MOST_REFUSED = 1_000
 """Rows that are refused before the whole manifest is."""
 MOST_GROUP_ROWS, MOST_GROUP_BYTES = 1 << 20, 1 << 30
 """Of a row group, as the file says it; those that are written have 20,000 rows."""
-_LONGEST = 4_096
-"""Bytes of a path, a key or a target: PATH_MAX of Linux."""
 _LATEST_S = 2**33
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
@@ -54,13 +52,14 @@ def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, st
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    _take_little_memory()
     schema, count, size = _schema(facts), 0, 0
     columns: dict[str, list[Any]] = {name: [] for name in _WRITTEN}
     with file.open("wb") as out:
         with pq.ParquetWriter(out, schema, compression="zstd") as writer:
 
             def flush() -> None:
-                arrays = [pa.array(columns[name], schema.field(name).type) for name in _WRITTEN]
+                arrays = [_array(columns[name], schema.field(name).type) for name in _WRITTEN]
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
                 for each in columns.values():
                     each.clear()
@@ -77,6 +76,17 @@ def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, st
         out.flush()
         os.fsync(out.fileno())
     return count
+
+
+def readable_rows(
+    rows: Iterable[KnownFile], left_out: Callable[[KnownFile, str], None]
+) -> Iterator[KnownFile]:
+    """Rows that readers take; `left_out` is called for others, which earlier releases knew, with why."""
+    for row in rows:
+        if reason := why_unfit(row):
+            left_out(row, reason)
+        else:
+            yield row
 
 
 class ManifestError(ValueError):
@@ -101,6 +111,32 @@ def read_facts(file: Path) -> dict[str, str]:
         return facts
 
 
+def _take_little_memory() -> None:
+    """Have Arrow give back what it does not need: its own allocator keeps 13 MiB more of a small manifest."""
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _array(values: list[Any], kind: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+    """An array of Arrow of numbers, bytes or texts, each of which may be None.
+
+    `pyarrow.array` would import pandas where that is installed: 47 MiB of memory.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    valid = np.packbits([each is not None for each in values], bitorder="little")
+    buffers = [pa.py_buffer(valid)]
+    if kind == pa.int64():
+        buffers.append(pa.py_buffer(np.array([each or 0 for each in values], np.int64)))
+    else:
+        pieces = [each.encode() if isinstance(each, str) else each or b"" for each in values]
+        ends = np.cumsum([0, *map(len, pieces)], dtype=np.int64).astype(np.int32)
+        buffers += [pa.py_buffer(ends), pa.py_buffer(b"".join(pieces))]
+    return pa.Array.from_buffers(kind, len(values), buffers)
+
+
 def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
     """Its rows that may become files, some in memory at a time. Raises ManifestError, OSError.
 
@@ -109,6 +145,7 @@ def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
     """
     import pyarrow.parquet as pq
 
+    _take_little_memory()
     read_facts(file)
     here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
     last: bytes | None = None
@@ -116,7 +153,7 @@ def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
     with _Reading(), pq.ParquetFile(file, pre_buffer=False, read_dictionary=sorted(texts)) as opened:
         columns = _columns_of(opened)
         for batch in opened.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
-            for values in _bounded(batch).to_pylist():
+            for values in _bounded(batch, admission).to_pylist():
                 row = KnownFile(**values, **here_only)
                 if isinstance(row.path, bytes) and last is not None and row.path <= last:
                     raise ManifestError("its rows are not in the order of paths")
@@ -145,22 +182,28 @@ def _columns_of(opened: Any) -> list[str]:  # noqa: ANN401 - Arrow has no types
     return columns
 
 
-def _bounded(batch: Any) -> Any:  # noqa: ANN401 - Arrow has no types
-    """A batch whose texts are plain ones. Raises ManifestError where one is longer than any that is written.
+def _bounded(batch: Any, admission: Admission) -> Any:  # noqa: ANN401 - Arrow has no types
+    """A batch whose texts are plain ones, without the rows that have a longer one than any that is written.
 
     Texts come as numbers in a dictionary, so that a long one that many rows have is not copied before.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    arrays = []
+    fits = pa.array([True] * len(batch))
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_dictionary(array.type):
-            longest = pc.max(pc.binary_length(array.dictionary)).as_py() or 0
-            if longest > (LONGEST_XATTRS if name == "xattrs" else _LONGEST):
-                raise ManifestError(f"its column {name} has a value of {longest} bytes")
-            array = array.dictionary_decode()  # noqa: PLW2901 - the same, without its dictionary
-        arrays.append(array)
+            most = LONGEST_XATTRS if name == "xattrs" else LONGEST_PATH
+            is_short = pc.less_equal(pc.binary_length(array.dictionary), most)
+            fits = pc.and_(fits, pc.fill_null(pc.take(is_short, array.indices), True))
+    if refused := len(batch) - (pc.sum(fits).as_py() or 0):
+        admission.refuse_long(refused)
+        if admission.refused > MOST_REFUSED:
+            raise ManifestError(f"more than {MOST_REFUSED} of its rows make no sense")
+        batch = batch.filter(fits)
+    arrays = [
+        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 

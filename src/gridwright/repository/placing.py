@@ -109,7 +109,7 @@ class Placer:
                 place_new(directory, part, name, source=source)
                 return
             opened.callback(os.close, descriptor)
-            has_lease = stat.S_ISREG(seen.st_mode) and _take_lease(descriptor)
+            has_lease = stat.S_ISREG(seen.st_mode) and hold_writers(descriptor)
             # The lease came after the look: who has written in between is seen now.
             _check(os.fstat(descriptor), seen)
             part_entry = self._take(opened, source, part, path)
@@ -122,7 +122,7 @@ class Placer:
             if old is None:
                 return
             found = old.status()
-            if not _is_as(found, seen):
+            if not is_as(found, seen):
                 self._put_back(opened, old, directory, name, path, new)
                 raise _changed()
             if not keep and has_lease:
@@ -144,7 +144,7 @@ class Placer:
             opened.callback(os.close, _looked_at(directory, name, seen))
             old = self._take(opened, directory, name, path)
             found = old.status()
-            if not _is_as(found, seen):
+            if not is_as(found, seen):
                 try:
                     place_new(directory, old.name, name, source=old.directory)
                 except FileExistsError:
@@ -163,7 +163,7 @@ class Placer:
             time.sleep(max(0.0, self._waiting[0].until - time.monotonic()))
             each = self._waiting.popleft()
             try:
-                if has_lease(each.descriptor, fcntl.F_RDLCK) and _is_as(os.fstat(each.descriptor), each.seen):
+                if has_lease(each.descriptor, fcntl.F_RDLCK) and is_as(os.fstat(each.descriptor), each.seen):
                     each.entry.remove()
                 else:
                     self._say_two(each.path)
@@ -217,7 +217,7 @@ class Placer:
             again = self._exchange(opened, old, directory, name, path)
         except FileExistsError:
             return
-        if again is not None and _is_as(again.status(), new):
+        if again is not None and is_as(again.status(), new):
             again.remove()
         elif again is not None:
             self._say_two(path)
@@ -281,7 +281,7 @@ def _looked_at(directory: int, name: bytes, seen: os.stat_result) -> int:
     return descriptor
 
 
-def _is_as(status: os.stat_result, seen: os.stat_result) -> bool:
+def is_as(status: os.stat_result, seen: os.stat_result) -> bool:
     """Whether two are one file with the same content, as far as times tell; a rename changes the ctime."""
     return all(
         getattr(status, each) == getattr(seen, each)
@@ -295,7 +295,7 @@ def _is_elsewhere(status: os.stat_result) -> bool:
 
 
 def _check(status: os.stat_result, seen: os.stat_result) -> None:
-    if not _is_as(status, seen):
+    if not is_as(status, seen):
         raise _changed()
 
 
@@ -307,7 +307,7 @@ def _open() -> FileExistsError:
     return FileExistsError(errno.EEXIST, "somebody has it open for writing; it was left as it is")
 
 
-def _take_lease(descriptor: int) -> bool:
+def hold_writers(descriptor: int) -> bool:
     """Have who opens a file for writing wait; False where no such lease holds for all, or for this user.
 
     Raises FileExistsError where somebody has it open for writing, or mapped so.

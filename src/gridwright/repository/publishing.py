@@ -18,8 +18,8 @@ from gridwright.repository.content import FileContent
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import COLUMNS, KnownFile
-from gridwright.repository.manifest import write_manifest
-from gridwright.repository.settings import OpenRepository
+from gridwright.repository.manifest import readable_rows, write_manifest
+from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import identifier_of
 
 _LIBRARY = "library"
@@ -78,13 +78,20 @@ def _is_leaving(database: sqlite3.Connection, path: bytes) -> bool:
     return database.execute(query, (path,)).fetchone() is not None
 
 
-def publish_manifest(opened: OpenRepository) -> None:
-    """Write the manifest from what is known, and send it. Raises GridwrightError."""
+def publish_manifest(opened: OpenRepository, report: RepositoryReport) -> None:
+    """Write the manifest from what is known, and send it; what it cannot have is named.
+
+    Raises GridwrightError.
+    """
     known = opened.known
     facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
     file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     try:
-        write_manifest(file, published_rows(known), facts)
+        rows = readable_rows(
+            published_rows(known),
+            lambda row, why: report.problem(row.path, f"it is not in the manifest: {why}"),
+        )
+        write_manifest(file, rows, facts)
         with file.open("rb") as content:
             sent = opened.store.send(opened.keys.own(MANIFEST), FileContent(content.fileno()), {}).result()
         known.set_fact("manifest", sent.etag)

@@ -236,13 +236,13 @@ class _LocalRelease(_Release):
             if opened.known.database.execute("SELECT 1 FROM leaving LIMIT 1").fetchone():
                 # What stayed is here again.
                 opened.known.database.execute("DELETE FROM leaving")
-                publish_manifest(opened)
+                publish_manifest(opened, self._report)
 
     def _candidates(self, condition: str = "1") -> Iterator[KnownFile]:
         """In rounds, since some may stay: those of each are not here for other machines before it begins."""
         database, at_least = self._opened.known.database, _MOST_ASIDE
         while self._choose(at_least):
-            publish_manifest(self._opened)
+            publish_manifest(self._opened, self._report)
             chosen = "path IN (SELECT path FROM leaving WHERE is_tried = 0)"
             for row in super()._candidates(f"{condition} AND {chosen}"):
                 self._lease.check(self._opened.settings.bucket_url)

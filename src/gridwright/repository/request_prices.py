@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_PER_1000 = {"put": 0.005, "copy": 0.005, "list": 0.005, "get": 0.0004, "head": 0.0004, "delete": 0.0}
+_PER_1000 = {
+    "put": 0.005,
+    "copy": 0.005,
+    "list": 0.005,
+    "get": 0.0004,
+    "head": 0.0004,
+    "delete": 0.0,
+    "probe": 0.005,
+}
 
 
 def cost(requests: Mapping[str, int]) -> float:

@@ -21,6 +21,7 @@ from gridwright.repository.settings import OpenRepository, Prefer, RepositoryRep
 from gridwright.repository.store import (
     ANY,
     ObjectStore,
+    SmallContent,
     StoreError,
     StoreFault,
     WriteCondition,
@@ -32,36 +33,6 @@ _MANY = 200
 
 class Hollow(Exception):
     """The file is a name only and was written to: sending it would send zeros for what is missing."""
-
-
-@dataclass(slots=True)
-class SmallContent:
-    """An upload of a few bytes: the target of a link, or nothing."""
-
-    data: bytes
-    _offset: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes in all."""
-        return len(self.data)
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer."""
-        piece = self.data[self._offset : self._offset + len(buffer)]
-        buffer[: len(piece)] = piece
-        self._offset += len(piece)
-        return len(piece)
-
-    def read_at(self, buffer: memoryview, offset: int) -> None:
-        """Fill the whole buffer."""
-        buffer[:] = self.data[offset : offset + len(buffer)]
-
-    def check(self) -> None:
-        """Nothing changes it."""
-
-    def sent(self, crc64: int) -> None:
-        """Nobody asks for it."""
 
 
 @dataclass(slots=True)

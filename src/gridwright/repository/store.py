@@ -1,6 +1,6 @@
 """What a store of objects does for a repository, and how it fails.
 
-Everything above speaks to `ObjectStore`; what loads a file range by range needs `RangeSource` alone.
+Everything above speaks to `ObjectStore`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class StoreFault(StrEnum):
     """No answer, a broken connection, or errors of the server's own, each time it was tried."""
     DAMAGED = "damaged"
     """It gave other bytes than it has: too few, or with another checksum."""
+    UNSUPPORTED = "unsupported"
+    """It does not know what was asked for, or answers in another way than S3 does."""
     REFUSED = "refused"
     """Anything else that it says no to."""
 
@@ -44,31 +46,60 @@ REMEDIES: Mapping[StoreFault, str] = {
     StoreFault.THROTTLED: "go on later, or with a lower --requests-per-second",
     StoreFault.UNREACHABLE: "look at the network and at the store; the command goes on where it stopped",
     StoreFault.DAMAGED: "try again; if it stays, the store or the way to it damages data",
-    StoreFault.REFUSED: "look at what the store says",
+    StoreFault.UNSUPPORTED: "this store lacks what a repository needs, as in gridwright help repository: use "
+    "another store, or a later release of it",
+    StoreFault.REFUSED: "look up what the store means by that status and code",
 }
+ACTIONS: Mapping[str, str] = {
+    "HeadObject": "s3:GetObject (and s3:ListBucket: without it, S3 forbids to ask for what is not there)",
+    "GetObject": "s3:GetObject",
+    "PutObject": "s3:PutObject",
+    "CopyObject": "s3:GetObject and s3:PutObject",
+    "DeleteObject": "s3:DeleteObject",
+    "ListObjectsV2": "s3:ListBucket",
+    "ListMultipartUploads": "s3:ListBucketMultipartUploads",
+    "CreateMultipartUpload": "s3:PutObject",
+    "UploadPart": "s3:PutObject",
+    "CompleteMultipartUpload": "s3:PutObject",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload",
+    "RestoreObject": "s3:RestoreObject",
+}
+"""What allows an operation (Service Authorization Reference, "Actions, resources, and condition keys for
+Amazon S3"; Amazon S3 API Reference, HeadObject)."""
 
 
 class StoreError(GridwrightError):
-    """A store did not do what was asked: which fault, with which object, and in the store's own words."""
+    """A store did not do what was asked: which fault, with which object, and in the store's own words.
 
-    def __init__(self, fault: StoreFault, url: str, said: str = "") -> None:
-        what = f"the object is {fault.value}" if fault in _OF_OBJECTS else f"the store is {fault.value}"
-        if fault is StoreFault.FORBIDDEN:
-            what = "access is forbidden"
-        elif fault is StoreFault.REFUSED:
-            what = "the store refused"
-        elif fault is StoreFault.THROTTLED:
-            what = "the store asks to slow down"
-        super().__init__(
-            Problem(what=f"{what}: {said}" if said else what, where=shown(url), remedy=REMEDIES[fault]),
-            status=ExitStatus.ENVIRONMENT,
-        )
+    `operation` is S3's name of what was asked, and `status` that of its answer over HTTP, if there was one.
+    """
+
+    def __init__(
+        self, fault: StoreFault, url: str, said: str = "", operation: str = "", status: int = 0
+    ) -> None:
+        answer = ", ".join([*([operation] if operation else []), *([f"HTTP {status}"] if status else [])])
+        what = _WHAT[fault] + (f": {said}" if said else "") + (f" ({answer})" if answer else "")
+        remedy = REMEDIES[fault]
+        if fault is StoreFault.FORBIDDEN and operation in ACTIONS:
+            remedy = f"allow these credentials {ACTIONS[operation]}; policies of bucket and key count, too"
+        super().__init__(Problem(what=what, where=shown(url), remedy=remedy), status=ExitStatus.ENVIRONMENT)
         self.fault = fault
         self.url = url
         self.said = said
+        self.operation = operation
 
 
-_OF_OBJECTS = frozenset({StoreFault.NOT_THERE, StoreFault.CHANGED, StoreFault.ARCHIVED, StoreFault.DAMAGED})
+_WHAT: Mapping[StoreFault, str] = {
+    StoreFault.NOT_THERE: "the object is not there",
+    StoreFault.CHANGED: "the object is changed",
+    StoreFault.FORBIDDEN: "access is forbidden",
+    StoreFault.ARCHIVED: "the object is archived",
+    StoreFault.THROTTLED: "the store asks to slow down",
+    StoreFault.UNREACHABLE: "the store is unreachable",
+    StoreFault.DAMAGED: "the object is damaged",
+    StoreFault.UNSUPPORTED: "the store does not do what S3 does",
+    StoreFault.REFUSED: "the store refused",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +152,12 @@ class WriteCondition:
 
 
 ANY = WriteCondition()
+PAGE = 1000
+"""Objects of one page of a listing: the most that S3 gives."""
 
 
 class Upload(Protocol):
-    """The content of an object to be: read once in order by `readinto`, or in ranges by `read_at`.
+    """The content of an object to be, read in ranges.
 
     What raises has the upload given up: the object is then not made, and one that is there stays.
     """
@@ -132,9 +165,6 @@ class Upload(Protocol):
     @property
     def size(self) -> int:
         """Bytes in all."""
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill as much of the buffer as there is content for; 0 at its end."""
 
     def read_at(self, buffer: memoryview, offset: int) -> None:
         """Fill the whole buffer from an offset. Any thread may call it."""
@@ -146,19 +176,30 @@ class Upload(Protocol):
         """Take note that all of it was read in ranges, with this CRC-64/NVME."""
 
 
+@dataclass(slots=True)
+class SmallContent:
+    """An upload of a few bytes: the target of a link, or nothing."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return len(self.data)
+
+    def read_at(self, buffer: memoryview, offset: int) -> None:
+        """Fill the whole buffer."""
+        buffer[:] = self.data[offset : offset + len(buffer)]
+
+    def check(self) -> None:
+        """Nothing changes it."""
+
+    def sent(self, crc64: int) -> None:
+        """Nobody asks for it."""
+
+
 Progress = Callable[[int], None]
 """Told of bytes as they have been moved; called from other threads."""
-
-
-class RangeSource(Protocol):
-    """Gives ranges of objects."""
-
-    def read_range(self, reference: ObjectReference, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes from `offset` of the very object that is referred to, never of another one.
-
-        Raises StoreError with the fault: NOT_THERE, CHANGED (another ETag or size), FORBIDDEN, ARCHIVED,
-        THROTTLED, UNREACHABLE, DAMAGED (fewer bytes than it says); a ValueError for a range outside of it.
-        """
 
 
 @dataclass(slots=True)
@@ -179,8 +220,11 @@ class ReadableStore(Protocol):
     def requests(self) -> RequestCount:
         """Requests so far."""
 
-    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
-        """All objects whose keys begin so, in the order of their keys, a page in memory at a time."""
+    def list(self, prefix: str, page: int = PAGE) -> Iterator[ObjectEntry]:
+        """All objects whose keys begin so, a page of so many in memory at a time.
+
+        S3 has them in the order of the bytes of their keys. Other stores need not (`probing.py`).
+        """
 
     def head(self, key: str, version_id: str | None = None) -> Future[ObjectHead]:
         """What the store says of an object, in the background."""
@@ -198,7 +242,7 @@ class ReadableStore(Protocol):
         """
 
 
-class ObjectStore(RangeSource, ReadableStore, Protocol):
+class ObjectStore(ReadableStore, Protocol):
     """One bucket. All calls are bounded in time and tries, raise StoreError, and may come from any thread."""
 
     @property
@@ -208,6 +252,10 @@ class ObjectStore(RangeSource, ReadableStore, Protocol):
     @property
     def bucket(self) -> str:
         """The bucket's name."""
+
+    @property
+    def software(self) -> str:
+        """What the store says it is (the header `Server` of its answers); empty where it says nothing."""
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
@@ -221,8 +269,14 @@ class ObjectStore(RangeSource, ReadableStore, Protocol):
         metadata: Mapping[str, str],
         condition: WriteCondition = ANY,
         progress: Progress | None = None,
+        *,
+        in_parts: bool = False,
     ) -> Future[WrittenObject]:
-        """Make an object of an upload, in the background: all at once or not at all."""
+        """Make an object of an upload, in the background: all at once or not at all.
+
+        Large ones go in parts, and small ones where `in_parts` says so, to try what the store itself makes of
+        the condition then.
+        """
 
     def begin_uploads(self, journal: UploadJournal) -> None:
         """Abort what a killed command has begun in parts, and note what is begun from now on.

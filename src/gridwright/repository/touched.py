@@ -5,9 +5,9 @@ from __future__ import annotations
 from gridwright.repository.content import crc64_of, is_same_content
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.sending import Sending, SmallContent, own_state
+from gridwright.repository.sending import Sending, own_state
 from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import ObjectHead
+from gridwright.repository.store import ObjectHead, SmallContent
 
 
 def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:

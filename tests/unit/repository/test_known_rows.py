@@ -19,8 +19,8 @@ from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.making import note_here
 from gridwright.repository.object_format import LATEST_NS
 from gridwright.repository.scan import Action, action_for
-from gridwright.repository.sending import Sending, SmallContent, row_of
-from gridwright.repository.store import WrittenObject
+from gridwright.repository.sending import Sending, row_of
+from gridwright.repository.store import SmallContent, WrittenObject
 from tests.support.repositories import opened_without_store
 
 TIMES = st.integers(-(2**63) * 10**9, 2**63 * 10**9) | st.integers(-(2**63) - 2, 2**63 + 2)

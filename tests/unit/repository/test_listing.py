@@ -41,7 +41,7 @@ def test_a_page_says_where_the_next_one_begins() -> None:
     more = "<IsTruncated>true</IsTruncated><NextContinuationToken>a/b+c=</NextContinuationToken>"
     token = read_page(page(content("key"), more)).token
     assert token == "a/b+c="  # noqa: S105
-    asked = parse_qs(page_query("some prefix/&", token=token).removeprefix("?"), strict_parsing=True)
+    asked = parse_qs(page_query("some prefix/&", token=token), strict_parsing=True)
     assert asked == {
         "list-type": ["2"], "encoding-type": ["url"], "max-keys": ["1000"], "prefix": ["some prefix/&"],
         "continuation-token": ["a/b+c="],

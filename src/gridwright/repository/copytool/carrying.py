@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from gridwright.repository.content import CHUNK, FileContent, Torn, crc64_of, is_same_content
 from gridwright.repository.copytool.liblustreapi import BegunAction, CopytoolHandle
+from gridwright.repository.crc64 import crc64
 from gridwright.repository.keys import KeyRefusal, Keys, bucket_of, prefix_of
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.references import (
@@ -246,11 +247,9 @@ def _state(path: bytes) -> FileState | None:
 
 def _crc64(descriptor: int, underway: Underway) -> str:
     """CRC-64/NVME of an open file, with the coordinator told meanwhile."""
-    from awscrt.checksums import crc64nvme
-
     buffer, offset, state = memoryview(bytearray(CHUNK)), 0, 0
     while got := os.preadv(descriptor, [buffer], offset):
-        state = crc64nvme(buffer[:got], state)
+        state = crc64(buffer[:got], state)
         offset += got
         underway.beat()
     return f"{state:016x}"

@@ -15,8 +15,9 @@ from gridwright.repository.copytool.carrying import Carrier
 from gridwright.repository.copytool.liblustreapi import CopytoolHandle, LustreLibrary
 from gridwright.repository.copytool.process import descriptor_of_orders_to_stop, log, tell_systemd
 from gridwright.repository.copytool.serving_lock import give_lock_back, remove_left_behind, take_lock
-from gridwright.repository.keys import bucket_of, shown
-from gridwright.repository.store import ObjectStore
+from gridwright.repository.keys import Keys, bucket_of, prefix_of, shown
+from gridwright.repository.probing import probe, refusal
+from gridwright.repository.store import ObjectStore, StoreError
 
 PATIENCE_S = 60.0
 """How long a reader waits while nothing comes from the store."""
@@ -55,7 +56,7 @@ def serve_copytool(service: CopytoolService) -> None:
     remove_left_behind()
     try:
         stores = BucketStores(service.endpoint_url)
-        stores(bucket_of(service.bucket_url))
+        _try_store(stores(bucket_of(service.bucket_url)), service.bucket_url)
         handle = CopytoolHandle(library, service.mount, service.archive_id)
         try:
             carrier = Carrier(
@@ -71,6 +72,22 @@ def serve_copytool(service: CopytoolService) -> None:
             handle.close()
     finally:
         give_lock_back(str(service.directory), lock)
+
+
+def _try_store(store: ObjectStore, bucket_url: str) -> None:
+    """Raise GridwrightError where archiving would lose what others write.
+
+    A store that is away may come back, and one that forbids to write still gives contents: both are logged.
+    """
+    try:
+        lacks = probe(store, Keys(prefix_of(bucket_url)))
+    except StoreError as error:
+        log(f"the store was not tried: {error.problems[0].what}")
+        return
+    if lacks.required:
+        raise refusal(lacks, bucket_url)
+    for each in lacks.optional:
+        log(f"this store {each}")
 
 
 class BucketStores:

@@ -1,1 +1,1 @@
-"""The store that S3 and its like are: awscrt moves data, boto3 lists, copies and deletes."""
+"""The store that S3 and its like are: plain requests move data, botocore does what is rare."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +14,6 @@ from urllib.parse import urlsplit
 from gridwright.errors import GridwrightError, environment_error, input_error
 
 CONNECT_S, READ_S = 5, 30
-ATTEMPTS = 5
 DEFAULT_REGION = "us-east-1"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
@@ -40,6 +41,22 @@ class BucketLocation:
         return cls(bucket, prefix.strip("/"))
 
 
+class LazyClient:
+    """A client of botocore, made when it is needed: few transfers do, and it takes 14 MiB and 0.4 s."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: Any = None
+
+    def get(self) -> Any:  # noqa: ANN401
+        """The client. Raises BotoCoreError."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+
 @dataclass(frozen=True, slots=True)
 class BucketConnection:
     """What a client needs to reach one bucket."""
@@ -53,9 +70,13 @@ class BucketConnection:
     """What comes before `/KEY` in the path of a request: `/BUCKET`, or nothing where the host has it."""
     session: Any
     """botocore's session: credentials are asked of it, each time anew, so that they may be rolled over."""
-    client: Any
-    """botocore's client."""
+    lazy_client: LazyClient
     requester_pays: bool = False
+
+    @property
+    def client(self) -> Any:  # noqa: ANN401
+        """The client of botocore. It tries once: tries are counted in one place (`tries.py`)."""
+        return self.lazy_client.get()
 
     @property
     def store(self) -> str:
@@ -74,19 +95,19 @@ def connect(
     Raises GridwrightError where credentials lack, or where the endpoint has no TLS and is not this machine.
     """
     try:
-        import awscrt  # noqa: F401 - all that moves contents needs it, later on
+        import awscrt  # noqa: F401 - its checksums are needed later on
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
         from botocore.session import get_session
     except ImportError:
         raise environment_error(
-            "boto3 or awscrt is not installed: one asks buckets, the other brings contents",
+            "boto3 or awscrt is not installed: one asks buckets, the other has their checksums",
             remedy="pip install 'gridwright[repository]'",
         ) from None
     config = Config(
         connect_timeout=CONNECT_S,
         read_timeout=READ_S,
-        retries={"total_max_attempts": ATTEMPTS, "mode": "adaptive"},
+        retries={"total_max_attempts": 1, "mode": "standard"},
         max_pool_connections=32,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
@@ -96,7 +117,10 @@ def connect(
         if profile is not None:
             session.set_config_variable("profile", profile)
         region = session.get_config_variable("region") or DEFAULT_REGION
-        client = session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+        client = LazyClient(
+            lambda: session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+        )
+        endpoint = endpoint_url or _configured_endpoint(session) or client.get().meta.endpoint_url
         if session.get_credentials() is None:
             raise environment_error(
                 "no credentials for the bucket were found",
@@ -106,11 +130,27 @@ def connect(
             )
     except BotoCoreError as error:
         raise environment_error(f"the bucket was not asked: {error}", where=f"s3://{bucket}") from error
-    return _located(bucket, region, client, session, requester_pays)
+    return _located(bucket, region, endpoint, client, session, requester_pays)
 
 
-def _located(bucket: str, region: str, client: Any, session: Any, requester_pays: bool) -> BucketConnection:  # noqa: ANN401
-    url = client.meta.endpoint_url
+def _configured_endpoint(session: Any) -> str | None:  # noqa: ANN401 - botocore's
+    """The endpoint that environment or profile name; None for AWS's own."""
+    from botocore.configprovider import ConfiguredEndpointProvider
+
+    if session.get_config_variable("ignore_configured_endpoint_urls"):
+        return None
+    found = ConfiguredEndpointProvider(session.full_config, session.get_scoped_config(), "s3").provide()
+    return str(found) if found else None
+
+
+def _located(
+    bucket: str,
+    region: str,
+    url: str,
+    client: LazyClient,
+    session: Any,  # noqa: ANN401 - botocore's
+    requester_pays: bool,
+) -> BucketConnection:
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise _without_tls(url)
@@ -122,12 +162,12 @@ def _located(bucket: str, region: str, client: Any, session: Any, requester_pays
     by_host = is_aws and "." not in bucket
     return BucketConnection(
         bucket=bucket,
-        region=client.meta.region_name or region,
+        region=region,
         scheme=parts.scheme,
         host=f"{bucket}.{host}" if by_host else host,
         path=parts.path.rstrip("/") + ("" if by_host else f"/{bucket}"),
         session=session,
-        client=client,
+        lazy_client=client,
         requester_pays=requester_pays,
     )
 

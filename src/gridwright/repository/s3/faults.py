@@ -1,9 +1,7 @@
-"""What a store's refusals mean, from botocore and from awscrt."""
+"""What a store's refusals mean, of its own answers and from botocore."""
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +26,8 @@ _BY_CODE = {
     "RequestLimitExceeded": StoreFault.THROTTLED,
     "InternalError": StoreFault.UNREACHABLE,
     "ServiceUnavailable": StoreFault.UNREACHABLE,
+    "NotImplemented": StoreFault.UNSUPPORTED,
+    "MethodNotAllowed": StoreFault.UNSUPPORTED,
     "BadDigest": StoreFault.DAMAGED,
     "XAmzContentChecksumMismatch": StoreFault.DAMAGED,
 }
@@ -35,8 +35,10 @@ _BY_STATUS = {
     401: StoreFault.FORBIDDEN,
     403: StoreFault.FORBIDDEN,
     404: StoreFault.NOT_THERE,
+    405: StoreFault.UNSUPPORTED,
     412: StoreFault.CHANGED,
     429: StoreFault.THROTTLED,
+    501: StoreFault.UNSUPPORTED,
     503: StoreFault.THROTTLED,
 }
 _CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
@@ -56,6 +58,7 @@ def fault_of(status: int, code: str) -> StoreFault:
 def botocore_faults(url: str) -> Iterator[None]:
     """Turn what botocore raises into a StoreError of that object or bucket."""
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
@@ -64,23 +67,22 @@ def botocore_faults(url: str) -> Iterator[None]:
         detail = error.response.get("Error", {})
         code = detail.get("Code", "")
         said = detail.get("Message") or code
-        raise StoreError(fault_of(status, code), url, said if said != str(status) else "") from error
+        # Of an answer without a body, botocore gives the number and its phrase: the status says the same.
+        said = "" if code == str(status) else said
+        raise StoreError(fault_of(status, code), url, said, error.operation_name, status) from error
+    except ResponseParserError as error:
+        raise StoreError(StoreFault.UNSUPPORTED, url, f"its answer cannot be read ({error})") from error
     except BotoCoreError as error:
         raise StoreError(StoreFault.UNREACHABLE, url, str(error)) from error
 
 
-def crt_fault(error: BaseException, url: str) -> BaseException:
-    """The StoreError of what awscrt raised, or that itself where it is no fault of the store's."""
-    from awscrt.exceptions import AwsCrtError
-    from awscrt.s3 import S3ResponseError
+def missing(url: str, operation: str, what: str) -> StoreError:
+    """An answer of success that lacks what S3 says in it."""
+    return StoreError(StoreFault.UNSUPPORTED, url, f"its answer has no {what}", operation)
 
-    if isinstance(error, S3ResponseError):
-        body = error.body or b""
-        code = found[1].decode() if (found := _CODE.search(body)) else ""
-        said = found[1].decode("utf-8", "replace") if (found := _MESSAGE.search(body)) else code
-        return StoreError(fault_of(error.status_code or 0, code), url, said)
-    if isinstance(error, AwsCrtError) and error.name == "AWS_ERROR_NO_SPACE":
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if isinstance(error, AwsCrtError):
-        return StoreError(StoreFault.UNREACHABLE, url, f"{error.message} ({error.name})")
-    return error
+
+def refusal(status: int, body: bytes, url: str, operation: str) -> StoreError:
+    """The StoreError of an answer over HTTP that is no success."""
+    code = found[1].decode() if (found := _CODE.search(body)) else ""
+    said = found[1].decode("utf-8", "replace") if (found := _MESSAGE.search(body)) else code
+    return StoreError(fault_of(status, code), url, said, operation, status)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from urllib.parse import quote, unquote_plus
 from xml.etree import ElementTree
 
-from gridwright.repository.store import ObjectEntry
+from gridwright.repository.store import PAGE, ObjectEntry
 
-PAGE = 1000
-_SPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+_NAME = re.compile(r"(\{[^}]*\})?(.*)", re.DOTALL)
+"""A name of an element with its name space: stores have S3's, their own, or none."""
 STANDARD = "STANDARD"
 _MOST = 2**63 - 1
 
@@ -24,38 +27,44 @@ class ListingPage:
     """What the next request says; None where this was the last page."""
 
 
-def page_query(prefix: str, *, start_after: str | None = None, token: str | None = None) -> str:
-    """The query of a request for a page."""
-    wanted = {"encoding-type": "url", "list-type": "2", "max-keys": str(PAGE), "prefix": prefix}
+def page_query(prefix: str, page: int = PAGE, token: str | None = None) -> str:
+    """The query of a request for a page of so many objects."""
+    wanted = {"encoding-type": "url", "list-type": "2", "max-keys": str(page), "prefix": prefix}
     if token is not None:
         wanted["continuation-token"] = token
-    elif start_after:
-        wanted["start-after"] = start_after
-    return "?" + "&".join(f"{name}={quote(wanted[name], safe='~')}" for name in sorted(wanted))
+    return "&".join(f"{name}={quote(wanted[name], safe='~')}" for name in sorted(wanted))
 
 
 def read_page(body: bytes) -> ListingPage:
-    """Read an answer. Raises ValueError where it is no page of a listing."""
+    """Read an answer. Raises ValueError where it is no page of a listing as ListObjectsV2 gives it."""
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - of the store that the user has named
     except ElementTree.ParseError as error:
         raise ValueError(f"it is no XML ({error})") from error
-    space = _SPACE if root.tag.startswith(_SPACE) else ""
-    if root.tag != f"{space}ListBucketResult":
+    space, name = _NAME.fullmatch(root.tag).groups(default="")  # type: ignore[union-attr] # fits all text
+    if name != "ListBucketResult":
         raise ValueError(f"it is {root.tag[:80]!r}, no listing")
-    is_escaped = root.findtext(f"{space}EncodingType") == "url"
+    said = {each.tag.removeprefix(space): each.text or "" for each in root}
+    # Google's XML API spells it in the other way.
+    is_escaped = "url" in (said.get("EncodingType"), said.get("Encoding-Type"))
     cut = len(space)
     entries = []
     for content in root.iterfind(f"{space}Contents"):
         found = {each.tag[cut:]: each.text or "" for each in content}
+        if not found.get("ETag"):
+            raise ValueError(f"its object {found.get('Key', '')[:80]!r} has no ETag")
         try:
             entries.append(_entry(found, is_escaped=is_escaped))
         except (KeyError, ValueError, OverflowError) as error:
             raise ValueError(f"an object of it cannot be read ({error!r})") from error
-    is_cut = root.findtext(f"{space}IsTruncated") == "true"
-    token = root.findtext(f"{space}NextContinuationToken") if is_cut else None
+    is_cut = said.get("IsTruncated") == "true"
+    token = said.get("NextContinuationToken") if is_cut else None
     if is_cut and not token:
-        raise ValueError("it goes on, and does not say where")
+        raise ValueError(
+            "it has the form of the old ListObjects, and says not how it goes on"
+            if "Marker" in said or "NextMarker" in said
+            else "it goes on, and does not say where"
+        )
     return ListingPage(entries, token)
 
 
@@ -71,3 +80,19 @@ def _entry(found: dict[str, str], *, is_escaped: bool) -> ObjectEntry:
         last_modified_ns=moment_ns,
         storage_class=found.get("StorageClass", STANDARD),
     )
+
+
+def page_of_botocore(answer: Mapping[str, Any]) -> ListingPage:
+    """The same, of what botocore has read. Raises ValueError."""
+    entries = []
+    for content in answer.get("Contents", ()):
+        if not content.get("ETag"):
+            raise ValueError(f"its object {content.get('Key', '')[:80]!r} has no ETag")
+        moment_ns = int(content["LastModified"].timestamp()) * 10**9
+        storage_class = content.get("StorageClass", STANDARD)
+        etag = content["ETag"].strip('"')
+        entries.append(ObjectEntry(content["Key"], content["Size"], etag, moment_ns, storage_class))
+    token = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
+    if answer.get("IsTruncated") and not token:
+        raise ValueError("it goes on, and does not say where")
+    return ListingPage(entries, token)

@@ -1,12 +1,9 @@
-"""Sends large objects in parts, by threads: each reads a little of the file, and sends that at once.
-
-So a part takes one small buffer, where awscrt has all bytes of many parts in memory.
-"""
+"""Makes large objects of parts: a thread for each reads a little of the file, and sends that at once."""
 
 from __future__ import annotations
 
 import hashlib
-import queue
+import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -15,11 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from gridwright.repository.s3.faults import botocore_faults
-from gridwright.repository.s3.plain import PlainConnection, PlainRequests, Unusual
-from gridwright.repository.s3.signing import UNSIGNED
-from gridwright.repository.s3.small_objects import FileFault, send_range
-from gridwright.repository.s3.under_way import UnderWay, given_up
+from gridwright.repository.crc64 import crc64_of_pieces
+from gridwright.repository.references import ObjectReference
+from gridwright.repository.s3.answers import unquoted
+from gridwright.repository.s3.connection import BucketConnection
+from gridwright.repository.s3.faults import botocore_faults, missing
+from gridwright.repository.s3.moved import Moved
+from gridwright.repository.s3.plain import FileFault, PlainConnection, StoreRequest
+from gridwright.repository.s3.request_threads import RequestThreads
+from gridwright.repository.s3.small_objects import UploadBody, send
+from gridwright.repository.s3.tries import Tries
+from gridwright.repository.s3.under_way import given_up
 from gridwright.repository.store import Progress, StoreError, StoreFault, Upload, WriteCondition
 from gridwright.repository.upload_journal import UploadJournal
 
@@ -27,9 +30,11 @@ PART_BYTES = 8 << 20
 """Bytes of a part of most objects: S3 takes 5 MiB to 5 GiB."""
 _MOST_PARTS = 10_000
 _MIB = 1 << 20
-_THREADS = 16
+_COPIED_BYTES = 512 << 20
+"""Bytes of a part that the store copies: 10,000 of them are the largest object, of 5 TB."""
 _LEAVING_S = 0.6
 """How long who gives up waits for parts to be taken away: an order to stop is obeyed within a second."""
+_MD5 = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def part_bytes(size: int) -> int:
@@ -38,73 +43,65 @@ def part_bytes(size: int) -> int:
     return max(PART_BYTES, -(-least // _MIB) * _MIB)
 
 
+def part_count(size: int) -> int:
+    """Parts of an upload of so many bytes; one of none is one part, too."""
+    return -(-size // part_bytes(size)) or 1
+
+
 @dataclass(slots=True)
 class _Object:
     """One object on its way; threads share it."""
 
     key: str
     url: str
-    upload: Upload
+    content: Upload | ObjectReference
+    """What it is made of: an upload, or another object of the bucket."""
     metadata: Mapping[str, str]
     condition: WriteCondition
     progress: Progress | None
+    looks: bool
     step: int
+    """Bytes of each part but the last."""
     left: int
     """Parts that are not done with."""
-    future: Future[Mapping[str, Any]] = field(default_factory=Future)
+    future: Future[Mapping[str, str]] = field(default_factory=Future)
     upload_id: str = ""
     failure: BaseException | None = None
     etags: dict[int, str] = field(default_factory=dict)
     sums: dict[int, tuple[int, int]] = field(default_factory=dict)
     """CRC and length by the number of a part."""
 
+    @property
+    def made_etag(self) -> str | None:
+        """The ETag that S3 gives to an object of these parts; None where they are not known by their MD5."""
+        found = [unquoted(self.etags[number]) for number in sorted(self.etags)]
+        if not all(_MD5.fullmatch(each) for each in found):
+            return None
+        joined = b"".join(map(bytes.fromhex, found))
+        return f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(found)}"
+
 
 class PartSending:
-    """Sends objects to one bucket. Threads begin with the first object."""
+    """Makes objects of one bucket of parts, by threads that others may use, too."""
 
-    def __init__(self, client: Any, bucket: str, more: Mapping[str, str], requests: PlainRequests) -> None:  # noqa: ANN401
-        """`client` is botocore's; `more` is sent with each request of it."""
-        self._client = client
-        self._bucket = bucket
-        self._more = dict(more)
-        self._requests = requests
-        self._waiting: queue.SimpleQueue[tuple[_Object, int] | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
+    def __init__(
+        self, connection: BucketConnection, more: Mapping[str, str], threads: RequestThreads, tries: Tries
+    ) -> None:
+        """`more` is sent with each request of botocore."""
+        self._connection = connection
+        self._more = {"Bucket": connection.bucket, **more}
+        self._threads = threads
+        self._tries = tries
         self._lock = threading.Lock()
-        self._under_way = UnderWay[Mapping[str, Any]]()
         self._in_parts = 0
         """Objects of which the store may have parts."""
         self._is_clear = threading.Event()
         self._is_clear.set()
         self._journal: UploadJournal | None = None
 
-    def send(
-        self,
-        key: str,
-        url: str,
-        upload: Upload,
-        metadata: Mapping[str, str],
-        condition: WriteCondition,
-        progress: Progress | None,
-    ) -> Future[Mapping[str, Any]]:
-        """Make an object of an upload; the future has what botocore says of it.
-
-        The future's exception is a StoreError, or one of the upload.
-        """
-        step = part_bytes(upload.size)
-        count = -(-upload.size // step)
-        wanted = _Object(key, url, upload, metadata, condition, progress, step, count)
-        self._under_way.begin(wanted.future)
-        self._waiting.put((wanted, 0))
-        for _ in range(min(count, _THREADS - len(self._threads))):
-            self._threads.append(threading.Thread(target=self._work, name="parts", daemon=True))
-            self._threads[-1].start()
-        return wanted.future
-
     def begin_uploads(self, journal: UploadJournal) -> None:
         """As `ObjectStore.begin_uploads`."""
-        left = journal.left(self._bucket)
-        for key, upload_id in left:
+        for key, upload_id in journal.left(self._connection.bucket):
             try:
                 self._abort(key, upload_id)
             except StoreError as error:
@@ -113,114 +110,137 @@ class PartSending:
         journal.clear()
         self._journal = journal
 
-    def close(self) -> None:
-        """Give up what is under way, at once: nobody waits for a store that does not answer."""
-        self._under_way.give_up()
-        self._requests.break_off()
-        self._is_clear.wait(_LEAVING_S)
-        for _ in self._threads:
-            self._waiting.put(None)
+    def make(
+        self,
+        key: str,
+        url: str,
+        content: Upload | ObjectReference,
+        metadata: Mapping[str, str],
+        condition: WriteCondition,
+        progress: Progress | None = None,
+        *,
+        looks: bool = True,
+    ) -> Future[Mapping[str, str]]:
+        """Make an object of an upload, or of another object; the future has what headers would say of it.
 
-    def _work(self) -> None:
-        connection = PlainConnection(self._requests)
-        while (item := self._waiting.get()) is not None:
-            wanted, number = item
-            if number == 0:
-                if not self._under_way.is_given_up:
-                    self._begin(wanted)
-                continue
-            if wanted.failure is None and not self._under_way.is_given_up:
-                try:
-                    self._send_part(connection, wanted, number)
-                except FileFault as error:
-                    connection.close()
-                    wanted.failure = error.__cause__
-                except BaseException as error:
-                    connection.close()
-                    wanted.failure = error
-            with self._lock:
-                wanted.left -= 1
-                is_last = wanted.left == 0
-            if is_last:
-                self._finish(wanted)
-        connection.close()
+        Some stores ignore the condition when parts become an object: with `looks`, the object is looked at
+        just before. The future's exception is a StoreError, or one of the upload.
+        """
+        is_copied = isinstance(content, ObjectReference)
+        step = max(part_bytes(content.size), _COPIED_BYTES if is_copied else 0)
+        count = -(-content.size // step) or 1
+        wanted = _Object(key, url, content, metadata, condition, progress, looks, step, count)
+        self._threads.under_way.begin(wanted.future)
+        self._threads.put(lambda _: self._begin(wanted))
+        return wanted.future
+
+    def wait(self) -> None:
+        """Wait a moment until parts of what was given up are taken away."""
+        self._is_clear.wait(_LEAVING_S)
 
     def _begin(self, wanted: _Object) -> None:
         self._count(1)
         try:
-            with botocore_faults(wanted.url):
-                begun = self._client.create_multipart_upload(
-                    Bucket=self._bucket, Key=wanted.key, Metadata=dict(wanted.metadata), **self._more
-                )
-            wanted.upload_id = begun["UploadId"]
+            if self._threads.under_way.is_given_up:
+                raise given_up()
+            begun = self._ask(wanted, "create_multipart_upload", Metadata=dict(wanted.metadata))
+            wanted.upload_id = begun.get("UploadId", "")
+            if not wanted.upload_id:
+                raise missing(wanted.url, "CreateMultipartUpload", "UploadId")
             if self._journal is not None:
-                self._journal.begin(self._bucket, wanted.key, wanted.upload_id)
+                self._journal.begin(self._connection.bucket, wanted.key, wanted.upload_id)
         except BaseException as error:
-            self._under_way.failed(wanted.future, error)
+            self._threads.under_way.failed(wanted.future, error)
             self._count(-1)
             return
         for number in range(1, wanted.left + 1):
-            self._waiting.put((wanted, number))
+            self._threads.put(lambda connection, number=number: self._part(connection, wanted, number))  # type: ignore[misc]
 
-    def _send_part(self, connection: PlainConnection, wanted: _Object, number: int) -> None:
-        start = (number - 1) * wanted.step
-        end = min(start + wanted.step, wanted.upload.size)
-        try:
-            etag, crc = self._plain_part(connection, wanted, number, start, end)
-        except (Unusual, OSError, ValueError):
-            connection.close()
-            etag, crc = self._part_by_botocore(wanted, number, start, end)
+    def _part(self, connection: PlainConnection, wanted: _Object, number: int) -> None:
+        if wanted.failure is None and not self._threads.under_way.is_given_up:
+            span = (number - 1) * wanted.step, min(number * wanted.step, wanted.content.size)
+            try:
+                if isinstance(wanted.content, ObjectReference):
+                    etag, crc = self._copied(wanted, wanted.content, number, span), 0
+                else:
+                    etag, crc = self._sent(connection, wanted, wanted.content, number, span)
+                with self._lock:
+                    wanted.etags[number], wanted.sums[number] = etag, (crc, span[1] - span[0])
+            except BaseException as error:
+                connection.close()
+                wanted.failure = error
         with self._lock:
-            wanted.etags[number], wanted.sums[number] = etag, (crc, end - start)
-        if wanted.progress is not None:
-            wanted.progress(end - start)
+            wanted.left -= 1
+            is_last = wanted.left == 0
+        if is_last:
+            self._finish(wanted)
 
-    def _plain_part(
-        self, connection: PlainConnection, wanted: _Object, number: int, start: int, end: int
+    def _sent(
+        self,
+        connection: PlainConnection,
+        wanted: _Object,
+        upload: Upload,
+        number: int,
+        span: tuple[int, int],
     ) -> tuple[str, int]:
+        moved = Moved(wanted.progress)
         query = f"partNumber={number}&uploadId={quote(wanted.upload_id, safe='~')}"
-        length = {"content-length": str(end - start)}
-        connection.send(connection.requests.head("PUT", wanted.key, query, length, UNSIGNED))
-        crc = send_range(connection, wanted.upload, start, end)
-        etag = connection.taken().get("etag")
-        if not etag:
-            raise Unusual
-        return etag, crc
+        request = StoreRequest("PUT", "UploadPart", wanted.key, query)
 
-    def _part_by_botocore(self, wanted: _Object, number: int, start: int, end: int) -> tuple[str, int]:
-        """Send a part that a plain request did not: botocore tries again, with all of it in memory."""
-        from awscrt.checksums import crc64nvme
+        def plainly(each: PlainConnection) -> tuple[str, int]:
+            headers, crc = send(each, request, upload, span, moved)
+            return headers["etag"], crc
 
-        if self._under_way.is_given_up:
-            raise given_up()
-        content = bytearray(end - start)
-        wanted.upload.read_at(memoryview(content), start)
-        with botocore_faults(wanted.url):
-            sent = self._client.upload_part(
-                Bucket=self._bucket, Key=wanted.key, UploadId=wanted.upload_id, PartNumber=number,
-                Body=content, **self._more,
-            )  # fmt: skip
-        return sent["ETag"], crc64nvme(content, 0)
+        def by_botocore() -> tuple[str, int]:
+            body = UploadBody(upload, span)
+            try:
+                with botocore_faults(wanted.url):
+                    made = self._connection.client.upload_part(
+                        Key=wanted.key, UploadId=wanted.upload_id, PartNumber=number, Body=body, **self._more
+                    )
+            except Exception as error:
+                if body.failure is not None:
+                    raise FileFault from body.failure
+                raise error
+            moved.to(span[1] - span[0])
+            if not made.get("ETag"):
+                raise missing(wanted.url, "UploadPart", "ETag")
+            return made["ETag"], body.crc
+
+        return self._threads.attempt(connection, plainly, by_botocore)
+
+    def _copied(self, wanted: _Object, source: ObjectReference, number: int, span: tuple[int, int]) -> str:
+        where = {"Bucket": self._connection.bucket, "Key": source.key}
+        if source.version_id:
+            where["VersionId"] = source.version_id
+        made = self._ask(
+            wanted, "upload_part_copy", UploadId=wanted.upload_id, PartNumber=number, CopySource=where,
+            CopySourceIfMatch=f'"{source.etag}"', CopySourceRange=f"bytes={span[0]}-{span[1] - 1}",
+        )  # fmt: skip
+        if not (etag := made.get("CopyPartResult", {}).get("ETag")):
+            raise missing(wanted.url, "UploadPartCopy", "ETag")
+        return str(etag)
 
     def _finish(self, wanted: _Object) -> None:
         """Make the object of its parts, or leave nothing of them."""
         try:
             if wanted.failure is not None:
                 raise wanted.failure
-            if self._under_way.is_given_up:
+            if self._threads.under_way.is_given_up:
                 raise given_up()
-            wanted.upload.check()
-            wanted.upload.sent(_sum(wanted))
-            made = self._completed(wanted)
+            if not isinstance(wanted.content, ObjectReference):
+                wanted.content.check()
+                wanted.content.sent(crc64_of_pieces(wanted.sums))
+            made = self._complete(wanted)
         except BaseException as error:
             # What cannot be taken away now, the next command or the bucket's rule takes away.
             with suppress(StoreError):
                 self._abort(wanted.key, wanted.upload_id)
                 self._ended(wanted)
-            self._under_way.failed(wanted.future, error)
+            self._threads.under_way.failed(wanted.future, error)
         else:
             self._ended(wanted)
-            self._under_way.done(wanted.future, made)
+            self._threads.under_way.done(wanted.future, made)
         self._count(-1)
 
     def _ended(self, wanted: _Object) -> None:
@@ -236,66 +256,88 @@ class PartSending:
             else:
                 self._is_clear.set()
 
-    def _completed(self, wanted: _Object) -> Mapping[str, Any]:
-        """Make the object of its parts, or find it made: who asks again after a lost answer has no upload."""
-        try:
-            return self._complete(wanted)
-        except StoreError as error:
-            if error.fault not in (StoreFault.NOT_THERE, StoreFault.UNREACHABLE):
-                raise
-            with suppress(StoreError):
-                if (made := self._found(wanted)) is not None:
-                    return made
-            if error.fault is StoreFault.UNREACHABLE:
-                raise
-            said = "it has neither the parts nor the object; the next export sends it again"
-            raise StoreError(StoreFault.UNREACHABLE, wanted.url, said) from error
-
-    def _found(self, wanted: _Object) -> Mapping[str, Any] | None:
-        """What the store says of the object, if it is the one that was made of these parts."""
-        with botocore_faults(wanted.url):
-            head: Mapping[str, Any] = self._client.head_object(
-                Bucket=self._bucket, Key=wanted.key, ChecksumMode="ENABLED", **self._more
-            )
-        is_same = (
-            head.get("ETag", "").strip('"') == _etag(wanted) and head["ContentLength"] == wanted.upload.size
-        )
-        return head if is_same else None
-
-    def _complete(self, wanted: _Object) -> Mapping[str, Any]:
+    def _complete(self, wanted: _Object) -> Mapping[str, str]:
         condition: dict[str, str] = {}
         if wanted.condition.none_there:
             condition = {"IfNoneMatch": "*"}
         elif wanted.condition.etag:
             condition = {"IfMatch": f'"{wanted.condition.etag}"'}
+        if condition and wanted.looks:
+            self._look(wanted)
         parts = [{"PartNumber": number, "ETag": wanted.etags[number]} for number in sorted(wanted.etags)]
-        with botocore_faults(wanted.url):
-            made: Mapping[str, Any] = self._client.complete_multipart_upload(
-                Bucket=self._bucket, Key=wanted.key, UploadId=wanted.upload_id,
-                MultipartUpload={"Parts": parts}, **condition, **self._more,
+        tries = 0
+
+        def ask() -> Mapping[str, Any]:
+            nonlocal tries
+            tries += 1
+            found = self._ask_once(
+                wanted, "complete_multipart_upload", UploadId=wanted.upload_id,
+                MultipartUpload={"Parts": parts}, **condition,
             )  # fmt: skip
-        return made
+            if not found.get("ETag"):
+                # S3 says success before it has done it: what follows may be cut off.
+                said = "its answer has no ETag"
+                raise StoreError(StoreFault.UNREACHABLE, wanted.url, said, "CompleteMultipartUpload")
+            return found
+
+        try:
+            made = self._tries.of(ask)
+        except StoreError as error:
+            # A reply that was lost: the object is made, and there is no upload any more to make it of.
+            if error.fault not in (StoreFault.NOT_THERE, StoreFault.UNREACHABLE, StoreFault.CHANGED):
+                raise
+            if tries == 1 and error.fault is StoreFault.CHANGED:
+                raise
+            found = self._found(wanted)
+            if found is None and error.fault is StoreFault.NOT_THERE:
+                said = "it has neither the parts nor the object; the next export sends it again"
+                raise StoreError(StoreFault.UNREACHABLE, wanted.url, said) from error
+            if found is None:
+                raise
+            made = found
+        return {**made["ResponseMetadata"]["HTTPHeaders"], **_of_body(made)}
+
+    def _found(self, wanted: _Object) -> Mapping[str, Any] | None:
+        """What the store says of the object, if it is the one that was made of these parts."""
+        with suppress(StoreError):
+            head = self._ask(wanted, "head_object", ChecksumMode="ENABLED")
+            is_same = unquoted(head.get("ETag", "")) == wanted.made_etag
+            return head if is_same and head["ContentLength"] == wanted.content.size else None
+        return None
+
+    def _look(self, wanted: _Object) -> None:
+        """Raise where the condition does not hold."""
+        try:
+            found = unquoted(self._ask(wanted, "head_object").get("ETag", ""))
+        except StoreError as error:
+            if error.fault is StoreFault.FORBIDDEN or (
+                wanted.condition.none_there and error.fault is StoreFault.NOT_THERE
+            ):
+                return
+            raise
+        if wanted.condition.none_there or found != wanted.condition.etag:
+            said = f"its ETag is {found}"
+            raise StoreError(StoreFault.CHANGED, wanted.url, said, "CompleteMultipartUpload")
 
     def _abort(self, key: str, upload_id: str) -> None:
-        with botocore_faults(f"s3://{self._bucket}/{key}"):
-            self._client.abort_multipart_upload(
-                Bucket=self._bucket, Key=key, UploadId=upload_id, **self._more
+        with botocore_faults(f"s3://{self._connection.bucket}/{key}"):
+            self._connection.client.abort_multipart_upload(Key=key, UploadId=upload_id, **self._more)
+
+    def _ask(self, wanted: _Object, operation: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401
+        return self._tries.of(lambda: self._ask_once(wanted, operation, **more))
+
+    def _ask_once(self, wanted: _Object, operation: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401
+        with botocore_faults(wanted.url):
+            found: Mapping[str, Any] = getattr(self._connection.client, operation)(
+                Key=wanted.key, **self._more, **more
             )
+        return found
 
 
-def _etag(wanted: _Object) -> str | None:
-    """The ETag of an object of these parts: the MD5 of theirs; None where a part's is no MD5."""
-    try:
-        digests = b"".join(bytes.fromhex(wanted.etags[number].strip('"')) for number in sorted(wanted.etags))
-    except ValueError:
-        return None
-    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(wanted.etags)}"
-
-
-def _sum(wanted: _Object) -> int:
-    from awscrt.checksums import combine_crc64nvme
-
-    crc = 0
-    for number in sorted(wanted.sums):
-        crc = combine_crc64nvme(crc, *wanted.sums[number])
-    return crc
+def _of_body(answer: Mapping[str, Any]) -> dict[str, str]:
+    """What the answer to the last request of an upload in parts has in its body, as headers have it."""
+    names = {
+        "etag": "ETag", "x-amz-version-id": "VersionId", "x-amz-checksum-type": "ChecksumType",
+        "x-amz-checksum-crc64nvme": "ChecksumCRC64NVME",
+    }  # fmt: skip
+    return {name: answer[field] for name, field in names.items() if field in answer}

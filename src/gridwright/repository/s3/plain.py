@@ -1,9 +1,9 @@
-"""Requests whose answer is the plain one that was hoped for, over connections that one thread each uses.
+"""Requests over sockets that one thread each uses: the way of nearly all that is asked.
 
-For an object of some kilobytes this takes a third of the CPU of awscrt, whose requests pass several threads
-and as many buffers (`bench/repository.py`; docs/performance.md). One answer alone is known here: that all was
-done. Whatever else comes, an error, another object, a broken connection, is `Unusual` and not judged here:
-who asked asks once more by awscrt or botocore, which know what to try again, and when, and what to say.
+For an object of some kilobytes this takes a third of the CPU of clients in which requests pass several
+threads and as many buffers (`bench/repository.py`; docs/performance.md). What is known here is success, and
+refusals that no try would change. Whatever else comes, an error of the server, a broken connection, a
+redirection, is `Unusual` and not judged here: botocore asks once more, which knows proxies and regions.
 """
 
 from __future__ import annotations
@@ -12,26 +12,46 @@ import socket
 import struct
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
-from gridwright.repository.s3.signing import NO_BODY, Credentials, RequestSigner
+from gridwright.repository.s3.faults import refusal
+from gridwright.repository.s3.signing import NO_BODY, UNSIGNED, Credentials, RequestSigner
 
 if TYPE_CHECKING:
     import ssl
 
-BUFFER_BYTES = 256 << 10
-"""Bytes that are moved at once; the head of an answer has to fit, too."""
+BUFFER_BYTES = 64 << 10
+"""Bytes that are moved at once for small objects; the head of an answer has to fit, too."""
 _LONGEST_HEAD = 32 << 10
-_OK = b"HTTP/1.1 200"
+_LONGEST_BODY = 16 << 20
+"""Of an answer that is taken as a whole: a page of a listing has 1,000 keys of 1 KiB, escaped."""
+_FINAL = frozenset({404, 405, 409, 412, 501})
+"""Statuses of refusals that another try would not change."""
 _TIMEOUT = struct.pack("@ll", READ_S, 0)
 """A `struct timeval`."""
 
 
 class Unusual(Exception):
-    """The answer is not the plain one that was hoped for."""
+    """The answer is neither success nor a final refusal."""
+
+
+class FileFault(Exception):
+    """The file could not be written or read, or is not to be sent; its cause says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRequest:
+    """What is asked for, by S3's name of it. The query is escaped, names of headers are in lower case."""
+
+    method: str
+    operation: str
+    key: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class PlainRequests:
@@ -39,6 +59,9 @@ class PlainRequests:
 
     def __init__(self, connection: BucketConnection) -> None:
         self._bucket = connection
+        self._of_bucket = connection.path or "/"
+        self.software = ""
+        """What the store says it is: the header `Server` of its answers."""
         self._payer = {"x-amz-request-payer": "requester"} if connection.requester_pays else {}
         self._signer = RequestSigner(connection.region, self._credentials)
         self._tls: ssl.SSLContext | None = None
@@ -53,18 +76,21 @@ class PlainRequests:
         self._sockets: set[socket.socket] = set()
         self._is_broken_off = False
 
-    def head(
-        self, method: str, key: str, query: str, headers: Mapping[str, str], body_hash: str = NO_BODY
-    ) -> bytes:
-        """The head of a request, signed. `query` is escaped, and empty for none.
-
-        Raises Unusual where credentials cannot be had.
-        """
-        path = f"{self._bucket.path}/{quote(key, safe='/~')}"
-        all_headers = {"host": self._bucket.host, **self._payer, **headers}
-        signed = self._signer.signed(method, path, query, all_headers, body_hash)
+    def head(self, request: StoreRequest, length: int | None = None) -> bytes:
+        """The head of a request, signed; `length` is that of its body. Raises Unusual without credentials."""
+        path = f"{self._bucket.path}/{quote(request.key, safe='/~')}" if request.key else self._of_bucket
+        all_headers = {"host": self._bucket.host, **self._payer, **request.headers}
+        if length is not None:
+            all_headers["content-length"] = str(length)
+        body_hash = NO_BODY if length is None else UNSIGNED
+        signed = self._signer.signed(request.method, path, request.query, all_headers, body_hash)
         lines = "".join([f"{name}: {value}\r\n" for name, value in signed.items()])
-        return f"{method} {path}{'?' if query else ''}{query} HTTP/1.1\r\n{lines}\r\n".encode()
+        query = f"?{request.query}" if request.query else ""
+        return f"{request.method} {path}{query} HTTP/1.1\r\n{lines}\r\n".encode()
+
+    def url(self, key: str) -> str:
+        """How an object is called in messages."""
+        return f"s3://{self._bucket.bucket}/{key}"
 
     def _credentials(self) -> Credentials:
         from botocore.exceptions import BotoCoreError
@@ -115,11 +141,11 @@ class PlainRequests:
 class PlainConnection:
     """One connection, made anew where the store has ended it. One thread uses it."""
 
-    def __init__(self, requests: PlainRequests) -> None:
+    def __init__(self, requests: PlainRequests, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.requests = requests
         self._socket: socket.socket | None = None
         self._ends = False
-        self._buffer = bytearray(BUFFER_BYTES)
+        self._buffer = bytearray(buffer_bytes)
         self.view = memoryview(self._buffer)
         """Room for who moves contents; an answer is received into it, too."""
 
@@ -128,31 +154,73 @@ class PlainConnection:
         """Whether there is one from the request before, which the store may have ended since."""
         return self._socket is not None
 
+    def begin(self, request: StoreRequest, length: int | None = None) -> None:
+        """Send the head of a request; `length` is that of its body. Raises Unusual, OSError."""
+        self.send(self.requests.head(request, length))
+
     def send(self, data: bytes | memoryview) -> None:
         """Send a piece of a request. Raises Unusual, OSError."""
         if self._socket is None:
             self._socket = self.requests.connect()
         self._socket.sendall(data)
 
-    def answer(self) -> tuple[dict[str, str], int, int]:
+    def answer(self, request: StoreRequest, wanted: int = 200) -> tuple[dict[str, str], int, int]:
         """The headers of an answer, by their names in lower case; where its body begins and ends so far.
 
-        Raises Unusual where it says anything but 200, and OSError.
+        Raises StoreError for a refusal that is final, Unusual for another status than is wanted, and OSError.
         """
         filled, end = 0, -1
         while end < 0:
-            filled += self.receive(filled, BUFFER_BYTES)
+            filled += self.receive(filled, len(self.view))
             end = self._buffer.find(b"\r\n\r\n", 0, filled)
             if end < 0 and filled > _LONGEST_HEAD:
                 raise Unusual
-        if not self._buffer.startswith(_OK):
-            raise Unusual
         lines = str(self.view[:end], "latin-1").split("\r\n")
+        if not lines[0].startswith("HTTP/1.1 "):
+            raise Unusual
+        status = int(lines[0][9:12])
         headers = {
             name.lower(): value.strip() for name, _, value in [each.partition(":") for each in lines[1:]]
         }
+        self.requests.software = headers.get("server", "")
         self._ends = headers.get("connection", "").lower() == "close" or "transfer-encoding" in headers
-        return headers, end + 4, filled
+        if status == wanted:
+            return headers, end + 4, filled
+        if status not in _FINAL:
+            raise Unusual
+        body = b"" if request.method == "HEAD" else self.body(headers, end + 4, filled)
+        self.done()
+        raise refusal(status, body, self.requests.url(request.key), request.operation)
+
+    def body(self, headers: Mapping[str, str], start: int, filled: int) -> bytes:
+        """All of an answer's body, of which the view has the beginning. Raises Unusual, OSError."""
+        have = bytearray(self.view[start:filled])
+        if "transfer-encoding" in headers:
+            found, is_clean = self._chunks(have)
+            self._ends = not is_clean or headers.get("connection", "").lower() == "close"
+            return found
+        length = int(headers.get("content-length", "-1"))
+        if not len(have) <= length <= _LONGEST_BODY:
+            raise Unusual
+        while len(have) < length:
+            have += self.view[: self.receive(0, min(len(self.view), length - len(have)))]
+        return bytes(have)
+
+    def _chunks(self, have: bytearray) -> tuple[bytes, bool]:
+        """A body in chunks (RFC 9112, 7.1), and whether nothing came behind it."""
+        found = bytearray()
+        while True:
+            while (end := have.find(b"\r\n")) < 0:
+                have += self.view[: self.receive(0, len(self.view))]
+            size = int(have[:end].partition(b";")[0], 16)
+            if len(found) + size > _LONGEST_BODY:
+                raise Unusual
+            while len(have) < end + size + 4:
+                have += self.view[: self.receive(0, len(self.view))]
+            found += have[end + 2 : end + 2 + size]
+            if not size:
+                return bytes(found), bytes(have[end:]) == b"\r\n\r\n"
+            del have[: end + size + 4]
 
     def receive(self, start: int, end: int) -> int:
         """Receive into a part of the view; how much. Raises Unusual at the end of the connection, OSError."""
@@ -161,10 +229,10 @@ class PlainConnection:
             raise Unusual
         return got
 
-    def taken(self) -> dict[str, str]:
-        """The headers of an answer without a body, or with one that says nothing. Raises Unusual, OSError."""
-        headers, start, filled = self.answer()
-        if int(headers.get("content-length", "0")) != filled - start:
+    def taken(self, request: StoreRequest, wanted: int = 200) -> dict[str, str]:
+        """The headers of an answer whose body says nothing. Raises StoreError, Unusual, OSError."""
+        headers, start, filled = self.answer(request, wanted)
+        if request.method != "HEAD" and int(headers.get("content-length", "0")) != filled - start:
             self._ends = True
         self.done()
         return headers

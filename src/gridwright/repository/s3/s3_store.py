@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import base64
-import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from gridwright.repository.pace import Pace
 from gridwright.repository.references import ObjectReference
+from gridwright.repository.s3.answers import head_of, written
 from gridwright.repository.s3.connection import BucketConnection
-from gridwright.repository.s3.faults import botocore_faults
-from gridwright.repository.s3.listing import page_query, read_page
-from gridwright.repository.s3.parts import PART_BYTES, PartSending, part_bytes
-from gridwright.repository.s3.plain import PlainRequests
-from gridwright.repository.s3.ranges import RANGE_BYTES, RangeFetching
-from gridwright.repository.s3.small_objects import SmallObjects
-from gridwright.repository.s3.transfers import Headers, Response, Transfers, metadata_headers
+from gridwright.repository.s3.faults import botocore_faults, missing
+from gridwright.repository.s3.listing import ListingPage, page_of_botocore, page_query, read_page
+from gridwright.repository.s3.moved import Moved
+from gridwright.repository.s3.parts import PART_BYTES, PartSending, part_count
+from gridwright.repository.s3.plain import FileFault, PlainConnection, PlainRequests, StoreRequest
+from gridwright.repository.s3.ranges import RangeFetching, range_count
+from gridwright.repository.s3.request_threads import RequestThreads
+from gridwright.repository.s3.small_objects import UploadBody, ask_headers, ask_whole, send
+from gridwright.repository.s3.tries import Tries
 from gridwright.repository.store import (
     ANY,
+    PAGE,
     ObjectEntry,
     ObjectHead,
     Progress,
     RequestCount,
+    SmallContent,
     StoreError,
     StoreFault,
     Upload,
@@ -37,12 +38,16 @@ from gridwright.repository.upload_journal import UploadJournal
 
 MOST_TO_COPY = 5 * 10**9
 """Bytes of the largest object that one request copies: 5 GB."""
-_PARTS = re.compile(r"-([0-9]{1,5})$", re.ASCII)
-_MD5 = re.compile(r"[0-9a-f]{32}(?:-[0-9]{1,5})?", re.ASCII)
-_LATE_NS = 10**9
-"""Servers make the Date of their answers once a second, so that it may be earlier than that of the object."""
+_FEW, _MANY = 8, 64
+"""Requests for small objects at once: so many at first, and at most."""
+_LARGE = 16
+"""Parts and ranges at once."""
+_LARGE_BYTES = 256 << 10
+"""Bytes of them that are moved at once: they stay in the cache of a core until they are written."""
 _ANSWER_S = 600.0
-"""How long a small request may take with all its tries; awscrt ends a silent connection much sooner."""
+"""How long a small request may take with all its tries; each of them has a limit of its own."""
+_EMPTY_PAGES = 1000
+"""Pages of a listing in a row that may be without an object."""
 _Made = TypeVar("_Made")
 _Found = TypeVar("_Found")
 
@@ -54,12 +59,13 @@ class S3Store:
         self, connection: BucketConnection, *, pace: Pace | None = None, pause_ms: int = 200
     ) -> None:
         self._connection = connection
-        self._client = connection.client
-        self._transfers = Transfers(connection, pause_ms=pause_ms)
-        self._ranges = RangeFetching(self._client, connection.bucket, self._payer(), pause_ms)
-        plain = PlainRequests(connection)
-        self._small = SmallObjects(plain)
-        self._parts = PartSending(self._client, connection.bucket, self._payer(), plain)
+        self._plain = PlainRequests(connection)
+        self._tries = Tries(pause_ms / 1000)
+        self._small = RequestThreads(self._plain, self._tries, _FEW, _MANY)
+        self._large = RequestThreads(self._plain, self._tries, _LARGE, _LARGE, _LARGE_BYTES)
+        self._payer = {"RequestPayer": "requester"} if connection.requester_pays else {}
+        self._ranges = RangeFetching(connection, self._payer)
+        self._parts = PartSending(connection, self._payer, self._large, self._tries)
         self._pace = pace or Pace(None)
         self._requests = RequestCount()
 
@@ -74,113 +80,106 @@ class S3Store:
         return self._connection.store
 
     @property
+    def software(self) -> str:
+        """What the store says it is."""
+        return self._plain.software
+
+    @property
     def requests(self) -> RequestCount:
         """Requests so far."""
         return self._requests
 
-    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
+    def list(self, prefix: str, page: int = PAGE) -> Iterator[ObjectEntry]:
         """All objects whose keys begin so; the first page is asked for at once."""
-        return self._entries(prefix, self._ask_page(page_query(prefix, start_after=start_after)))
+        return self._entries(prefix, page, self._ask_page(prefix, page))
 
-    def _entries(self, prefix: str, asked: Future[Response]) -> Iterator[ObjectEntry]:
+    def _entries(self, prefix: str, size: int, asked: Future[ListingPage]) -> Iterator[ObjectEntry]:
         """The objects of a page that was asked for, and of all that follow."""
+        url, tokens, first, empty = self._plain.url(prefix), set[int](), "", 0
         while True:
-            try:
-                page = read_page(bytes(_answer(asked).body))
-            except ValueError as error:
-                said = f"its listing cannot be read: {error}"
-                raise StoreError(StoreFault.UNREACHABLE, self._transfers.url(prefix), said) from error
+            page = _answer(asked)
             if page.token is None:
                 yield from page.entries
                 return
+            empty = 0 if page.entries else empty + 1
+            is_again = bool(page.entries) and page.entries[0].key == first
+            if hash(page.token) in tokens or is_again or empty > _EMPTY_PAGES:
+                said = "its listing never ends: it says again what it said before"
+                raise StoreError(StoreFault.UNSUPPORTED, url, said, "ListObjectsV2")
+            tokens.add(hash(page.token))
+            first = page.entries[0].key if page.entries else first
             # The store looks for the next page while this one is worked on.
-            asked = self._ask_page(page_query(prefix, token=page.token))
+            asked = self._ask_page(prefix, size, page.token)
             yield from page.entries
 
-    def _ask_page(self, query: str) -> Future[Response]:
+    def _ask_page(self, prefix: str, size: int, token: str | None = None) -> Future[ListingPage]:
         self._count("list")
-        return self._transfers.ask("GET", "ListObjectsV2", "", query=query)
+        request = StoreRequest("GET", "ListObjectsV2", "", page_query(prefix, size, token))
+        more = {"ContinuationToken": token} if token is not None else {}
+        url = self._plain.url(prefix)
+
+        def read(what: Callable[[], ListingPage]) -> ListingPage:
+            try:
+                return what()
+            except ValueError as error:
+                said = f"its listing cannot be read: {error}"
+                raise StoreError(StoreFault.UNSUPPORTED, url, said, "ListObjectsV2") from error
+
+        def plainly(connection: PlainConnection) -> ListingPage:
+            body = ask_whole(connection, request)
+            return read(lambda: read_page(body))
+
+        def otherwise() -> ListingPage:
+            found = self._botocore("list_objects_v2", url, MaxKeys=size, Prefix=prefix, **more)
+            return read(lambda: page_of_botocore(found))
+
+        return self._small.ask(plainly, otherwise)
 
     def head(self, key: str, version_id: str | None = None) -> Future[ObjectHead]:
         """What the store says of an object."""
         self._count("head")
-        asked = self._transfers.ask(
-            "HEAD",
-            "HeadObject",
-            key,
-            headers=[("x-amz-checksum-mode", "ENABLED")],
-            query=_version(version_id),
-        )
-        return _then(asked, lambda response: _head(key, response))
+        url = self._plain.url(key)
+        headers = {"x-amz-checksum-mode": "ENABLED"}
+        request = StoreRequest("HEAD", "HeadObject", key, _query(version_id), headers)
+
+        def made(found: Mapping[str, str]) -> ObjectHead:
+            if not found.get("etag"):
+                raise missing(url, "HeadObject", "ETag")
+            return head_of(key, found)
+
+        def otherwise() -> ObjectHead:
+            found = self._botocore(
+                "head_object", url, Key=key, ChecksumMode="ENABLED", **_version(version_id)
+            )
+            return made(found["ResponseMetadata"]["HTTPHeaders"])
+
+        return self._small.ask(lambda connection: made(ask_headers(connection, request)), otherwise)
 
     def get(self, key: str, version_id: str | None = None) -> bytes:
         """The whole content of a small object."""
         self._count("get")
-        asked = self._transfers.ask("GET", "GetObject", key, query=_version(version_id))
-        return bytes(_answer(asked).body)
-
-    def read_range(self, reference: ObjectReference, offset: int, length: int) -> bytes:
-        """Exactly that range of the very object that is referred to."""
-        if offset < 0 or length < 0 or offset + length > reference.size:
-            raise ValueError(f"{offset} + {length} is not within {reference.size} bytes")
-        if length == 0:
-            return b""
-        self._count("get")
-        headers = [("range", f"bytes={offset}-{offset + length - 1}"), *_very(reference)]
-        asked = self._transfers.ask(
-            "GET", "GetObject", reference.key, headers=headers, query=_version(reference.version_id)
-        )
-        response = _answer(asked)
-        self._hold(reference, response)
-        if len(response.body) != length:
-            raise StoreError(
-                StoreFault.DAMAGED,
-                self._transfers.url(reference.key),
-                f"it gave {len(response.body)} bytes of {length}",
+        request, url = StoreRequest("GET", "GetObject", key, _query(version_id)), self._plain.url(key)
+        return _answer(
+            self._small.ask(
+                lambda connection: ask_whole(connection, request),
+                lambda: self._read("get_object", url, Key=key, **_version(version_id)),
             )
-        return bytes(response.body)
+        )
 
     def fetch(
         self, reference: ObjectReference, descriptor: int, progress: Progress | None = None
     ) -> Future[str | None]:
         """Write the content of the very object that is referred to into an open, empty file."""
-        url = self._transfers.url(reference.key)
-        if reference.size > PART_BYTES:
-            self._count("get", -(-reference.size // RANGE_BYTES))
-            return self._ranges.fetch(reference, url, descriptor, progress)
-        self._count("get")
-        return self._small.fetch(
-            reference, descriptor, progress, lambda own: self._receive(reference, url, own, progress)
-        )
-
-    def _receive(
-        self, reference: ObjectReference, url: str, descriptor: int, progress: Progress | None
-    ) -> Future[str | None]:
-        """Bring a small object by awscrt, which tries again and says what is wrong with it."""
-        self._count("get")
-        received = self._transfers.receive(
-            reference.key,
-            descriptor,
-            _very(reference),
-            _version(reference.version_id),
-            progress,
-        )
-
-        def check(response: Response) -> None:
-            self._hold(reference, response)
-            if (size := os.fstat(descriptor).st_size) != reference.size:
-                raise StoreError(StoreFault.DAMAGED, url, f"it gave {size} bytes of {reference.size}")
-
-        return _then(received, check)
+        count = range_count(reference.size)
+        self._count("get", count)
+        threads = self._small if reference.size <= PART_BYTES else self._large
+        return self._ranges.fetch(threads, reference, self._plain.url(reference.key), descriptor, progress)
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
     ) -> WrittenObject:
         """Make an object of a few bytes."""
-        self._count("put")
-        headers = [*metadata_headers(metadata), *_condition(condition)]
-        answer = _answer(self._transfers.ask("PUT", "PutObject", key, headers=headers, body=body))
-        return _stored(answer.headers)
+        return _answer(self.send(key, SmallContent(body), metadata, condition))
 
     def send(
         self,
@@ -189,20 +188,54 @@ class S3Store:
         metadata: Mapping[str, str],
         condition: WriteCondition = ANY,
         progress: Progress | None = None,
+        *,
+        in_parts: bool = False,
     ) -> Future[WrittenObject]:
         """Make an object of an upload."""
-        url = self._transfers.url(key)
-        if upload.size > PART_BYTES:
-            self._count("put", -(-upload.size // part_bytes(upload.size)) + 2)
-            return _then(self._parts.send(key, url, upload, metadata, condition, progress), _made)
-        headers = [*metadata_headers(metadata), *_condition(condition)]
-
-        def by_awscrt() -> Future[Mapping[str, str]]:
-            self._count("put")
-            return _then(self._transfers.send(key, upload, headers, progress), lambda made: made.headers)
-
+        url = self._plain.url(key)
+        if in_parts or upload.size > PART_BYTES:
+            self._count("put", part_count(upload.size) + 2)
+            made = self._parts.make(key, url, upload, metadata, condition, progress, looks=not in_parts)
+            return _then(made, written)
         self._count("put")
-        return _then(self._small.send(key, upload, dict(headers), progress, by_awscrt), _stored)
+        headers = {f"x-amz-meta-{name}": value for name, value in metadata.items()}
+        request = StoreRequest("PUT", "PutObject", key, headers={**headers, **_condition(condition)})
+        span, moved = (0, upload.size), Moved(progress)
+
+        def plainly(connection: PlainConnection) -> Mapping[str, str]:
+            answer, crc = send(connection, request, upload, span, moved)
+            upload.sent(crc)
+            return answer
+
+        return _then(
+            self._small.ask(plainly, lambda: self._put(key, upload, metadata, condition, moved)), written
+        )
+
+    def _put(
+        self,
+        key: str,
+        upload: Upload,
+        metadata: Mapping[str, str],
+        condition: WriteCondition,
+        moved: Moved,
+    ) -> Mapping[str, str]:
+        """Make a small object by botocore."""
+        more: dict[str, str] = {"IfNoneMatch": "*"} if condition.none_there else {}
+        if condition.etag:
+            more["IfMatch"] = f'"{condition.etag}"'
+        body, url = UploadBody(upload, (0, upload.size)), self._plain.url(key)
+        try:
+            made = self._botocore("put_object", url, Key=key, Body=body, Metadata=dict(metadata), **more)
+        except StoreError:
+            if body.failure is not None:
+                raise FileFault from body.failure
+            raise
+        if not made.get("ETag"):
+            raise missing(url, "PutObject", "ETag")
+        moved.to(upload.size)
+        upload.sent(body.crc)
+        headers: Mapping[str, str] = made["ResponseMetadata"]["HTTPHeaders"]
+        return headers
 
     def begin_uploads(self, journal: UploadJournal) -> None:
         """Abort what a killed command has begun in parts, and note what is begun from now on."""
@@ -210,74 +243,76 @@ class S3Store:
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata."""
-        from s3transfer.manager import TransferManager
-
         self._count("copy", -(-source.size // MOST_TO_COPY) or 1)
-        where = {"Bucket": self.bucket, "Key": source.key}
-        if source.version_id:
-            where["VersionId"] = source.version_id
-        extra = {"Metadata": dict(metadata), "MetadataDirective": "REPLACE", **self._payer()}
-        with botocore_faults(self._transfers.url(source.key)):
-            if source.size > MOST_TO_COPY:
-                with TransferManager(self._client) as manager:
-                    manager.copy(where, self.bucket, key, extra_args=extra).result()
-            else:
-                self._client.copy_object(
-                    Bucket=self.bucket,
-                    Key=key,
-                    CopySource=where,
-                    CopySourceIfMatch=f'"{source.etag}"',
-                    **extra,
-                )
+        url = self._plain.url(source.key)
+        if source.size > MOST_TO_COPY:
+            self._parts.make(key, url, source, metadata, ANY).result()
+        else:
+            where = {"Bucket": self.bucket, "Key": source.key, **_version(source.version_id)}
+            self._ask(
+                "copy_object", url, Key=key, CopySource=where, CopySourceIfMatch=f'"{source.etag}"',
+                Metadata=dict(metadata), MetadataDirective="REPLACE",
+            )  # fmt: skip
         head = _answer(self.head(key))
         return WrittenObject(head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns)
 
     def delete(self, key: str) -> None:
         """Delete an object."""
         self._count("delete")
-        with botocore_faults(self._transfers.url(key)):
-            self._client.delete_object(Bucket=self.bucket, Key=key, **self._payer())
+        request, url = StoreRequest("DELETE", "DeleteObject", key), self._plain.url(key)
+        _answer(
+            self._small.ask(
+                lambda connection: ask_headers(connection, request, 204),
+                lambda: self._botocore("delete_object", url, Key=key),
+            )
+        )
 
     def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
         """Have an archived object made readable for some days; done where that is under way."""
         self._count("restore")
-        version = {"VersionId": version_id} if version_id else {}
         request = {"Days": days, "GlacierJobParameters": {"Tier": tier}}
         try:
-            with botocore_faults(self._transfers.url(key)):
-                self._client.restore_object(Bucket=self.bucket, Key=key, RestoreRequest=request, **version)
+            self._ask(
+                "restore_object",
+                self._plain.url(key),
+                Key=key,
+                RestoreRequest=request,
+                **_version(version_id),
+            )
         except StoreError as error:
             if "already in progress" not in error.said:
                 raise
 
     def close(self) -> None:
         """Give up what is under way."""
-        self._transfers.close()
-        self._ranges.close()
         self._small.close()
-        self._parts.close()
+        self._large.close()
+        self._parts.wait()
 
     def _count(self, kind: str, requests: int = 1) -> None:
         self._pace.wait(requests)
         for _ in range(requests):
             self._requests.add(kind)
 
-    def _payer(self) -> dict[str, str]:
-        return {"RequestPayer": "requester"} if self._connection.requester_pays else {}
+    def _ask(self, operation: str, url: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401
+        """What botocore's client gives, in as many tries as there are. Raises StoreError."""
+        return self._tries.of(lambda: self._botocore(operation, url, **more))
 
-    def _hold(self, reference: ObjectReference, response: Response) -> None:
-        """Hold a response to what was asked for: a store, or a cache on the way, may ignore If-Match."""
-        etag = _unquoted(response.headers.get("etag", ""))
-        if etag != reference.etag:
-            url = self._transfers.url(reference.key)
-            raise StoreError(
-                StoreFault.CHANGED, url, f"its ETag is {etag or 'missing'}, not {reference.etag}"
+    def _botocore(self, operation: str, url: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401
+        with botocore_faults(url):
+            found: Mapping[str, Any] = getattr(self._connection.client, operation)(
+                Bucket=self.bucket, **self._payer, **more
             )
+        return found
+
+    def _read(self, operation: str, url: str, **more: Any) -> bytes:  # noqa: ANN401
+        with botocore_faults(url):
+            return bytes(self._botocore(operation, url, **more)["Body"].read())
 
 
-def _then(asked: Future[_Made], what: Any) -> Future[Any]:  # noqa: ANN401 - a future of what it returns
+def _then(asked: Future[_Made], what: Callable[[_Made], _Found]) -> Future[_Found]:
     """The future of what a function makes of the result of another future."""
-    made: Future[Any] = Future()
+    made: Future[_Found] = Future()
     made.set_running_or_notify_cancel()
 
     def go_on(done: Future[_Made]) -> None:
@@ -294,102 +329,15 @@ def _answer(asked: Future[_Found]) -> _Found:
     return asked.result(_ANSWER_S)
 
 
-def _unquoted(etag: str) -> str:
-    return etag.strip('"')
+def _query(version_id: str | None) -> str:
+    return f"versionId={quote(version_id, safe='~')}" if version_id else ""
 
 
-def _version(version_id: str | None) -> str:
-    return f"?versionId={quote(version_id, safe='')}" if version_id else ""
+def _version(version_id: str | None) -> dict[str, str]:
+    return {"VersionId": version_id} if version_id else {}
 
 
-def _very(reference: ObjectReference) -> Headers:
-    return [("if-match", f'"{reference.etag}"')]
-
-
-def _condition(condition: WriteCondition) -> Headers:
+def _condition(condition: WriteCondition) -> dict[str, str]:
     if condition.none_there:
-        return [("if-none-match", "*")]
-    return [("if-match", f'"{condition.etag}"')] if condition.etag else []
-
-
-def _made(answer: Mapping[str, Any]) -> WrittenObject:
-    """What botocore says of an object that was made of parts."""
-    return _stored({**answer["ResponseMetadata"]["HTTPHeaders"], **_of_body(answer)})
-
-
-def _of_body(answer: Mapping[str, Any]) -> dict[str, str]:
-    """What the answer to the last request of an upload in parts has in its body, as headers have it."""
-    names = {
-        "etag": "ETag", "x-amz-version-id": "VersionId", "x-amz-checksum-type": "ChecksumType",
-        "x-amz-checksum-crc64nvme": "ChecksumCRC64NVME",
-    }  # fmt: skip
-    return {name: answer[field] for name, field in names.items() if field in answer}
-
-
-def _stored(headers: Mapping[str, str]) -> WrittenObject:
-    stored_ns = _moment_ns(headers.get("date"))
-    if stored_ns:
-        stored_ns += _LATE_NS
-    return WrittenObject(
-        _unquoted(headers.get("etag", "")),
-        _named_version(headers),
-        _hexadecimal(headers),
-        stored_ns,
-    )
-
-
-def _moment_ns(text: str | None) -> int:
-    """A moment of a header (RFC 9110, 5.6.7), since 1970; 0 where there is none."""
-    try:
-        return int(parsedate_to_datetime(text).timestamp()) * 10**9 if text else 0
-    except ValueError:
-        return 0
-
-
-def _named_version(headers: Mapping[str, str]) -> str | None:
-    version = headers.get("x-amz-version-id")
-    return None if version in (None, "null") else version
-
-
-def _hexadecimal(headers: Mapping[str, str]) -> str | None:
-    """The CRC-64/NVME of the whole object; stores give it in base64."""
-    text = headers.get("x-amz-checksum-crc64nvme")
-    if not text or headers.get("x-amz-checksum-type", "FULL_OBJECT") != "FULL_OBJECT":
-        return None
-    try:
-        return base64.b64decode(text, validate=True).hex()
-    except ValueError:
-        return None
-
-
-def _is_encrypted(headers: Mapping[str, str]) -> bool:
-    """Whether an ETag is no MD5 since keys of the user's own encrypt (Amazon S3 API, Object: ETag)."""
-    start = "x-amz-server-side-encryption"
-    return headers.get(start, "").startswith("aws:kms") or f"{start}-customer-algorithm" in headers
-
-
-def _head(key: str, response: Response) -> ObjectHead:
-    headers = response.headers
-    etag = _unquoted(headers.get("etag", ""))
-    restore = headers.get("x-amz-restore", "")
-    parts = _PARTS.search(etag)
-    entry = ObjectEntry(
-        key=key,
-        size=int(headers.get("content-length", "0")),
-        etag=etag,
-        last_modified_ns=_moment_ns(headers.get("last-modified")),
-        storage_class=headers.get("x-amz-storage-class", "STANDARD"),
-    )
-    start = "x-amz-meta-"
-    return ObjectHead(
-        entry=entry,
-        metadata={
-            name.removeprefix(start): value for name, value in headers.items() if name.startswith(start)
-        },
-        version_id=_named_version(headers),
-        crc64=_hexadecimal(headers),
-        parts=int(parts[1]) if parts else None,
-        has_md5=_MD5.fullmatch(etag) is not None and not _is_encrypted(headers),
-        is_restored='ongoing-request="false"' in restore,
-        is_being_restored='ongoing-request="true"' in restore,
-    )
+        return {"if-none-match": "*"}
+    return {"if-match": f'"{condition.etag}"'} if condition.etag else {}

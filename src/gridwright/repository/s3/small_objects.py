@@ -1,242 +1,129 @@
-"""Brings and sends small objects, each by one plain request of a thread, or else by awscrt."""
+"""One request each: objects of one part as a whole, their heads, and pages of listings."""
 
 from __future__ import annotations
 
+import io
 import os
-import queue
-import threading
-import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from collections.abc import Mapping
+from typing import Any
 
+from gridwright.repository.crc64 import crc64
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.plain import BUFFER_BYTES, PlainConnection, PlainRequests, Unusual
-from gridwright.repository.s3.signing import UNSIGNED
-from gridwright.repository.s3.under_way import UnderWay, given_up
-from gridwright.repository.store import Progress, Upload
-
-_FEWEST, _MOST = 8, 64
-_SLOW_S = 0.02
-"""Each request that takes longer lets one thread more begin: a store that is near keeps a few threads busy,
-and many of them would only take turns; one that is far has to be asked for many objects at once.
-"""
-_MOST_UNUSUAL, _PAUSE_S = 16, 30.0
-"""After so many answers in a row that were not the plain one, nobody asks plainly for so long."""
-_Made = TypeVar("_Made")
+from gridwright.repository.s3.answers import unquoted
+from gridwright.repository.s3.faults import missing
+from gridwright.repository.s3.moved import Moved
+from gridwright.repository.s3.plain import BUFFER_BYTES, FileFault, PlainConnection, StoreRequest, Unusual
+from gridwright.repository.store import StoreError, StoreFault, Upload
 
 
-class FileFault(Exception):
-    """The file could not be written or read, or is not to be sent; its cause says why."""
+def ask_whole(connection: PlainConnection, request: StoreRequest) -> bytes:
+    """The body of an answer. Raises StoreError, Unusual, OSError."""
+    connection.begin(request)
+    body = connection.body(*connection.answer(request))
+    connection.done()
+    return body
 
 
-@dataclass(slots=True)
-class _Wanted(Generic[_Made]):
-    act: Callable[[PlainConnection], _Made]
-    otherwise: Callable[[], Future[_Made]]
-    """The same in another way."""
-    progress: Callable[[], None]
-    let_go: Callable[[], None]
-    """Called when nobody works on it any more, which may be after the future has ended."""
-    future: Future[_Made] = field(default_factory=Future)
+def ask_headers(connection: PlainConnection, request: StoreRequest, wanted: int = 200) -> dict[str, str]:
+    """The headers of an answer of that status. Raises StoreError, Unusual, OSError."""
+    connection.begin(request)
+    return connection.taken(request, wanted)
 
 
-class SmallObjects:
-    """Moves small objects of one bucket, in threads that begin with the first of them."""
+def fetch(
+    connection: PlainConnection,
+    request: StoreRequest,
+    reference: ObjectReference,
+    span: tuple[int, int],
+    descriptor: int,
+    moved: Moved,
+) -> int:
+    """Write a range of the very object that is referred to into an open file; its CRC-64/NVME.
 
-    def __init__(self, requests: PlainRequests) -> None:
-        self._requests = requests
-        self._waiting: queue.SimpleQueue[_Wanted[Any] | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._most = _FEWEST
-        self._under_way = UnderWay[Any]()
-        self._unusual = 0
-        self._not_before = 0.0
-        """When a plain request may be made again, by the monotonic clock."""
-
-    def fetch(
-        self,
-        reference: ObjectReference,
-        descriptor: int,
-        progress: Progress | None,
-        otherwise: Callable[[int], Future[str | None]],
-    ) -> Future[str | None]:
-        """Write the very object that is referred to into an open, empty file; the future has its CRC-64/NVME.
-
-        `otherwise` is given a descriptor. The future's exception is an OSError of the file, or what it has.
-        """
-        # Of its own, so that a thread that is late writes into no other file.
-        own = os.dup(descriptor)
-        return self._begin(
-            lambda connection: _fetch(connection, reference, own),
-            lambda: otherwise(own),
-            _told(progress, reference.size),
-            lambda: os.close(own),
-        )
-
-    def send(
-        self,
-        key: str,
-        upload: Upload,
-        headers: Mapping[str, str],
-        progress: Progress | None,
-        otherwise: Callable[[], Future[Mapping[str, str]]],
-    ) -> Future[Mapping[str, str]]:
-        """Make an object of an upload; the future has the headers of the answer.
-
-        The future's exception is one of the upload, or what `otherwise` has.
-        """
-        return self._begin(
-            lambda connection: _send(connection, key, upload, headers),
-            otherwise,
-            _told(progress, upload.size),
-        )
-
-    def close(self) -> None:
-        """Give up what is under way, at once: nobody waits for a store that does not answer."""
-        self._under_way.give_up()
-        self._requests.break_off()
-        for _ in self._threads:
-            self._waiting.put(None)
-
-    def _begin(
-        self,
-        act: Callable[[PlainConnection], _Made],
-        otherwise: Callable[[], Future[_Made]],
-        progress: Callable[[], None],
-        let_go: Callable[[], None] = lambda: None,
-    ) -> Future[_Made]:
-        wanted = _Wanted(act, otherwise, progress, let_go)
-        self._under_way.begin(wanted.future)
-        self._waiting.put(wanted)
-        if len(self._threads) < min(self._most, len(self._under_way)):
-            self._threads.append(threading.Thread(target=self._work, name="small objects", daemon=True))
-            self._threads[-1].start()
-        return wanted.future
-
-    def _work(self) -> None:
-        connection = PlainConnection(self._requests)
-        while (wanted := self._waiting.get()) is not None:
-            if self._under_way.is_given_up or not self._asked_plainly(connection, wanted):
-                self._do_otherwise(wanted)
-            else:
-                wanted.let_go()
-            # What it holds, such as the content of a file, goes before the next one comes.
-            del wanted
-        connection.close()
-
-    def _asked_plainly(self, connection: PlainConnection, wanted: _Wanted[Any]) -> bool:
-        """Do it by a plain request; False where that has to be done otherwise."""
-        began = time.monotonic()
-        if began < self._not_before:
-            return False
-        try:
-            made = _tried(connection, wanted.act)
-        except FileFault as error:
-            connection.close()
-            self._under_way.failed(wanted.future, error.__cause__)
-        except (Unusual, OSError, ValueError):
-            connection.close()
-            self._unusual += 1
-            if self._unusual % _MOST_UNUSUAL == 0:
-                self._not_before = time.monotonic() + _PAUSE_S
-            return False
-        except BaseException as error:
-            connection.close()
-            self._under_way.failed(wanted.future, error)
-        else:
-            self._unusual = 0
-            wanted.progress()
-            self._under_way.done(wanted.future, made)
-            if time.monotonic() - began > _SLOW_S:
-                self._most = min(self._most + 1, _MOST)
-        return True
-
-    def _do_otherwise(self, wanted: _Wanted[Any]) -> None:
-        def ended(done: Future[Any]) -> None:
-            wanted.let_go()
-            if (error := done.exception()) is not None:
-                self._under_way.failed(wanted.future, error)
-            else:
-                self._under_way.done(wanted.future, done.result())
-
-        try:
-            if self._under_way.is_given_up:
-                raise given_up()
-            future = wanted.otherwise()
-        except BaseException as error:
-            wanted.let_go()
-            self._under_way.failed(wanted.future, error)
-        else:
-            future.add_done_callback(ended)
-
-
-def _tried(connection: PlainConnection, act: Callable[[PlainConnection], _Made]) -> _Made:
-    if connection.is_kept:
-        # The store may have ended a connection that waited; a new one tells.
-        with suppress(Unusual, OSError):
-            return act(connection)
-        connection.close()
-    return act(connection)
-
-
-def _fetch(connection: PlainConnection, reference: ObjectReference, descriptor: int) -> str:
-    from awscrt.checksums import crc64nvme
-
-    version = reference.version_id
-    query = f"versionId={quote(version, safe='')}" if version else ""
-    wanted = {"if-match": f'"{reference.etag}"'}
-    connection.send(connection.requests.head("GET", reference.key, query, wanted))
-    headers, start, filled = connection.answer()
+    Raises StoreError, Unusual, OSError of the connection, and FileFault.
+    """
+    start, end = span
+    is_part = "range" in request.headers
+    connection.begin(request)
+    headers, at, filled = connection.answer(request, 206 if is_part else 200)
+    place = f"bytes {start}-{end - 1}/{reference.size}"
     if (
-        int(headers.get("content-length", "-1")) != reference.size
-        or headers.get("etag", "").strip('"') != reference.etag
+        int(headers.get("content-length", "-1")) != end - start
+        or unquoted(headers.get("etag", "")) != reference.etag
+        or (is_part and headers.get("content-range") != place)
         or "transfer-encoding" in headers
         or "content-encoding" in headers
-        or filled - start > reference.size
+        or filled - at > end - start
     ):
         raise Unusual
-    left, offset, crc = reference.size, 0, 0
+    crc = 0
     while True:
-        while filled - start < left and filled < BUFFER_BYTES:
-            filled += connection.receive(filled, min(start + left, BUFFER_BYTES))
-        piece = connection.view[start:filled]
-        crc = crc64nvme(piece, crc)
-        _write(descriptor, piece, offset)
-        offset, left = offset + len(piece), left - len(piece)
-        if not left:
-            break
-        start = filled = 0
-    connection.done()
-    return f"{crc:016x}"
+        while filled - at < end - start and filled < len(connection.view):
+            filled += connection.receive(filled, min(at + end - start, len(connection.view)))
+        piece = connection.view[at:filled]
+        crc = crc64(piece, crc)
+        write_at(descriptor, piece, start)
+        start += len(piece)
+        moved.to(start - span[0])
+        if start == end:
+            connection.done()
+            return crc
+        at = filled = 0
 
 
-def _send(
-    connection: PlainConnection, key: str, upload: Upload, headers: Mapping[str, str]
-) -> Mapping[str, str]:
-    length = {"content-length": str(upload.size)}
-    connection.send(connection.requests.head("PUT", key, "", {**headers, **length}, UNSIGNED))
-    crc = send_range(connection, upload, 0, upload.size)
-    answer = connection.taken()
-    if not answer.get("etag"):
-        raise Unusual
-    upload.sent(crc)
-    return answer
+def fetch_by_botocore(
+    body: Any,  # noqa: ANN401 - botocore's
+    answer: Mapping[str, Any],
+    reference: ObjectReference,
+    span: tuple[int, int],
+    descriptor: int,
+    moved: Moved,
+    url: str,
+) -> int:
+    """The same, of what botocore has for it. Raises StoreError and FileFault."""
+    from urllib3.exceptions import HTTPError
 
-
-def send_range(connection: PlainConnection, upload: Upload, start: int, end: int) -> int:
-    """Send a range of an upload; its CRC-64/NVME. Nothing has changed the file before the last byte leaves.
-
-    Raises OSError of the connection, and FileFault, of which the cause is the upload's exception.
-    """
-    from awscrt.checksums import crc64nvme
-
+    start, end = span
+    hold(reference, answer.get("ETag", ""), url)
+    place = answer.get("ContentRange", "")
+    if (end - start) != reference.size and place != f"bytes {start}-{end - 1}/{reference.size}":
+        said = f"it gave {place or 'no range'} for bytes {start}-{end - 1}"
+        raise StoreError(StoreFault.DAMAGED, url, said, "GetObject")
     at, crc = start, 0
+    try:
+        while at < end and (piece := body.read(min(BUFFER_BYTES, end - at))):
+            crc = crc64(piece, crc)
+            write_at(descriptor, memoryview(piece), at)
+            at += len(piece)
+            moved.to(at - start)
+    except (HTTPError, OSError) as error:
+        raise StoreError(StoreFault.UNREACHABLE, url, str(error), "GetObject") from error
+    if at != end:
+        said = f"it gave {at - start} bytes of {end - start}"
+        raise StoreError(StoreFault.DAMAGED, url, said, "GetObject")
+    return crc
+
+
+def hold(reference: ObjectReference, etag: str, url: str) -> None:
+    """Hold an answer to what was asked for: a store, or a cache on the way, may ignore If-Match."""
+    if (found := unquoted(etag)) != reference.etag:
+        said = f"its ETag is {found or 'missing'}, not {reference.etag}"
+        raise StoreError(StoreFault.CHANGED, url, said, "GetObject")
+
+
+def send(
+    connection: PlainConnection, request: StoreRequest, upload: Upload, span: tuple[int, int], moved: Moved
+) -> tuple[dict[str, str], int]:
+    """Send a range of an upload; the headers of the answer, and the range's CRC-64/NVME.
+
+    Nothing has changed the file before the last byte leaves. Raises StoreError, Unusual, OSError of the
+    connection, and FileFault.
+    """
+    at, end = span
+    connection.begin(request, end - at)
+    crc = 0
     while at < end:
-        piece = connection.view[: min(BUFFER_BYTES, end - at)]
+        piece = connection.view[: min(len(connection.view), end - at)]
         try:
             upload.read_at(piece, at)
             at += len(piece)
@@ -244,19 +131,68 @@ def send_range(connection: PlainConnection, upload: Upload, start: int, end: int
                 upload.check()
         except Exception as error:
             raise FileFault from error
-        crc = crc64nvme(piece, crc)
+        crc = crc64(piece, crc)
         connection.send(piece)
-    return crc
+        moved.to(at - span[0])
+    answer = connection.taken(request)
+    if not answer.get("etag"):
+        raise missing(connection.requests.url(request.key), request.operation, "ETag")
+    return answer, crc
 
 
-def _write(descriptor: int, data: memoryview, offset: int) -> None:
+class UploadBody(io.RawIOBase):
+    """A range of an upload as botocore reads it, which may be more than once; never all of it in memory."""
+
+    def __init__(self, upload: Upload, span: tuple[int, int]) -> None:
+        super().__init__()
+        self._upload = upload
+        self._start, self._end = span
+        self._at = self._start
+        self.crc = 0
+        """CRC-64/NVME of what was read since the beginning, in the end."""
+        self.failure: BaseException | None = None
+        """What reading has raised: botocore makes an error of the connection of it."""
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - whatever is a buffer
+        """Fill as much of a buffer as there is content for."""
+        view = memoryview(buffer).cast("B")
+        piece = view[: self._end - self._at]
+        try:
+            self._upload.read_at(piece, self._at)
+            if piece and self._at + len(piece) == self._end:
+                self._upload.check()
+        except BaseException as error:
+            self.failure = error
+            raise
+        self.crc = crc64(piece, self.crc)
+        self._at += len(piece)
+        return len(piece)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to the beginning or to the end, as who wants to know the length does."""
+        self._at = self._start + offset if whence == os.SEEK_SET else self._end + offset
+        if self._at == self._start:
+            self.crc = 0
+        return self.tell()
+
+    def tell(self) -> int:
+        """How far it is read."""
+        return self._at - self._start
+
+
+def write_at(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write all of it. Raises FileFault."""
     try:
         while data:
             written = os.pwrite(descriptor, data, offset)
             data, offset = data[written:], offset + written
     except OSError as error:
         raise FileFault from error
-
-
-def _told(progress: Progress | None, size: int) -> Callable[[], None]:
-    return (lambda: progress(size)) if progress is not None else (lambda: None)

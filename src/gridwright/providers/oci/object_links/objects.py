@@ -14,6 +14,7 @@ from gridwright.errors import environment_error
 from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.store import (
+    PAGE,
     ObjectEntry,
     ObjectHead,
     Progress,
@@ -41,16 +42,19 @@ class OciObjects:
         # A verify asks for heads of what it listed just now, by no more than one page back.
         self._pages: deque[dict[str, Any]] = deque(maxlen=2)
 
-    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
+    def list(self, prefix: str, page: int = PAGE) -> Iterator[ObjectEntry]:
         """See ReadableStore. A bucket that is not there is told as what links need."""
-        more = {} if start_after is None else {"start_after": start_after}
+        more: dict[str, Any] = {"limit": page}
         while True:
-            page = self._page(prefix, more)
-            self._pages.append({str(each.name): each for each in page.objects})
-            yield from map(_entry, page.objects)
-            if not page.next_start_with:
+            found = self._page(prefix, more)
+            self._pages.append({str(each.name): each for each in found.objects})
+            yield from map(_entry, found.objects)
+            if not found.next_start_with:
                 return
-            more = {"start": str(page.next_start_with)}
+            if (start := str(found.next_start_with)) == more.get("start"):
+                said = "its listing goes on where it began"
+                raise StoreError(StoreFault.UNSUPPORTED, prefix, said, "ListObjects")
+            more = {"limit": page, "start": start}
 
     def head(self, key: str, version_id: str | None = None) -> Future[ObjectHead]:
         """See ReadableStore: what the listing said, which has the MD5 of objects in one part."""

@@ -1,0 +1,251 @@
+"""Finds out, before anything is written, whether a store does what a repository relies on.
+
+A store that ignores a condition says success, and has lost what it was to protect: only a trial tells.
+Objects are tried below a key of Gridwright's own, and deleted again. What was found is kept with what is
+known of the repository, for a week, and while the store says the same of itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.repository.crc64 import crc64
+from gridwright.repository.keys import Keys
+from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.store import (
+    ANY,
+    REMEDIES,
+    ObjectStore,
+    SmallContent,
+    StoreError,
+    StoreFault,
+    WriteCondition,
+    WrittenObject,
+)
+
+AGAIN_S = 7 * 86_400.0
+"""How long what was found is believed: stores are updated."""
+_FACT, _STEM = "store", "probe-"
+_LEFT_S = 3600
+"""How old objects of a trial are that a kill has left."""
+_MOST_LEFT = 1000
+_NONE_THERE = WriteCondition(none_there=True)
+_OTHER = WriteCondition(etag="0" * 32)
+_METADATA = {"file-owner": "1000"}
+_NAMES = ("+ %2B&<", "B", "a-b", "a/b", "\uff41", "\U0001f600")
+"""In the order of UTF-8, which is neither that of UTF-16, nor that of letters, nor that of directories."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLacks:
+    """What a store does not do. Without what is `required`, exports lose data."""
+
+    required: list[str]
+    optional: list[str]
+
+
+def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
+    """Find out, or know, that exports are safe with this store; notes name what it lacks otherwise.
+
+    Raises GridwrightError with all that is required and lacks, and StoreError where nothing can be found out.
+    """
+    store, known = opened.store, opened.known
+    if _is_kept(known.fact(_FACT), store):
+        return
+    software, before = store.software, dict(store.requests.by_kind)
+    lacks = probe(store, opened.keys)
+    asked = sum(store.requests.by_kind.values()) - sum(before.values())
+    store.requests.by_kind = {**before, "probe": before.get("probe", 0) + asked}
+    if lacks.required:
+        raise refusal(lacks, opened.settings.bucket_url)
+    report.notes += [f"this store {each}" for each in lacks.optional]
+    known.set_fact(_FACT, json.dumps([store.place, store.bucket, software, time.time()]))
+
+
+def refusal(lacks: StoreLacks, bucket_url: str) -> GridwrightError:
+    """The error of a store without what is required."""
+    return GridwrightError(
+        *(
+            Problem(what=f"this store {each}", where=bucket_url, remedy=REMEDIES[StoreFault.UNSUPPORTED])
+            for each in lacks.required
+        ),
+        status=ExitStatus.ENVIRONMENT,
+    )
+
+
+def _is_kept(text: str | None, store: ObjectStore) -> bool:
+    try:
+        *known, moment = json.loads(text or "null")
+        age_s = time.time() - float(moment)
+    except (TypeError, ValueError):
+        return False
+    return known == [store.place, store.bucket, store.software] and 0 <= age_s < AGAIN_S
+
+
+def probe(store: ObjectStore, keys: Keys) -> StoreLacks:
+    """Try a store. Raises StoreError where it cannot be reached, or forbids what exports do."""
+    lacks = StoreLacks([], [])
+    trial = _Trial(store, keys.own(f"{_STEM}{secrets.token_hex(8)}/"), lacks)
+    try:
+        trial.run()
+    except BaseException:
+        with suppress(StoreError):
+            trial.remove()
+        raise
+    trial.remove()
+    _remove_left(store, keys.own(_STEM))
+    return lacks
+
+
+def _remove_left(store: ObjectStore, start: str) -> None:
+    """Delete what trials that were killed have left."""
+    oldest_ns = time.time_ns() - _LEFT_S * 10**9
+    with suppress(StoreError):
+        for place, entry in enumerate(store.list(start)):
+            if place == _MOST_LEFT:
+                return
+            if entry.last_modified_ns < oldest_ns:
+                store.delete(entry.key)
+
+
+class _Trial:
+    def __init__(self, store: ObjectStore, place: str, lacks: StoreLacks) -> None:
+        self._store = store
+        self._place = place
+        self._lacks = lacks
+        self._keys: list[str] = []
+
+    def run(self) -> None:
+        content = b"Gridwright tries this store, and deletes this object."
+        written = self._write("object", content)
+        self._try_head(written, content)
+        self._try_conditions(written)
+        self._try_parts(content)
+        self._try_listing()
+
+    def remove(self) -> None:
+        """Delete all objects of the trial. Raises StoreError."""
+        for key in self._keys:
+            self._store.delete(key)
+
+    def _key(self, name: str) -> str:
+        key = self._place + name
+        if key not in self._keys:
+            self._keys.append(key)
+        return key
+
+    def _write(
+        self, name: str, content: bytes, condition: WriteCondition = ANY, *, in_parts: bool = False
+    ) -> WrittenObject:
+        sent = self._store.send(
+            self._key(name), SmallContent(content), _METADATA, condition, in_parts=in_parts
+        )
+        return sent.result()
+
+    def _try_head(self, written: WrittenObject, content: bytes) -> None:
+        head = self._store.head(self._key("object")).result()
+        required, optional = self._lacks.required, self._lacks.optional
+        if (head.entry.etag, head.entry.size) != (written.etag, len(content)):
+            required.append("says another ETag or size of an object than when it took it")
+        if any(head.metadata.get(name) != value for name, value in _METADATA.items()):
+            required.append("does not keep metadata of objects: owners and times of files would be lost")
+        crc = f"{crc64(content):016x}"
+        if any(found not in (None, crc) for found in (written.crc64, head.crc64)):
+            required.append("says a CRC-64/NVME of an object that it has not")
+        md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        if written.crc64 is None and head.crc64 is None and written.etag != md5:
+            optional.append(
+                "has no checksum that tells what an object is (CRC-64/NVME, or an ETag that is an MD5): "
+                "verify reads each object"
+            )
+        try:
+            self._store.head(self._place + "none").result()
+        except StoreError as error:
+            if error.fault is not StoreFault.NOT_THERE:
+                raise
+
+    def _try_conditions(self, written: WrittenObject) -> None:
+        self._must_hold("object", _NONE_THERE, "If-None-Match: * (nothing is overwritten that is there)")
+        self._must_hold("object", _OTHER, "If-Match (nothing is overwritten that is not known)")
+        self._must_write(
+            lambda: self._write("object", b"again", WriteCondition(etag=written.etag)),
+            "If-Match with the ETag that it gave itself",
+        )
+        self._must_write(lambda: self._write("new", b"", _NONE_THERE), "If-None-Match: * where no object is")
+
+    def _must_hold(self, name: str, condition: WriteCondition, what: str) -> None:
+        """Write under a condition that does not hold."""
+        try:
+            self._write(name, b"must not be written", condition)
+        except StoreError as error:
+            if error.fault is StoreFault.UNSUPPORTED:
+                self._lacks.required.append(f"does not know {what}: {error.problems[0].what}")
+            elif error.fault not in (StoreFault.CHANGED, StoreFault.NOT_THERE):
+                raise
+        else:
+            self._lacks.required.append(f"ignores the condition {what}")
+
+    def _must_write(self, write: Callable[[], object], what: str) -> None:
+        """Write under a condition that holds."""
+        try:
+            write()
+        except StoreError as error:
+            if error.fault not in (StoreFault.UNSUPPORTED, StoreFault.CHANGED, StoreFault.NOT_THERE):
+                raise
+            # The ETag is another one where a condition before was ignored: that is named already.
+            if not self._lacks.required:
+                self._lacks.required.append(f"refuses {what}: {error.problems[0].what}")
+
+    def _try_parts(self, content: bytes) -> None:
+        required = len(self._lacks.required)
+        self._must_write(
+            lambda: self._write("parts", content, in_parts=True), "an upload in parts (files over 8 MiB)"
+        )
+        if len(self._lacks.required) > required:
+            return
+        ignored = []
+        for condition, what in ((_NONE_THERE, "If-None-Match"), (_OTHER, "If-Match")):
+            try:
+                self._store.send(
+                    self._key("parts"), SmallContent(content), {}, condition, in_parts=True
+                ).result()
+            except StoreError as error:
+                if error.fault not in (StoreFault.CHANGED, StoreFault.NOT_THERE, StoreFault.UNSUPPORTED):
+                    raise
+            else:
+                ignored.append(what)
+        if ignored:
+            self._lacks.optional.append(
+                f"ignores {' and '.join(ignored)} when an upload in parts is completed: a large object that "
+                "somebody else writes in that very moment would be overwritten"
+            )
+
+    def _try_listing(self) -> None:
+        for name in _NAMES:
+            self._write(f"list/{name}", b"")
+        start = self._place + "list/"
+        try:
+            found = [each.key.removeprefix(start) for each in self._store.list(start, page=2)]
+        except StoreError as error:
+            if error.fault is not StoreFault.UNSUPPORTED:
+                raise
+            self._lacks.required.append(f"cannot be listed: {error.problems[0].what}")
+            return
+        self._judge_listing(found)
+
+    def _judge_listing(self, found: Sequence[str]) -> None:
+        if sorted(found) != list(_NAMES):
+            wrong = sorted(set(found) ^ set(_NAMES)) or sorted(found)
+            names = ", ".join(map(ascii, wrong[:4]))
+            self._lacks.required.append(f"lists other keys than were written: {names}")
+        elif found != list(_NAMES):
+            self._lacks.optional.append(
+                "lists keys in another order than S3 (the bytes of their UTF-8): imports sort them"
+            )
