@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gridwright.runs.atomic import write_atomically
+from gridwright.atomic import write_atomically
 from throttled import throttled_disk  # type: ignore[import-not-found]
 
 ROOT = Path(__file__).parent.parent

@@ -196,8 +196,8 @@ def rounds(name: str, count: int, size: int, options: argparse.Namespace, place:
                         each.rename(gone / f"{tool}{turn}-{each.name}")
                     else:
                         shutil.rmtree(each)
-    for each in rows_of(name, count, size, found):
-        print(each, flush=True)
+    for line in rows_of(name, count, size, found):
+        print(line, flush=True)
     for each in (source, gone):
         shutil.rmtree(each)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from gridwright.runs.atomic import write_atomically
+from gridwright.atomic import write_atomically
 from gridwright.runs.host import host_facts
 
 PERFORMANCE = Path(__file__).parent.parent / "docs" / "performance.md"

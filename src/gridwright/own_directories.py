@@ -8,22 +8,39 @@ from contextlib import suppress
 from pathlib import Path
 
 from gridwright.errors import environment_error
+from gridwright.trusted import untrusted, why_untrusted_path
 
 
 def state_home() -> Path:
-    """Where programs keep state of the user who runs this. Raises as `home_directory`."""
+    """Where programs keep state of the user who runs this.
+
+    Raises as `home_directory`, and for root where another user can write it or what leads there.
+    """
     return _named_or_below_home("XDG_STATE_HOME", ".local/state")
 
 
 def cache_home() -> Path:
-    """Where programs keep what can be made anew, for the user who runs this. Raises as `home_directory`."""
+    """Where programs keep what can be made anew, for the user who runs this. Raises as `state_home`."""
     return _named_or_below_home("XDG_CACHE_HOME", ".cache")
 
 
 def _named_or_below_home(variable: str, below: str) -> Path:
     """The directory of a variable; a relative one is ignored, as the specification has it."""
     named = Path(os.environ.get(variable, ""))
-    return named if named.is_absolute() else home_directory() / below
+    place = named if named.is_absolute() else home_directory() / below
+    if os.geteuid() == 0 and (reason := _why_untrusted(place)):
+        raise untrusted(
+            place, reason, f"{variable} or HOME is a user's: use sudo -H and no -E, or root's own login"
+        )
+    return place
+
+
+def _why_untrusted(place: Path) -> str | None:
+    """Why root believes nothing below a directory: what is there is run, or says which machines are known."""
+    try:
+        return why_untrusted_path(place, is_shared=True)
+    except OSError as error:
+        return str(error.strerror)
 
 
 def home_directory() -> Path:

@@ -17,8 +17,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from gridwright.errors import GridwrightError, environment_error
-from gridwright.trusted import open_directory, open_file, user_name
+from gridwright.beneath import DIRECTORY
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.trusted import open_directory, open_file, untrusted, user_name, why_untrusted_path
 
 PARTS = ("ask", "grid_engine", "iotest", "lsf", "parts", "slurm", "workload")
 """Every part that users share, by its name in the state directory; set-up and labs make them all."""
@@ -26,7 +27,14 @@ STATE_MODE, PART_MODE, OWN_MODE = 0o755, 0o1777, 0o700
 """Modes of the state directory and of its parts where they are root's, and of what is one user's."""
 
 # No command line for root: chmod, chown and install follow links that users may have put there.
-_REMEDY = "root makes it for all users: gridwright setup; or name one of your own with state: in the spec"
+_REMEDY = (
+    "root makes it for all users: gridwright setup FILE, of a lab gridwright up FILE; or name one of your "
+    "own, which no other user writes, with state: in the spec"
+)
+_ABOVE = (
+    "name one with state: in the spec that nobody but root can exchange, or let root own what is above it"
+)
+_MOVE = "see what it is, and move it away"
 KEPT_S = 86_400.0
 """How long traces of runs stay."""
 
@@ -37,10 +45,51 @@ def this_user() -> str:
 
 
 def make_state(state: Path) -> None:
-    """Make the state directory with all of its parts, as root. Raises GridwrightError and OSError."""
-    os.close(_opened_state(state))
-    for name in PARTS:
-        shared_part(state, name)
+    """Make the state directory with all of its parts, as root; what a user made there before becomes root's.
+
+    As set-up does (make_state.sh). All is looked at before anything is made. Raises GridwrightError
+    (ENVIRONMENT) with all that cannot be taken, and OSError.
+    """
+    if reason := why_untrusted_path(state if state.is_symlink() else state.parent, is_shared=True):
+        raise untrusted(state, reason, _ABOVE)
+    state = state.resolve()
+    places = [state, *(state / name for name in PARTS)]
+    if wrong := [place for place in places if os.path.lexists(place) and not _is_directory(place)]:
+        problems = [
+            Problem("it is no directory, and one of Gridwright's belongs there", str(place), remedy=_MOVE)
+            for place in wrong
+        ]
+        raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    above = os.open(state.parent, DIRECTORY)
+    try:
+        _make_roots(above, state.name, STATE_MODE)
+        inside = os.open(state.name, DIRECTORY, dir_fd=above)
+    finally:
+        os.close(above)
+    try:
+        for name in PARTS:
+            _make_roots(inside, name, PART_MODE)
+    finally:
+        os.close(inside)
+
+
+def _is_directory(place: Path) -> bool:
+    return place.is_dir() and not place.is_symlink()
+
+
+def _make_roots(above: int, name: str, mode: int) -> None:
+    """Make a directory in an open one, or take what is there; by descriptor, as its name may mean another."""
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=above)
+    opened = os.open(name, DIRECTORY, dir_fd=above)
+    try:
+        status = os.fstat(opened)
+        if (status.st_uid, status.st_mode & 0o7777) != (os.geteuid(), mode):
+            os.fchown(opened, os.geteuid(), os.getegid())
+            os.fchmod(opened, mode)
+    finally:
+        os.close(opened)
 
 
 def shared_part(state: Path, name: str) -> Path:

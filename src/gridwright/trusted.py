@@ -1,18 +1,21 @@
 """Directories and files whose content is believed: owner and mode are looked at first, on what is open.
 
 What is believed is run, or says what is to be removed, overwritten or run. It has to belong to root or to the
-user who runs this, and nobody else may write it. POSIX ACLs that let others write are seen, too: the group's
-permissions are their mask then (acl(5)). Whoever can write a directory above puts another one in its place,
-so the whole way from `/` is looked at, too.
+user who runs this, and nobody else may write it. A group that is its owner's alone, as useradd(8) makes them,
+is nobody else; whoever a POSIX ACL lets write is somebody (acl(5)). Whoever can write a directory above puts
+another one in its place, so the whole way from `/` is looked at, too.
 """
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
 import pwd
 import shlex
 import stat
+import struct
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +24,11 @@ from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ACL = "system.posix_acl_access"
+_ACL_HEADER, _ACL_ENTRY = struct.Struct("<I"), struct.Struct("<HHI")
+"""The version, and then tag, permissions and identifier (include/uapi/linux/posix_acl_xattr.h)."""
+_ACL_VERSION = 2
+_ACL_USER, _ACL_GROUP, _ACL_WRITE = 0x02, 0x08, 0x02
 _MOST_LINKS = 40
 """As in path_resolution(7)."""
 
@@ -33,6 +41,54 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def others_write(status: os.stat_result, place: str | Path | int | None) -> bool:
+    """Whether others than its owner can write a directory or a file, by its mode or by a POSIX ACL.
+
+    `place` is the path that is looked at, which is not followed, or its descriptor. A group counts as the
+    owner's alone where it is as useradd(8) makes it, and no ACL lets a named user or group write. Where ACLs
+    are not seen, as without a place and on NFS 4, a group that may write is others.
+    """
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    # Where there is an ACL, these bits are its mask: without them no entry of it lets anybody write.
+    if not status.st_mode & stat.S_IWGRP:
+        return False
+    if place is None or not _is_private_group(status):
+        return True
+    return _acl_lets_write(place, {0, os.geteuid(), status.st_uid})
+
+
+def _is_private_group(status: os.stat_result) -> bool:
+    """Whether the group is its owner's alone: of that name and number, with no other members.
+
+    Root's is not: accounts of the system, such as operator, have it too.
+    """
+    try:
+        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    name = owner.pw_name
+    is_own = (owner.pw_gid, name) == (group.gr_gid, group.gr_name) and {*group.gr_mem} <= {name}
+    return is_own and group.gr_gid != 0
+
+
+def _acl_lets_write(place: str | Path | int, trusted_users: set[int]) -> bool:
+    """Whether an ACL whose mask admits it lets others write, or there may be one that is not seen."""
+    try:
+        text = os.getxattr(place, _ACL, follow_symlinks=isinstance(place, int))
+        (version,) = _ACL_HEADER.unpack_from(text)
+        entries = list(_ACL_ENTRY.iter_unpack(text[_ACL_HEADER.size :]))
+    except OSError as error:
+        return error.errno != errno.ENODATA
+    except struct.error:
+        return True
+    return version != _ACL_VERSION or any(
+        tag == _ACL_GROUP or (tag == _ACL_USER and number not in trusted_users)
+        for tag, permissions, number in entries
+        if permissions & _ACL_WRITE
+    )
+
+
 class _Fault(NamedTuple):
     """Why something is not believed, and what mends it where its owner can do so without losing anything."""
 
@@ -41,43 +97,63 @@ class _Fault(NamedTuple):
 
 
 def why_untrusted(status: os.stat_result, *, is_shared: bool = False) -> str | None:
-    """Why the content of a file or a directory is not believed; None where it is.
+    """Why the content of a file or a directory is not believed; None where it is. No group may write it.
 
     With `is_shared`, others may add to a directory where its sticky bit keeps them from what is not theirs,
     as in /tmp.
     """
-    fault = _fault(status, is_shared=is_shared)
+    fault = _fault(status, None, is_shared=is_shared)
     return fault and fault.reason
 
 
-def why_untrusted_path(path: str | Path, *, is_shared: bool = False) -> str | None:
+def sudo_callers() -> frozenset[int]:
+    """The user who called sudo, where this is root: who may have root run this is believed by it."""
+    caller = os.environ.get("SUDO_UID", "")
+    return frozenset({int(caller)} if os.geteuid() == 0 and caller.isdecimal() else ())
+
+
+def why_untrusted_path(
+    path: str | Path, *, is_shared: bool = False, owners: Collection[int] = (), writers: int = _OTHERS_WRITE
+) -> str | None:
     """Why somebody else could put another thing where an absolute path leads; None where nobody can.
 
     Every directory from `/` on is looked at, as sshd's StrictModes does, and so is the way to the target of
-    each symbolic link. All belong to root or to this user. Nobody else may write a directory, unless it is
-    sticky (the last one: with `is_shared`). What does not exist ends the walk: nobody else can make it but in
-    a sticky directory. Raises OSError.
+    each symbolic link. All belong to root, to this user or to `owners` (user numbers). Nobody else may write
+    a directory, unless it is sticky (the last one: with `is_shared`). What does not exist ends the walk:
+    nobody else can make it but in a sticky directory. `writers` are the bits of a mode that let others write.
+    Raises OSError.
     """
-    fault = _way_fault(path, is_shared=is_shared)
+    fault = _way_fault(path, is_shared=is_shared, owners=owners, writers=writers)
     return fault and fault.reason
 
 
 def _fault(
-    status: os.stat_result, *, is_shared: bool = False, name: str = "it", place: str | None = None
+    status: os.stat_result,
+    place: str | Path | int | None,
+    *,
+    is_shared: bool = False,
+    name: str = "it",
+    remedied: str | None = None,
+    owners: Collection[int] = (),
+    writers: int = _OTHERS_WRITE,
 ) -> _Fault | None:
+    """The fault of what lies at a place; `remedied` is the path that the remedy names."""
     owner = user_name(status.st_uid)
-    if status.st_uid not in (0, os.geteuid()):
+    if status.st_uid not in (0, os.geteuid(), *owners):
         return _Fault(f"{name} belongs to {owner}")
-    if status.st_mode & _OTHERS_WRITE and not (is_shared and status.st_mode & stat.S_ISVTX):
+    is_kept = is_shared and status.st_mode & stat.S_ISVTX
+    if status.st_mode & writers and not is_kept and others_write(status, place):
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         remedy = None
-        if place and status.st_uid == os.geteuid():
-            remedy = f"chmod go-w {shlex.quote(place)}"
+        if remedied and status.st_uid == os.geteuid():
+            remedy = f"chmod go-w {shlex.quote(remedied)}"
         return _Fault(f"other users can write {name} (mode {mode}, owner {owner})", remedy)
     return None
 
 
-def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
+def _way_fault(
+    path: str | Path, *, is_shared: bool = False, owners: Collection[int] = (), writers: int = _OTHERS_WRITE
+) -> _Fault | None:
     """As `why_untrusted_path`: goes from name to name, and puts its target in the place of a link."""
     names = os.fspath(path).split("/")[::-1]
     way = [("/", _is_closed(os.lstat("/")))]
@@ -102,7 +178,7 @@ def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
         called = "it" if place == os.fspath(path) else place
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if status.st_uid not in (0, os.geteuid()):
+            if status.st_uid not in (0, os.geteuid(), *owners):
                 return _Fault(f"{called} is a symbolic link, and belongs to {user_name(status.st_uid)}")
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
@@ -112,7 +188,10 @@ def _way_fault(path: str | Path, *, is_shared: bool = False) -> _Fault | None:
             continue
         if not is_last and not stat.S_ISDIR(status.st_mode):
             return _Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
-        fault = _fault(status, is_shared=is_shared or not is_last, name=called, place=place)
+        shared = is_shared or not is_last
+        fault = _fault(
+            status, place, is_shared=shared, name=called, remedied=place, owners=owners, writers=writers
+        )
         # Into a directory of one's own that is closed to others nobody gets, whatever lies in it.
         is_closed |= _is_closed(status)
         if fault and not (is_closed and status.st_uid == os.geteuid()):
@@ -164,7 +243,7 @@ def open_directory(
             raise untrusted(_whole(path, directory), reason, remedy) from error
         raise
     whole = _whole(path, directory)
-    if fault := _fault(os.fstat(descriptor), is_shared=is_shared, place=whole):
+    if fault := _fault(os.fstat(descriptor), descriptor, is_shared=is_shared, remedied=whole):
         os.close(descriptor)
         raise _refusal(whole, fault, remedy)
     return descriptor
@@ -247,7 +326,7 @@ def open_file(
     status = os.fstat(descriptor)
     whole = _whole(name, directory)
     owner = user_name(status.st_uid)
-    fault = _fault(status, place=whole)
+    fault = _fault(status, descriptor, remedied=whole)
     if not stat.S_ISREG(status.st_mode):
         fault = _Fault(f"it is no regular file, and belongs to {owner}")
     elif fault is None and status.st_nlink > 1:

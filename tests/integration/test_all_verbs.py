@@ -76,6 +76,8 @@ CALLS = {
     "repo export": "--directory disk",
     "repo import": "--bucket s3://site-sas",
     "repo release": "",
+    "repo ls": "archive",
+    "repo trash": "archive",
     "repo verify": "archive",
     "repo duplicate": "--to elsewhere",
     "repo serve": "archive --directory disk --units",

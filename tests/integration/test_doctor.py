@@ -61,7 +61,7 @@ def test_a_library_that_is_missing_ends_with_status_1(gridwright: Command, tmp_p
     assert shown.status == 1
     first = shown.out.splitlines()[0]
     assert first.startswith("error library-missing: ")
-    assert "expected: a directory" in shown.out and "mkdir -p" in shown.out
+    assert "expected: a directory" in shown.out and "install -d -m 1777" in shown.out
     assert "1 error" in shown.out.splitlines()[-1]
     assert list((tmp_path / "data").iterdir()) == []
 

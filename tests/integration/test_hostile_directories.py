@@ -205,7 +205,7 @@ def test_status_says_how_many_files_lie_aside_and_the_next_change_puts_them_back
     for place in range(3):
         (library / f"file{place}").write_bytes(b"content")
     assert attacked("export").status == 0
-    kill(attacked, "release", "release._Release._finish_one")
+    kill(attacked, "release", "release._LocalRelease._finish_one")
     for _ in range(2):
         assert "3 files lie aside" in attacked("status").out
     assert attacked("export").status == 0

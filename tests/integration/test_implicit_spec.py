@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from gridwright.spec.load import parse_spec
 from gridwright.watch.notices import Notice
 from gridwright.watch.sending.couriers import send_once
 from gridwright.watch.sending.receivers import ProgramReceiver
-from tests.support.as_user import ALICE, MALLORY, open_to_all, words_of
+from tests.support.as_user import ALICE, MALLORY, let_write, open_to_all, private_group_user, words_of
 from tests.support.command import GRIDWRIGHT
 
 pytestmark = pytest.mark.root
@@ -128,6 +129,61 @@ def test_a_spec_that_others_can_write_or_exchange_is_not_taken(tmp_path: Path, m
     assert run(["check"], place).returncode == 3
 
 
+@pytest.mark.parametrize("where", ["", "grid.yaml"], ids=["directory", "file"])
+@pytest.mark.parametrize("by", ["user", "group"])
+def test_a_spec_that_an_acl_lets_others_write_is_not_taken(tmp_path: Path, where: str, by: str) -> None:
+    """The owner's group is private: what an ACL gives shows in its bits all the same (acl(5))."""
+    open_to_all(tmp_path)
+    uid = private_group_user()
+    place = tmp_path / "place"
+    place.mkdir()
+    spec = place / "grid.yaml"
+    spec.write_text((SPEC % (place, place)).replace(f"state: {place}/state\n", ""))
+    own(place, uid)
+    place.chmod(0o775)
+    spec.chmod(0o664)
+    assert run(["check"], place, uid).returncode == run(["check"], place, SUDO_UID=f"{uid}").returncode == 0
+    let_write(place / where, **{by: MALLORY})
+    for done in (run(["check"], place, uid), run(["check", "-q"], place, SUDO_UID=f"{uid}")):
+        assert done.returncode == 3, done.stderr
+        assert "and other users can write it (mode 0" in done.stderr
+        assert "gridwright check ./grid.yaml" in done.stderr
+    done = run(["check"], place, uid)
+    assert f"chmod go-w {place / where}" in " ".join(done.stderr.split())
+    (place / where).chmod((place / where).stat().st_mode & ~0o022)
+    assert run(["check"], place, uid).returncode == 0, "what the remedy says helps"
+    # Who may write by an ACL is the owner itself.
+    os.removexattr(place / where, "system.posix_acl_access")
+    let_write(place / where, user=uid)
+    assert run(["check"], place, uid).returncode == 0
+
+
+def test_init_in_a_shared_directory_names_a_command_that_works(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    place = tmp_path / "project"
+    place.mkdir()
+    os.chown(place, ALICE, MALLORY)
+    place.chmod(0o2775)
+    before = os.umask(0o002)
+    try:
+        done = run(["init"], place, ALICE)
+    finally:
+        os.umask(before)
+    assert "then run: gridwright check ./grid.yaml" in done.stdout, done.stderr
+    assert run(["check", "./grid.yaml"], place, ALICE).returncode == 0
+    for words, named in (
+        (["jobs", "--json"], "gridwright jobs --grid ./grid.yaml --json"),
+        (["submit", "--", "true"], "gridwright submit --grid ./grid.yaml -- true"),
+        (["layout", "check", "--json"], "gridwright layout check ./grid.yaml --json"),
+    ):
+        done = run(words, place, ALICE)
+        assert done.returncode == 3
+        assert named in " ".join(done.stderr.split())
+    (place / "grid.yaml").unlink()
+    place.chmod(0o755)
+    assert "then run: gridwright check\n" in run(["init"], place, ALICE).stdout
+
+
 def test_a_link_to_a_spec_of_mallory_is_not_taken(trap: Path) -> None:
     place = trap.parent / "mine"
     place.mkdir()
@@ -158,6 +214,34 @@ def test_a_named_spec_has_no_program_of_mallory_run(trap: Path, scheduler: str) 
     os.chown(trap, 0, 0)
     run(["usage", "--grid", str(mine)], trap.parent)
     assert (trap.parent / "caught").read_text().split()[0] == "0"
+
+
+@pytest.mark.parametrize("scheduler", [LSF, GRID_ENGINE], ids=["lsf", "grid_engine"])
+def test_programs_of_an_account_that_the_spec_names_are_run_and_no_other_users(
+    trap: Path, scheduler: str
+) -> None:
+    """As lsfadmin and sgeadmin have theirs, on many sites."""
+    uid = private_group_user()
+    name = pwd.getpwuid(uid).pw_name
+    (trap / "grid.yaml").unlink()
+    mine = trap.parent / "mine.yaml"
+    text = SPEC % (trap.parent, trap.parent) + scheduler % trap
+    own(trap, uid)
+    words = ["usage", "--grid", str(mine)]
+    for owner, ran in (("", False), (", owner: nobody", False), (f", owner: {name}", True)):
+        mine.write_text(text[:-2] + f"{owner}}}\n")
+        done = run(words, trap.parent)
+        assert (trap.parent / "caught").exists() == ran, done.stderr
+        assert ran or "owner: NAME beside it in the spec" in done.stderr
+    (trap.parent / "caught").unlink()
+    for part in trap.rglob("*"):
+        if part.is_file():
+            os.chown(part, MALLORY, MALLORY)
+    mine.write_text(text[:-2] + f", owner: {name}}}\n")
+    assert f"belongs to {MALLORY}" in run(words, trap.parent).stderr
+    assert not (trap.parent / "caught").exists()
+    mine.write_text(text[:-2] + ", owner: nosuchaccount}\n")
+    assert "this machine has no account nosuchaccount" in run(words, trap.parent).stderr
 
 
 def test_no_role_and_no_program_of_the_watch_of_mallory_is_run(trap: Path) -> None:

@@ -19,7 +19,15 @@ from gridwright.state_parts import PARTS, make_state, own_directory
 from gridwright.watch import change_log
 from gridwright.watch.change_log import LoggedChange
 from gridwright.watch.state import held, new_state, write_state
-from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, words_of
+from tests.support.as_user import (
+    ALICE,
+    MALLORY,
+    as_user,
+    let_write,
+    open_to_all,
+    private_group_user,
+    words_of,
+)
 
 pytestmark = pytest.mark.root
 HOSTILE = "#!/bin/sh\nid -u > {marker}\n"
@@ -126,6 +134,56 @@ def test_where_only_the_mode_is_wrong_the_remedy_costs_no_records(parent: Path) 
     (parent / "alice").mkdir()
     os.chown(parent / "alice", ALICE, ALICE)
     as_user(ALICE, alice)
+
+
+def test_the_remedy_names_another_way_than_what_was_refused(parent: Path) -> None:
+    """With one spec for all, the local scheduler needs no `state:`; nobody becomes the owner of a parent."""
+    shared = Path("/var/tmp") / f"grid-state-{os.getpid()}"
+    shared.mkdir()
+    os.chown(shared, MALLORY, MALLORY)
+    try:
+        said = refusal(ALICE, lambda: Store(shared))
+    finally:
+        shared.rmdir()
+    assert "leave state: out of the grid spec" in said
+    assert said.count(str(shared)) == 1
+    os.chown(parent, MALLORY, MALLORY)
+
+    def watch() -> None:
+        with held(parent / "own" / "watch"):
+            pass
+
+    said = refusal(0, watch)
+    assert "--state DIR" in said
+    assert "as its owner" not in said
+
+
+def test_a_lab_takes_what_users_made_and_names_all_that_it_cannot_beforehand(parent: Path) -> None:
+    """As of an earlier release, whose parts the first user made."""
+    state = parent / "state"
+
+    def mallory() -> None:
+        os.umask(0)
+        state.mkdir(mode=0o777)
+        (state / "slurm").mkdir(mode=0o700)
+        (state / "slurm" / "notes").write_text("mine")
+
+    parent.chmod(0o1777)
+    as_user(MALLORY, mallory)
+    for name in ("lsf", "ask"):
+        (state / name).write_text("")
+    with pytest.raises(GridwrightError) as caught:
+        make_state(state)
+    assert [problem.where for problem in caught.value.problems] == [str(state / "ask"), str(state / "lsf")]
+    assert state.stat().st_uid == MALLORY
+    assert sorted(each.name for each in state.iterdir()) == ["ask", "lsf", "slurm"]
+    for name in ("lsf", "ask"):
+        (state / name).unlink()
+    make_state(state)
+    assert (state / "slurm" / "notes").read_text() == "mine"
+    for place, mode in ((state, 0o755), *((state / name, 0o1777) for name in PARTS)):
+        assert (place.stat().st_uid, place.stat().st_mode & 0o7777) == (0, mode)
+    as_user(ALICE, lambda: void(own_directory(state, "slurm")))
 
 
 def test_a_remedy_that_root_runs_changes_nothing_where_links_lead(parent: Path) -> None:
@@ -257,6 +315,40 @@ def test_both_ways_of_looking_at_a_path_agree(parent: Path) -> None:
         assert {each for each in paths if why_untrusted_path(parent / each) is None} == trusted
 
     as_user(ALICE, alice)
+
+
+def test_a_private_group_is_nobody_else_and_what_an_acl_adds_to_it_is(parent: Path) -> None:
+    """As of umask 002 with groups of useradd(8): ~/.local is 0775. Both ways of looking agree."""
+    from gridwright.trusted import open_directory, why_untrusted_path
+
+    uid = private_group_user()
+    for name in ("own", "user", "group", "theirs", "all"):
+        (parent / name / "state").mkdir(parents=True)
+        os.chown(parent / name / "state", uid, uid)
+        owned(parent / name, uid, 0o775)
+        os.chown(parent / name, uid, uid)
+    let_write(parent / "user", user=MALLORY)
+    let_write(parent / "group", group=MALLORY)
+    os.chown(parent / "theirs", uid, MALLORY)
+    (parent / "all").chmod(0o777)
+    ways = resources.files("gridwright.grid").joinpath("trusted.sh").read_text("utf-8")
+    names = ["own", "user", "group", "theirs", "all"]
+    looks = 'trusted_way "$PWD/$each/state" >/dev/null && trusted own "$PWD/$each" >/dev/null'
+    walk = f'for each; do {looks} && echo "$each"; done; :'
+    said = subprocess.run(
+        [*words_of(uid), "sh", "-c", f"{ways}\ncd {parent}; {walk}", "sh", *names],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert said.stdout.split() == ["own"], said.stderr
+
+    def owner() -> None:
+        assert [each for each in names if why_untrusted_path(parent / each / "state") is None] == ["own"]
+        os.close(open_directory(parent / "own"))
+        for each in names[1:]:
+            with pytest.raises(GridwrightError, match="other users can write it"):
+                open_directory(parent / each)
+
+    as_user(uid, owner)
 
 
 @pytest.mark.parametrize("order", ["make", "look"])

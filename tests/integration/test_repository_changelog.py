@@ -21,13 +21,13 @@ from gridwright.repository.changelog.records import ChangeType
 from gridwright.repository.changelog.standing import standing_of
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.s3.connection import connect
-from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
 from gridwright.repository.verify import verify
 from tests.support.changelog_double import build_library, write_log, write_names
 from tests.support.changelog_model import LustreModel
 from tests.support.command import GRIDWRIGHT, wait_until
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.repositories import SameStore
 from tests.support.skips import needs
 from tests.unit.repository.test_many_objects import ListedStore
 
@@ -61,7 +61,7 @@ class Bucket:
     def opened(self, lustre: LustreModel) -> Iterator[OpenRepository]:
         file = lustre.mount.parent / "changelog.json"
         settings = RepositorySettings("archive", lustre.mount / "results", self.url, changelog=file)
-        store = S3Store(connect(BUCKET, endpoint_url=self.server.endpoint_url), pause_ms=20)
+        store = SameStore(connect(BUCKET, endpoint_url=self.server.endpoint_url), pause_ms=20)
         opened = OpenRepository.open(settings, store)
         try:
             yield opened

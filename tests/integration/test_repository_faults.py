@@ -484,7 +484,8 @@ def test_who_opens_a_file_ends_no_release(
         above.chmod(0o755)
     (library / "file").write_bytes(b"x" * 100_000)
     (library / "file").chmod(0o666)
-    run(library, server, lambda each: export(each, ExportOptions()), url)
+    environment = {**os.environ, **server.environment, "AWS_ENDPOINT_URL": liar.endpoint_url}
+    subprocess.run(command("export", library, url), env=environment, check=True, timeout=60)
     held, came = threading.Event(), threading.Event()
 
     def hold(answer: Answer) -> None:
@@ -493,11 +494,10 @@ def test_who_opens_a_file_ends_no_release(
             came.wait(30)
 
     liar.lie = hold
-    environment = {**os.environ, **server.environment, "AWS_ENDPOINT_URL": liar.endpoint_url}
     releasing = subprocess.Popen(
         command("release", library, url), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert held.wait(30)
+    assert held.wait(30), releasing.communicate(timeout=30)
     opens = f"import os; os.read(0, 1); os.close(os.open({str(library / 'file')!r}, {flags}))"
     mallory = subprocess.Popen(
         ["setpriv", "--reuid=2002", "--regid=2002", "--clear-groups", sys.executable, "-c", opens],

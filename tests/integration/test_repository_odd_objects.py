@@ -89,9 +89,8 @@ def without_crc(answer: Answer) -> None:
         del answer.headers[name]
 
 
-def skip_unless_moto(server: StoreServer) -> None:
-    if server.kind != "moto":
-        pytest.skip("this store keeps no such two objects")
+keeps_both = pytest.mark.parametrize("server", ["moto"], indirect=True)
+"""A store of files has no two objects of which one lies below the other."""
 
 
 def _as_older_releases_knew_it(opened: OpenRepository) -> None:
@@ -106,11 +105,11 @@ def _as_older_releases_knew_it(opened: OpenRepository) -> None:
     )  # fmt: skip
 
 
+@keeps_both
 @pytest.mark.parametrize("prefer", [None, "files"])
 def test_an_object_in_the_place_of_a_directory_is_never_emptied(
     server: StoreServer, library: Path, prefix: str, prefer: str | None
 ) -> None:
-    skip_unless_moto(server)
     put(server, prefix, **{"reports/": b"<html>index</html>", "reports/q1.txt": b"q1"})
     problems = run(library, server, bring, url(prefix))
     assert [name for name, _ in problems] == ["reports"]
@@ -129,11 +128,11 @@ def test_an_object_in_the_place_of_a_directory_is_never_emptied(
     assert body(server, prefix, "reports/") == b"<html>index</html>"
 
 
+@keeps_both
 @pytest.mark.parametrize("below", ["name/file", "name/"])
 def test_a_file_and_a_directory_of_one_name_are_named(
     server: StoreServer, library: Path, prefix: str, below: str
 ) -> None:
-    skip_unless_moto(server)
     put(
         server,
         prefix,

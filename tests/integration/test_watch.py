@@ -57,7 +57,7 @@ def test_a_node_that_dies_is_told_once_and_closes_nothing(gridwright: Command, t
         assert lab.run("compute1", "rmdir", "/mnt/grid/work").status == 0
         assert look().status == 1
         assert lab.fault("power-off", "compute2").status == 0
-        assert lab.run("compute1", "mkdir", "/mnt/grid/work").status == 0
+        assert lab.run("compute1", "mkdir", "-m", "1777", "/mnt/grid/work").status == 0
         silent = look("--json")
         assert silent.json["last_round"]["silent"] == 1
         there = [(each["name"], each["nodes"]) for each in silent.json["open"]]

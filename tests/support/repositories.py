@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 URL = f"s3://{BUCKET}/prod"
 
 
-class _TestStore(S3Store):
+class SameStore(S3Store):
     """Those of one test are one store, also where something that lies stands in front of it."""
 
     place = "store of the tests"
@@ -38,7 +38,7 @@ def opened(
     directory: Path, server: StoreServer, url: str = URL, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository of a directory; retries come soon."""
-    store = _TestStore(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
+    store = SameStore(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
     repository = OpenRepository.open(RepositorySettings("archive", directory, url), store, alone=alone)
     try:
         yield repository

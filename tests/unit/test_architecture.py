@@ -12,10 +12,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "beneath": frozenset(),
     "trusted": frozenset({"beneath", "errors"}),
+    "atomic": frozenset({"beneath", "trusted"}),
     "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),
-    "own_directories": frozenset({"errors"}),
+    "own_directories": frozenset({"trusted", "errors"}),
     "bounded": frozenset(),
     "messages": frozenset(),
     "kernel_files": frozenset(),
@@ -57,7 +58,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
-        *("beneath", "trusted", "state_parts", "foreign_text", "handed_files", "own_directories"),
+        *("beneath", "trusted", "atomic", "state_parts", "foreign_text", "handed_files", "own_directories"),
     }
 )
 

@@ -28,15 +28,12 @@ LAB = "in the directory of a lab or of its image, below root's own, while no nod
 RUN = "a run's directory is its user's; shutil.rmtree goes by descriptors and refuses a link of its name"
 STATE = "in the user's own part of the state directory, which is believed before it is used"
 REVIEWED: dict[str, dict[str, str]] = {
-    "cli/plan/init.py": {"Path.chmod": "a file that mkstemp made, beside the spec that its user writes"},
-    "grid/by_jobs.py": {"shutil.rmtree": STATE},
     "monitor/history/live_histories.py": {"shutil.rmtree": PRIVATE},
     "node_programs/scratch/apply.py": {
         "Path.chmod": "a mount point that root makes, in a directory of root's"
     },
     "node_programs/users/applying.py": dict.fromkeys(
-        ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"),
-        "a home before it has its name: in a directory of root's (0700), made by mkdtemp",
+        ("os.lchown", "shutil.copytree"), "below the descriptor of a home that nobody else may enter yet"
     ),
     "providers/aws/boot/bake.py": {"shutil.rmtree": "on a machine that no user has, to make an image of"},
     "providers/aws/roll/hardware_lines.py": {"Path.chmod": ROOTS},
@@ -47,7 +44,6 @@ REVIEWED: dict[str, dict[str, str]] = {
         ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"), LAB
     ),
     "providers/lab/teardown.py": {"shutil.rmtree": LAB},
-    "providers/oci/deploy/stack_directory.py": {"shutil.rmtree": "beside the spec, where its user writes"},
     "repository/contents.py": {"os.utime": OPEN},
     "repository/extended.py": {"os.setxattr": OPEN},
     "repository/making.py": {"os.utime": OPEN},
@@ -56,10 +52,9 @@ REVIEWED: dict[str, dict[str, str]] = {
         ("os.setxattr", "os.removexattr"),
         "of a descriptor, or of a FID of Lustre, which names an inode; no link is followed",
     ),
-    "repository/aside.py": {"os.utime": OPEN},
+    "repository/below.py": {"os.utime": OPEN},
     "repository/state_directory.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
     "repository/unfinished.py": {"os.utime": OPEN},
-    "runs/directory.py": {"Path.chmod": PRIVATE},
     "schedulers/record_file.py": {"Path.chmod": STATE},
     "schedulers/ssh_connection.py": {"shutil.rmtree": PRIVATE},
     "setup/running.py": {"Path.chmod": PRIVATE},
@@ -76,7 +71,6 @@ SHELL_REVIEWED = {
     "iotest/library_facts.py": "a word for people",
     "providers/aws/image_build.py": "on a machine that no user has, to make an image of",
     "schedulers/grid_engine/configuration.py": "in the spool of sge_qmaster's own user, and what mktemp made",
-    "schedulers/local/store.py": "a word for people",
     "schedulers/private_sweep.py": "the job's user's own, which rm(1) goes down without following links",
     "schedulers/slurm/job_script.py": "the job's user's own, which rm(1) goes down without following links",
 }
@@ -172,3 +166,14 @@ def test_shells_start_python_without_the_working_directory_too() -> None:
 
 AT_BOOT = "providers/aws/boot/begin.sh"
 """Runs while a machine starts, in the root directory."""
+
+
+def test_clustershell_is_imported_where_it_is_kept_from_a_users_configuration() -> None:
+    module = "spec/cluster_shell.py"
+    places = {
+        (place, node.module)
+        for place, tree in MODULES.items()
+        for node in nodes(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ClusterShell")
+    }
+    assert {each for each in places if each[0] != module} == {("grid/fanout.py", "ClusterShell.Task")}

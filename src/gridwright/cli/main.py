@@ -60,9 +60,12 @@ def run() -> None:
     except _UsageError as error:
         _refuse(error, arguments)
     except GridwrightError as error:
-        for problem in error.problems:
+        from gridwright.cli.named_spec import naming_spec
+
+        problems = [naming_spec(problem) for problem in error.problems]
+        for problem in problems:
             typer.echo(f"error: {problem}", err=True)
-        print_json_problems(error.problems, command=arguments)
+        print_json_problems(problems, command=arguments)
         sys.exit(error.status)
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)

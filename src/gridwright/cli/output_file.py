@@ -62,7 +62,7 @@ def _try_to_write(path: Path) -> None:
 
 def write_output(path: Path, content: str | bytes) -> None:
     """Write the file, or leave nothing. Raises GridwrightError where the file system refuses."""
-    from gridwright.runs.atomic import write_atomically
+    from gridwright.atomic import write_atomically
 
     try:
         write_atomically(path, content)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import grp
 import os
-import pwd
+import shlex
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.cli.arguments import DEFAULT_SPEC
+from gridwright.cli.arguments import DEFAULT_SPEC, typed_command
+from gridwright.cli.named_spec import BY_GRID_FLAG, remember
 from gridwright.cli.verbosity import say
 from gridwright.errors import environment_error, input_error
 
@@ -21,6 +21,7 @@ def load(file: Path | None) -> GridSpec:
     """Load the grid spec, `./grid.yaml` by default. Raises GridwrightError."""
     from gridwright.spec import load_spec
 
+    remember(file)
     if file is None:
         has_default_spec()
     return load_spec(file or DEFAULT_SPEC)
@@ -35,50 +36,54 @@ def has_default_spec() -> bool:
         return False
     real = DEFAULT_SPEC.resolve()
     places = {
-        f"./{DEFAULT_SPEC}": (DEFAULT_SPEC.stat(), DEFAULT_SPEC.lstat()),
-        "its directory": (Path.cwd().stat(), real.parent.stat()),
+        real: f"./{DEFAULT_SPEC}",
+        DEFAULT_SPEC.absolute(): f"./{DEFAULT_SPEC}",
+        Path.cwd(): "its directory",
+        real.parent: "its directory",
     }
-    for place, statuses in places.items():
-        for status in statuses:
-            if reason := _why_of_others(status):
-                raise environment_error(
-                    f"it is not taken without being named: {place} {reason}",
-                    where=f"./{DEFAULT_SPEC}",
-                    remedy="read it, and name it if you trust it, such as gridwright doctor ./grid.yaml, "
-                    "or gridwright jobs --grid ./grid.yaml",
-                )
+    if faults := {place: fault for place in places if (fault := _why_of_others(place))}:
+        place, (reason, _) = next(iter(faults.items()))
+        remedy = f"read it, and name it if you trust it: {_naming_command()}"
+        if all(is_mendable for _, is_mendable in faults.values()):
+            mend = " ".join(shlex.quote(str(each)) for each in faults)
+            remedy += f"; where nobody else is to write it: chmod go-w {mend}"
+        raise environment_error(
+            f"it is not taken without being named: {places[place]} {reason}",
+            where=f"./{DEFAULT_SPEC}",
+            remedy=remedy,
+        )
     return True
 
 
-def _why_of_others(status: os.stat_result) -> str | None:
-    """Why somebody else wrote, or could write, a file or directory; None where nobody else could.
+def _why_of_others(path: Path) -> tuple[str, bool] | None:
+    """Why somebody else wrote, or could write, a file or directory, and whether chmod mends it.
 
-    Root is believed, and to root the user who called sudo. A group that is its owner's own is nobody else.
+    None where nobody else could. Root is believed, and to root the user who called sudo. A link is looked at
+    itself.
     """
-    from gridwright.trusted import user_name
+    from gridwright.trusted import others_write, sudo_callers, user_name
 
-    owners = {0, os.geteuid()}
-    if os.geteuid() == 0 and (caller := os.environ.get("SUDO_UID", "")).isdecimal():
-        owners.add(int(caller))
+    status = path.lstat()
+    owners = {0, os.geteuid(), *sudo_callers()}
+    owner = user_name(status.st_uid)
     if status.st_uid not in owners:
-        return f"belongs to {user_name(status.st_uid)}"
-    is_link = stat.S_ISLNK(status.st_mode)
-    by_group = status.st_mode & stat.S_IWGRP and not _is_own_group(status)
-    if not is_link and (by_group or status.st_mode & stat.S_IWOTH):
-        owner, mode = user_name(status.st_uid), stat.S_IMODE(status.st_mode)
-        return f"belongs to {owner}, and other users can write it (mode {mode:04o})"
+        return f"belongs to {owner}", False
+    if not stat.S_ISLNK(status.st_mode) and others_write(status, path):
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        is_own = status.st_uid == os.geteuid()
+        return f"belongs to {owner}, and other users can write it (mode {mode})", is_own
     return None
 
 
-def _is_own_group(status: os.stat_result) -> bool:
-    """Whether the group is the private one of the owner, as useradd(8) makes it: of that name, for one."""
-    try:
-        owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
-    except KeyError:
-        return False
-    return (owner.pw_gid, owner.pw_name) == (group.gr_gid, group.gr_name) and {*group.gr_mem} <= {
-        owner.pw_name
-    }
+def _naming_command() -> str:
+    """The command as it was typed, with the spec named."""
+    words = typed_command()
+    verb = next((at for at, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
+    if words[verb : verb + 1] and words[verb] in BY_GRID_FLAG:
+        return shlex.join([*words[: verb + 1], "--grid", f"./{DEFAULT_SPEC}", *words[verb + 1 :]])
+    # Without FILE there are verbs alone before it, as in `layout check`.
+    end = next((at for at in range(verb, len(words)) if words[at].startswith("-")), len(words))
+    return shlex.join([*words[:end], f"./{DEFAULT_SPEC}", *words[end:]])
 
 
 def load_placed(file: Path | None) -> GridSpec:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -17,13 +16,19 @@ from pathlib import Path
 import psutil
 
 from gridwright.beneath import open_own
+from gridwright.handed_files import open_file
+from gridwright.messages import MessageError, decode
 from gridwright.runs.load_record import OtherRun
+from gridwright.runs.readable import readable
+from gridwright.trusted import user_name
 
 MARKER = "gridwright-run.json"
 SCRATCH = ".gridwright-"
 """How the names of scratch directories begin."""
 _MOST_DIRECTORIES = 64
 """Directories beside a library that are looked into: a file system with more has its libraries elsewhere."""
+_LONGEST_WORD = 200
+"""Characters of what a marker says of its run that are believed."""
 _BEATS = 12
 """Digits of the counter, at the beginning of the file, so that it is raised in place."""
 
@@ -93,17 +98,20 @@ def _own(directory: Path) -> Iterator[int]:
 
 
 def read_marker(path: Path) -> Sighting | None:
-    """What a marker says; None if it is none, or no more there."""
+    """What a marker says; None if it is none, or no more there.
+
+    Anybody can leave one: its texts are short and readable, and its user is the one whose file it is.
+    """
     try:
         # Opened anew each time: clients of NFS then ask their server. A pipe in its place holds nobody.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return None
+        with open_file(path, follows=False) as file:
             beats, _, text = file.read(1 << 16).partition(b"\n")
-            changed = os.fstat(file.fileno()).st_mtime
-        return Sighting(Announcement(**json.loads(text)), int(beats), changed)
-    except (OSError, ValueError, TypeError):
+            status = os.fstat(file.fileno())
+        said = decode(text, Announcement)
+        words = {name: readable(word[:_LONGEST_WORD]) for name, word in asdict(said).items()}
+        by = Announcement(**words | {"user": user_name(status.st_uid)})
+        return Sighting(by, int(beats[:_BEATS]), status.st_mtime)
+    except (OSError, ValueError, RecursionError, MessageError):
         return None
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from gridwright.beneath import DIRECTORY
 from gridwright.bounded import Hangs, look
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.mount_table import Mount, mount_of, parse_mounts
+from gridwright.filesystems.mounts import is_closed
 from gridwright.spec.filesystem import FileSystem
 from gridwright.spec.model import GridSpec
 
 LOOK_S = 10.0
 """For file systems that answer; one that does not is told of by the test that needs it."""
+LIBRARY_MODES: Mapping[str, int] = {"data": 0o755, "work": 0o1777, "util": 0o1777}
+"""All users write to work and util, and none may remove what is another's; data are root's until the site
+says otherwise."""
 _FSTAB = Path("/etc/fstab")
 _ROOT = 0
 _MOUNT_PLACES = (PurePosixPath("/mnt"), PurePosixPath("/media"))
@@ -26,7 +32,8 @@ def make_library_directories(spec: GridSpec) -> list[str]:
     """Make the directories of libraries that are missing on this machine, and return their paths.
 
     A directory is made in the directory of its file system, where that belongs to the user and is no mount
-    point that nothing is mounted on; and below the directory of the grid spec. Nothing is made, and
+    point that nothing is mounted on; and below the directory of the grid spec. Root's are for all users
+    (LIBRARY_MODES), whatever the umask; a user's have the modes that the umask gives. Nothing is made, and
     GridwrightError (status ENVIRONMENT) raised with one problem for each file system, where another one is
     missing. A file system that hangs is left to those who use it. Touches what may hang in a child process.
     """
@@ -38,6 +45,31 @@ def make_library_directories(spec: GridSpec) -> list[str]:
         problems = [Problem(what, where=where, remedy=remedy) for what, where, remedy in wrong]
         raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
     return [str(path) for path in made]
+
+
+def closed_to_user(spec: GridSpec) -> str | None:
+    """A library of this machine that the user who runs this may not write, with its path, in words.
+
+    None where there is none, and for what is not there or hangs.
+    """
+    try:
+        return look(partial(_closed, spec), LOOK_S)
+    except (Hangs, OSError):
+        return None
+
+
+def _closed(spec: GridSpec) -> str | None:
+    places = ((name, spec.library_directory(name)) for name in spec.libraries)
+    closed = (f"library {name} ({path})" for name, path in places if is_closed(path))
+    return next(closed, None)
+
+
+def making_command(paths: Mapping[str, str]) -> str:
+    """The command by which root makes directories of libraries, by library, for all users."""
+    by_mode: dict[int, list[str]] = {}
+    for name, path in paths.items():
+        by_mode.setdefault(LIBRARY_MODES.get(name, 0o755), []).append(shlex.quote(path))
+    return " && ".join(f"install -d -m {mode:04o} {' '.join(each)}" for mode, each in by_mode.items())
 
 
 Wrong = tuple[str, str, str]
@@ -56,32 +88,46 @@ def _make_all(spec: GridSpec) -> tuple[list[str], list[Wrong]]:
     ]
     if wrong:
         return [], wrong
-    made = [path for paths in missing.values() for path in paths]
-    for path in made:
+    made = {name: path for paths in missing.values() for name, path in paths.items()}
+    for name, path in made.items():
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            _make(path, LIBRARY_MODES.get(name))
         except OSError as error:
-            remedy = f"make it as a user who may: mkdir -p {path}"
+            remedy = f"make it as a user who may: {making_command({name: str(path)})}"
             return [], [(f"the directory cannot be made: {error.strerror}", str(path), remedy)]
-    return [str(path) for path in made], []
+    return [str(path) for path in made.values()], []
 
 
-def _missing(spec: GridSpec) -> Mapping[str, list[Path]]:
-    """Directories that are not there, by their file system; a file or a broken link is there."""
-    missing: dict[str, list[Path]] = {}
+def _make(path: Path, mode: int | None) -> None:
+    """Make a directory; root's is for all users. Raises OSError."""
+    path.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() != _ROOT or mode is None:
+        return
+    opened = os.open(path, DIRECTORY)
+    try:
+        # By an open one: somebody else may have been faster.
+        if os.fstat(opened).st_uid == _ROOT:
+            os.fchmod(opened, mode)
+    finally:
+        os.close(opened)
+
+
+def _missing(spec: GridSpec) -> Mapping[str, dict[str, Path]]:
+    """Directories that are not there, by file system and library; a file or a broken link is there."""
+    missing: dict[str, dict[str, Path]] = {}
     for name, library in spec.libraries.items():
         path = spec.library_directory(name)
         if not os.path.lexists(path):
-            missing.setdefault(library.filesystem, []).append(path)
+            missing.setdefault(library.filesystem, {})[name] = path
     return missing
 
 
 def _obstacle(
-    filesystem: FileSystem, name: str, paths: list[Path], spec: GridSpec, mounts: list[Mount]
+    filesystem: FileSystem, name: str, paths: Mapping[str, Path], spec: GridSpec, mounts: list[Mount]
 ) -> Wrong | None:
     """Why directories of a file system may not be made; None where they may."""
     root = filesystem.path
-    make = f"mkdir -p {' '.join(str(path) for path in paths)}"
+    make = making_command({library: str(path) for library, path in paths.items()})
     mount = f"mount file system {name}; where {root} is a plain directory: {make}"
     if why := _unmounted(filesystem, name, mounts):
         return why, str(root), mount
@@ -89,7 +135,7 @@ def _obstacle(
         beside_spec = spec.file is not None and root.is_relative_to(os.path.normpath(spec.file.parent))
         if not (filesystem.is_node_local and beside_spec):
             return f"file system {name}: there is no such directory", str(root), mount
-    holder = next(parent for parent in paths[0].parents if parent.exists())
+    holder = next(parent for parent in next(iter(paths.values())).parents if parent.exists())
     if holder.stat().st_uid != os.geteuid():
         owner = f"file system {name}: its libraries are not there, and {holder} belongs to another user"
         return owner, str(root), f"have them made by who may: {make}"

@@ -136,3 +136,13 @@ def _kib(text: str | None) -> int | None:
 
 def _flag(text: str | None) -> bool | None:
     return text == "1" if text in {"0", "1"} else None
+
+
+def is_closed(path: Path) -> bool:
+    """Whether this user may read a directory and not write it, by its owner and mode. Raises OSError."""
+    return (
+        path.is_dir()
+        and os.access(path, os.R_OK | os.X_OK, effective_ids=True)
+        and not os.access(path, os.W_OK, effective_ids=True)
+        and not os.statvfs(path).f_flag & os.ST_RDONLY
+    )

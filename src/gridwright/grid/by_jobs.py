@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from gridwright.beneath import remove_tree
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.job import JobRequest
@@ -77,7 +77,7 @@ def _directory(state: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def _answer(place: Path, node: str) -> CommandOutput | None:

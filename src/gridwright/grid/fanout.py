@@ -31,7 +31,8 @@ def on_nodes(
 
     `timeout_s` holds for each node. The words of the command are quoted for the shell of the other side.
     """
-    from ClusterShell.NodeSet import NodeSet
+    # First: what ClusterShell reads is settled there.
+    from gridwright.spec.cluster_shell import NodeSet  # isort: skip
     from ClusterShell.Task import task_self, task_terminate
 
     if not nodes:

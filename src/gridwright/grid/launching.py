@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
+from gridwright.atomic import open_log
 from gridwright.errors import GridwrightError
 from gridwright.grid.node_python import with_python
 from gridwright.schedulers.head_node import HeadNode
@@ -170,7 +171,7 @@ class SshLauncher:
             argv = self._head.ssh([*_SSH, "--", node, for_remote_shell(words)], self._port())
             _LOG.info("starting %s on %s", shlex.join(command), node)
             try:
-                with self._log(node).open("ab") as log, _readable((inputs or {}).get(node, b"")) as stdin:
+                with open_log(self._log(node)) as log, _readable((inputs or {}).get(node, b"")) as stdin:
                     self._running[node] = subprocess.Popen(
                         argv,
                         stdin=stdin,

@@ -33,7 +33,8 @@ _ADVICE: dict[int, tuple[str, str]] = {
     errno.ELOOP: ("its symbolic links lead in a circle", "correct the link: ls -l shows where it leads"),
     errno.EACCES: (
         "permission is denied",
-        "run as a user who may write there, or change the directory's owner or mode",
+        "run as a user who may write there, as root where data is root's; or test a directory of your own: "
+        "iotest --directory DIR",
     ),
     errno.EPERM: (
         "the operation is not permitted",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -108,7 +109,7 @@ def kept_set_finding(files: int, directory: Path | str, size: int) -> Finding:
         "info",
         "kept-set",
         f"reading the {files} files kept in {directory} ({format_bytes(size)})",
-        f"remove them when you no longer need them: rm -r {directory}",
+        f"remove them when you no longer need them: rm -r {shlex.quote(str(directory))}",
     )
 
 
@@ -128,7 +129,7 @@ def kept_finding(files: int, directory: Path | str, size: int) -> Finding:
         "info",
         "kept-set",
         f"kept {files} files ({format_bytes(size)}) in {directory}",
-        f"read them with --phases read; remove them with: rm -r {directory}",
+        f"read them with --phases read; remove them with: rm -r {shlex.quote(str(directory))}",
     )
 
 

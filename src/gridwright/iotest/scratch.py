@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright.beneath import OwnDirectory, descriptor_path, open_own, own_directories
+from gridwright.atomic import write_atomically
+from gridwright.beneath import OwnDirectory, open_own, own_directories
 from gridwright.errors import GridwrightError
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.trusted import read_file
 
@@ -106,9 +106,7 @@ class Scratch:
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self.directory))
 
     def _write_marker(self) -> None:
-        write_atomically(
-            Path(descriptor_path(self._opened)) / MARKER, json.dumps(self._marker, indent=1) + "\n", 0o644
-        )
+        write_atomically(MARKER, json.dumps(self._marker, indent=1) + "\n", 0o644, directory=self._opened)
 
 
 @dataclass(frozen=True, slots=True)

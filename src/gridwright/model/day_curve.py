@@ -10,11 +10,13 @@ from importlib import resources
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
+from gridwright.handed_files import read_within
 
 DAY_S = 86_400.0
 NAMES = ("business-day", "nightly-batch", "all-day")
 """Curves that come with Gridwright: typical shapes that nobody measured."""
 
+_MOST_BYTES = 1 << 20
 _CLOCK = re.compile(r"([01]?\d|2[0-3])(?::([0-5]\d))?")
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
@@ -70,9 +72,10 @@ def load_day(text: str) -> DayCurve:
         )
     path = Path(text)
     try:
-        content = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        content = read_within(path, _MOST_BYTES).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or str(error)
+        what = "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else what
         raise environment_error(
             f"the day's load cannot be read: {what}", where=text, remedy="name a file that can be read"
         ) from error

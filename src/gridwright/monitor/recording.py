@@ -7,6 +7,7 @@ left of a last line is passed over when the file is read.
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from gridwright.errors import environment_error, input_error
-from gridwright.handed_files import read_within
+from gridwright.handed_files import open_file
 from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.libraries import WatchedLibrary
@@ -23,7 +24,8 @@ from gridwright.monitor.readings import NodeSamples, Snapshot
 FORMAT = 1
 _MOST_LATE = 10
 """Pictures that are looked back for the sample before: more than a node may be late without being away."""
-_MOST_BYTES = 2 << 30
+_LONGEST_LINE, _MOST_LINES = 64 << 20, 1_000_000
+"""Bytes of a picture, of ten times as many nodes as a grid has; pictures of eleven days at one a second."""
 _NEW = "no sample of it before this one"
 
 
@@ -108,30 +110,42 @@ class Recording:
 
     def __init__(self, path: Path) -> None:
         """Open it. Raises GridwrightError (INPUT) where it is none, or has fewer than two samples."""
+        self._path = path
         try:
-            self._data = read_within(path, _MOST_BYTES)
+            self._file = open_file(path)
+            self.libraries = decode(self._file.readline(_LONGEST_LINE), RecordedHead).libraries
+            self._begins = self._lines()
+        except MessageError as error:
+            raise input_error(
+                "this is no recording of gridwright top", where=str(path), remedy="name a file of --record"
+            ) from error
         except (OSError, ValueError) as error:
             raise input_error(
                 f"cannot be read: {getattr(error, 'strerror', None) or error}",
                 where=str(path),
                 remedy="name a file of --record",
             ) from error
-        head, *lines = self._data.splitlines(keepends=True) or [b""]
-        self._lines = [line for line in lines if line.endswith(b"\n")]
-        try:
-            self.libraries = decode(head, RecordedHead).libraries
-        except MessageError as error:
-            raise input_error(
-                "this is no recording of gridwright top", where=str(path), remedy="name a file of --record"
-            ) from error
-        if len(self._lines) < 2:
+        if len(self) < 1:
             raise input_error(
                 "it has fewer than two samples, and rates need two", where=str(path), remedy="record longer"
             )
-        self._path = path
+
+    def _lines(self) -> array[int]:
+        """Where each line behind the first begins, and the last one ends; one that was cut off is left out.
+
+        Raises OSError, and ValueError where there are too many, or one is too long.
+        """
+        begins = array("Q", [self._file.tell()])
+        while (line := self._file.readline(_LONGEST_LINE)).endswith(b"\n"):
+            begins.append(begins[-1] + len(line))
+            if len(begins) > _MOST_LINES:
+                raise ValueError(f"it has more than {_MOST_LINES:,} samples, the limit of a recording")
+        if len(line) == _LONGEST_LINE:
+            raise ValueError(f"a line has more than {_LONGEST_LINE >> 20} MiB, the limit of a sample")
+        return begins
 
     def __len__(self) -> int:
-        return len(self._lines) - 1
+        return len(self._begins) - 2
 
     def frame(self, number: int) -> Frame:
         """The picture of a number from 0 on. Raises GridwrightError (INPUT) where its line is spoilt."""
@@ -161,8 +175,9 @@ class Recording:
 
     def _picture(self, line: int) -> RecordedPicture:
         try:
-            return decode(self._lines[line], RecordedPicture)
-        except MessageError as error:
+            begin, end = self._begins[line], self._begins[line + 1]
+            return decode(os.pread(self._file.fileno(), end - begin, begin), RecordedPicture)
+        except (MessageError, OSError) as error:
             raise input_error(
                 f"line {line + 2} cannot be read: {error}",
                 where=str(self._path),

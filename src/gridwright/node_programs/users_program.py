@@ -11,4 +11,4 @@ _PACKAGE = "gridwright.node_programs.users"
 
 def build_zipapp() -> bytes:
     """The program, byte for byte the same for the same sources."""
-    return one_file(_PACKAGE, "what makes the accounts of the grid on this machine")
+    return one_file(_PACKAGE, "what makes the accounts of the grid on this machine", ["gridwright.beneath"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from gridwright.atomic import write_atomically
 from gridwright.errors import environment_error
 from gridwright.report.page import ReportInput, render_report
 from gridwright.report.stream_sweep.page import sweep_page
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.directory import REPORT_FILE, LoadedRun, load_run
 from gridwright.runs.record_file import figures_of
 

@@ -91,11 +91,9 @@ class Known:
             return
         with self.transaction():
             if known is not None and not is_same_identity(known, identity):
-                for table in ("files", "facts", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
+                for table in ("files", "facts", "newer", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
                     self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
-                self.state.note = (
-                    f"{self.directory} is not the directory that was known: all is compared anew"
-                )
+                self.state.note = f"{self.directory} is another directory than before: all is compared anew"
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
     def close(self) -> None:
@@ -251,9 +249,8 @@ class Known:
 
     def remember_times(self, path: bytes, atime_ns: int, mtime_ns: int) -> None:
         """Keep the times that a directory had when it was first met in this run."""
-        self.database.execute(
-            "INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, bounded_ns(atime_ns), bounded_ns(mtime_ns))
-        )
+        times = bounded_ns(atime_ns), bounded_ns(mtime_ns)
+        self.database.execute("INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, *times))
 
     def remembered_times(self) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """Directories and their times, some in memory at a time."""
@@ -340,8 +337,7 @@ class Known:
         return None if row is None else (row[0], row[1], row[2], row[3])
 
     def has_keys_below(self, key: str) -> bool:
-        """Whether the listing has keys that begin with a key and `/`."""
-        # `0` is the character after `/`.
+        """Whether the listing has keys that begin with a key and `/`; the next character is `0`."""
         query = "SELECT 1 FROM listed WHERE key >= ? AND key < ? LIMIT 1"
         return self.database.execute(query, (f"{key}/", f"{key}0")).fetchone() is not None
 

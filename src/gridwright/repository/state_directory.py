@@ -111,6 +111,17 @@ def is_same_identity(one: str, other: str) -> bool:
     return bool(first[1:] == second[1:])
 
 
+def identifier_of(identity: str | None) -> str:
+    """What names a directory on all machines that have it, 32 hexadecimal digits; empty without attributes.
+
+    The file system has another number on each, and a copy of the directory has another inode.
+    """
+    found = _read(identity) if identity else None
+    if found is None or not found[0]:
+        return ""
+    return hashlib.sha256(json.dumps(found[:2]).encode()).hexdigest()[:32]
+
+
 def _read(identity: str) -> list[object] | None:
     """Attribute, inode and file system of an identity; None for text that is none."""
     try:

@@ -226,7 +226,9 @@ def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
     status.objects, status.object_bytes = known.count_listed()
     for key, _, etag, modified_ns, _ in known.all_listed():
         row = known.by_key(key)
-        if row is None or not row.is_of(etag, modified_ns):
+        # Stores on a file system (versitygw) give a directory a new date with each object below it.
+        since_ns = 0 if key.endswith("/") else modified_ns
+        if row is None or not row.is_of(etag, since_ns):
             status.changed_objects += 1
     # What is gone on both sides, as after an export of another machine, is nothing to be done.
     status.gone_files = sum(

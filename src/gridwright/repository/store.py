@@ -46,8 +46,8 @@ REMEDIES: Mapping[StoreFault, str] = {
     StoreFault.THROTTLED: "go on later, or with a lower --requests-per-second",
     StoreFault.UNREACHABLE: "look at the network and at the store; the command goes on where it stopped",
     StoreFault.DAMAGED: "try again; if it stays, the store or the way to it damages data",
-    StoreFault.UNSUPPORTED: "this store lacks what a repository needs (docs/repository.md, What a store "
-    "has to do): use another store, or a later release of it",
+    StoreFault.UNSUPPORTED: "this store lacks what a repository needs, as in gridwright help repository: use "
+    "another store, or a later release of it",
     StoreFault.REFUSED: "look up what the store means by that status and code",
 }
 ACTIONS: Mapping[str, str] = {

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
-import tempfile
+import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.beneath import remove_tree
+from gridwright.atomic import write_atomically
+from gridwright.beneath import make_private, remove_tree
 from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.host import host_facts, software_versions
 from gridwright.runs.iotest_events import (
     IOTEST_EVENTS,
@@ -32,9 +31,9 @@ from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event, Journal, read_journal
 from gridwright.runs.launches import write_launches
 from gridwright.runs.phase_record import Status, Sweep
-from gridwright.runs.place import check_place
+from gridwright.runs.place import check_place, open_for_runs
 from gridwright.runs.process import is_alive, process_facts
-from gridwright.runs.readable import is_readable, readable
+from gridwright.runs.readable import readable
 from gridwright.runs.record_file import damaged, load_record, unreadable
 from gridwright.runs.records import IotestRecord, NodeCheck, Record, RunRecord
 from gridwright.runs.results import Results, results_of
@@ -79,15 +78,15 @@ RunEvent = IotestEvent | WorkloadEvent | NodeCheck
 class RunDirectory:
     """The directory of a run that is going on."""
 
-    def __init__(self, path: Path, record: RunRecord) -> None:
+    def __init__(self, path: Path, opened: int, record: RunRecord) -> None:
+        """`opened` is its descriptor, by which all of its files go, whatever its name means by then."""
         self.path = path
+        self._opened = opened
         self.record = record
         self.iotest = IotestReducer()
         self.workload = WorkloadReducer()
         self.checks: list[NodeCheck] = []
-        self._journal = Journal(path / JOURNAL_FILE)
-        # Where these are, so are all paths that are made of them, which events name.
-        self._is_readable = is_readable(*sys.argv, os.getcwd(), str(path))  # noqa: PTH109 - a text
+        self._journal = Journal(JOURNAL_FILE, directory=opened)
 
     @classmethod
     def of_spec(
@@ -120,24 +119,27 @@ class RunDirectory:
         heading: Mapping[str, str] | None = None,
     ) -> RunDirectory:
         """Make `RUNS/<utc time>-<name>/`. Raises GridwrightError if that cannot be written to."""
-        check_place(runs)
         now = datetime.now(UTC)
         record = RunRecord(
-            name=name,
+            name=readable(name),
             command=readable(command),
             what=what,
             started=now.isoformat(timespec="seconds"),
             status="running",
             spec_path=readable(spec_path),
-            spec_text=spec_text,
-            heading=dict(heading or {}),
+            spec_text=readable(spec_text),
+            heading=readable(dict(heading or {})),
             host=host_facts(),
             software=software_versions(),
             process=process_facts(),
         )
         try:
-            path = _make(runs, f"{now:%Y%m%dT%H%M%SZ}-{_plain(name)}", record)
-            return cls(path, record)
+            above = open_for_runs(runs)
+            try:
+                path, opened = _make(runs, above, f"{now:%Y%m%dT%H%M%SZ}-{_plain(name)}", record)
+            finally:
+                os.close(above)
+            return cls(path, opened, record)
         except OSError as error:
             raise environment_error(
                 f"the run directory cannot be made: {error.strerror}",
@@ -147,8 +149,7 @@ class RunDirectory:
 
     def take(self, event: RunEvent) -> None:
         """Journal an event and account for it. Raises GridwrightError if it cannot be written."""
-        if not self._is_readable:
-            event = readable(event)
+        event = readable(event)
         _give(event, self.iotest, self.workload, self.checks)
         if isinstance(event, _UNSEEN):
             return
@@ -178,19 +179,20 @@ class RunDirectory:
         )
         try:
             if results.iotest is not None:
-                _write_json(self.path / IOTEST_FILE, results.iotest)
+                _write_json(self._opened, IOTEST_FILE, results.iotest)
             if results.workload is not None:
-                _write_json(self.path / WORKLOAD_FILE, results.workload)
-                write_launches(self.path / LAUNCHES_FILE, results.workload.launches)
+                _write_json(self._opened, WORKLOAD_FILE, results.workload)
+                write_launches(LAUNCHES_FILE, results.workload.launches, directory=self._opened)
             samples = [*self.iotest.samples, *self.workload.samples]
-            write_samples(self.path / SAMPLES_FILE, samples, self.record.host.hostname)
-            _write_json(self.path / RUN_FILE, self.record)
+            write_samples(SAMPLES_FILE, samples, self.record.host.hostname, directory=self._opened)
+            _write_json(self._opened, RUN_FILE, self.record)
             self._journal.close()
-            (self.path / JOURNAL_FILE).unlink()
+            os.unlink(JOURNAL_FILE, dir_fd=self._opened)
+            os.close(self._opened)
         except OSError as error:
             raise environment_error(
                 f"the run's results cannot be written: {error.strerror}",
-                where=str(error.filename or self.path),
+                where=str(self.path / str(error.filename or "")),
                 remedy="the journal holds what was measured: free space, then `gridwright runs show`",
             ) from error
         return results
@@ -320,8 +322,8 @@ def _status(path: Path, run: RunRecord) -> Status:
     return "running" if alive else "interrupted"
 
 
-def list_runs(runs: Path) -> list[LoadedRun]:
-    """Load all runs in a directory, oldest first; what is damaged is left out.
+def list_runs(runs: Path, damaged: Callable[[GridwrightError], object] = lambda _: None) -> list[LoadedRun]:
+    """Load all runs in a directory, oldest first; what is damaged is left out, and its error given away.
 
     Raises GridwrightError (INPUT) for what is there and no directory.
     """
@@ -330,29 +332,32 @@ def list_runs(runs: Path) -> list[LoadedRun]:
     for path in sorted(runs.glob("[!.]*/" + RUN_FILE)) if runs.is_dir() else []:
         try:
             found.append(load_run(path.parent, with_samples=False))
-        except GridwrightError:
-            continue
+        except GridwrightError as error:
+            damaged(error)
     return found
 
 
-def _make(runs: Path, name: str, record: RunRecord) -> Path:
-    """Make a run directory that has its `run.json` from the moment it is there."""
-    runs.mkdir(parents=True, exist_ok=True)
-    unnamed = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=runs))
+def _make(runs: Path, above: int, name: str, record: RunRecord) -> tuple[Path, int]:
+    """Make a run directory that has its `run.json` from the moment it is there; with its descriptor."""
+    unnamed = f".{name}.{secrets.token_hex(8)}"
+    opened = make_private(above, unnamed.encode())
     try:
-        unnamed.chmod(0o755)
-        (unnamed / LOGS).mkdir()
-        _write_json(unnamed / RUN_FILE, record)
+        os.fchmod(opened, 0o755)
+        os.mkdir(LOGS, 0o755, dir_fd=opened)
+        _write_json(opened, RUN_FILE, record)
         for number in range(1, 1000):
-            path = runs / (name if number == 1 else f"{name}-{number}")
-            if not path.exists():
-                with contextlib.suppress(FileExistsError):
-                    return unnamed.rename(path).absolute()
+            last = name if number == 1 else f"{name}-{number}"
+            with contextlib.suppress(FileNotFoundError):
+                os.stat(last, dir_fd=above, follow_symlinks=False)
+                continue
+            with contextlib.suppress(FileExistsError):
+                os.rename(unnamed, last, src_dir_fd=above, dst_dir_fd=above)
+                return (runs / last).absolute(), opened
+        raise FileExistsError(17, "a thousand runs of this name began in this second", str(runs / name))
     except BaseException:
-        remove_tree(unnamed)
+        os.close(opened)
+        remove_tree(unnamed, directory=above)
         raise
-    remove_tree(unnamed)
-    raise FileExistsError(17, "a thousand runs of this name began in this second", str(runs / name))
 
 
 def _plain(name: str) -> str:
@@ -360,5 +365,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80] or "run"
 
 
-def _write_json(path: Path, record: Record) -> None:
-    write_atomically(path, record.model_dump_json(by_alias=True, indent=1) + "\n")
+def _write_json(directory: int, name: str, record: Record) -> None:
+    text = record.model_dump_json(by_alias=True, indent=1) + "\n"
+    write_atomically(name, text, directory=directory)

@@ -23,9 +23,10 @@ _LONGEST_LINE = 64 << 20
 class Journal:
     """Appends events to a file; each is one write, so readers see whole lines."""
 
-    def __init__(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(path, flags, 0o644)
+    def __init__(self, path: Path | str, *, directory: int | None = None) -> None:
+        """`path` may be one name in the open `directory`. Raises OSError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._fd = os.open(path, flags, 0o644, dir_fd=directory)
 
     def __enter__(self) -> Self:
         return self

@@ -16,10 +16,12 @@ _LIBRARIES = ("data", "work", "util")
 _ARROW = {int: "int64", float: "float64", bool: "bool_"}
 
 
-def write_launches(path: Path, launches: Sequence[LaunchRecord]) -> None:
-    """Write launches atomically. Raises OSError."""
+def write_launches(
+    path: Path | str, launches: Sequence[LaunchRecord], *, directory: int | None = None
+) -> None:
+    """Write launches as `write_atomically`. Raises OSError."""
     types, rows = dict(_columns()), [_row(launch) for launch in launches]
-    write_columns(path, {name: [row.get(name) for row in rows] for name in types}, types)
+    write_columns(path, {name: [row.get(name) for row in rows] for name in types}, types, directory=directory)
 
 
 def launch_columns() -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gridwright.atomic import write_atomically
 from gridwright.handed_files import memory_within, open_file, read_within
-from gridwright.runs.atomic import write_atomically
 
 MOST_MEMORY = 4 << 30
 """That reading a table takes, with what an allocator reserves: Arrow believes sizes that stand in a file."""
@@ -22,8 +22,14 @@ _MOST_CSV_BYTES = 128 << 20
 _PIECE_ROWS = 65_536
 
 
-def write_columns(path: Path, columns: Mapping[str, Sequence[Any]], types: Mapping[str, str]) -> None:
-    """Write the columns of `types`, names of Arrow's type functions, atomically. Raises OSError."""
+def write_columns(
+    path: Path | str,
+    columns: Mapping[str, Sequence[Any]],
+    types: Mapping[str, str],
+    *,
+    directory: int | None = None,
+) -> None:
+    """Write the columns of `types`, names of Arrow's type functions: `write_atomically`. Raises OSError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -32,7 +38,7 @@ def write_columns(path: Path, columns: Mapping[str, Sequence[Any]], types: Mappi
         table = pa.table({name: columns[name] for name in types}, schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue(), directory=directory)
 
 
 def read_columns(

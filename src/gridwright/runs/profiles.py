@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gridwright.atomic import write_atomically
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.handed_files import parsed_json, read_within
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.launch_record import TestClass
 from gridwright.runs.records import HostFacts
 from gridwright.spec.model import LibraryName

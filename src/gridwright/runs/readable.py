@@ -13,20 +13,23 @@ def readable(value: T) -> T:
     return cast("T", _readable(value))
 
 
-def is_readable(*texts: str) -> bool:
-    """Whether records can hold the texts as they are."""
-    return all(text.isascii() or _spelled(text) == text for text in texts)
-
-
 def _readable(value: Any) -> Any:  # noqa: ANN401 - any message
     if isinstance(value, str):
         return value if value.isascii() else _spelled(value)
     if isinstance(value, dict):
         return {_readable(key): _readable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_readable, value))
+        items = map(_readable, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _readable(getattr(value, each.name)) for each in fields(value)})
+        old = {each.name: getattr(value, each.name) for each in fields(value)}
+        new = {name: _readable(each) for name, each in old.items()}
+        changed = {name: each for name, each in new.items() if each != old[name]}
+        return replace(value, **changed) if changed else value
+    if hasattr(value, "model_copy"):
+        # A model of pydantic, which nodes do not have.
+        old = {name: getattr(value, name) for name in type(value).model_fields}
+        return value.model_copy(update={name: _readable(each) for name, each in old.items()})
     return value
 
 

@@ -29,7 +29,7 @@ _FILES = frozenset(
     {RUN_FILE, IOTEST_FILE, WORKLOAD_FILE, LAUNCHES_FILE, SAMPLES_FILE, REPORT_FILE, JOURNAL_FILE}
 )
 _PART = re.compile(r"\.(?P<file>.+)\.\d+\.part")
-"""A file that was being written when its process was killed; see `gridwright.runs.atomic`."""
+"""A file that was being written when its process was killed; see `gridwright.atomic`."""
 _REMOVED = ".{}.removed"
 """What a run is called while it goes: a run that is half gone is listed by nobody."""
 

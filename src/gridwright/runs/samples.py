@@ -75,14 +75,18 @@ def with_node(rows: Iterable[SampleRow], node: str) -> list[SampleRow]:
     return [row if row.node else replace(row, node=node) for row in rows]
 
 
-def write_samples(path: Path, rows: Iterable[SampleRow], node: str) -> None:
-    """Write samples atomically; those that name no node are of `node`. Raises OSError."""
+def write_samples(
+    path: Path | str, rows: Iterable[SampleRow], node: str, *, directory: int | None = None
+) -> None:
+    """Write samples as `write_atomically`; those that name no node are of `node`. Raises OSError."""
     from gridwright.runs.parquet import write_columns
 
     kinds = get_type_hints(SampleRow)
     types = {name: _ARROW[get_args(kinds[name])[0]] for name in _COLUMNS}
     whole = with_node(rows, node)
-    write_columns(path, {name: [getattr(row, name) for row in whole] for name in _COLUMNS}, types)
+    write_columns(
+        path, {name: [getattr(row, name) for row in whole] for name in _COLUMNS}, types, directory=directory
+    )
 
 
 def read_samples(path: Path) -> list[SampleRow]:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol, Self, TypeVar
 
+from gridwright.atomic import open_log
 from gridwright.errors import environment_error
 from gridwright.messages import encode
 from gridwright.runs.journal import Event
@@ -67,7 +68,7 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         """Start it. Raises GridwrightError."""
         try:
-            with self.log.open("ab") as log:
+            with open_log(self.log) as log:
                 self._process = subprocess.Popen(
                     self._command,
                     stdin=subprocess.PIPE,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pwd
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from gridwright.commands import CommandOutput, CommandPlace, run_bounded
-from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
 from gridwright.trusted import untrusted, why_untrusted_path
 
 
@@ -92,11 +93,26 @@ class LocalHeadNode:
         return listener, socket.gethostname()
 
 
-def check_run(head: HeadNode, path: Path, instead: str) -> None:
+def check_run(head: HeadNode, path: Path, instead: str, owner: str | None = None) -> None:
     """Refuse what a spec has run on this machine, its head node, where others could have written it.
 
-    `instead` is how to go on without naming it. Raises GridwrightError (ENVIRONMENT), which names its owner.
+    `owner` is an account that the spec believes, beside root and this user; `instead` is how to go on without
+    naming the path. Raises GridwrightError: INPUT for an unknown account, and ENVIRONMENT, which names whose
+    the path is.
     """
-    if isinstance(head, LocalHeadNode) and (reason := why_untrusted_path(path)):
-        remedy = f"let root or you own it with all that is above it, for no other to write; or {instead}"
+    if not isinstance(head, LocalHeadNode):
+        return
+    try:
+        owners = () if owner is None else (pwd.getpwnam(owner).pw_uid,)
+    except KeyError:
+        raise input_error(
+            f"this machine has no account {owner}",
+            where="scheduler.owner",
+            remedy="correct it, or leave it out",
+        ) from None
+    if reason := why_untrusted_path(path, owners=owners):
+        remedy = (
+            "let root or you own it with all that is above it, for no other to write; where an account of "
+            f"the scheduler's owns it, owner: NAME beside it in the spec; or {instead}"
+        )
         raise untrusted(path, f"the spec has it run, and {reason}", remedy)

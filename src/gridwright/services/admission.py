@@ -7,6 +7,7 @@ Used by whatever server speaks HTTP: it hands over the peer's address and the he
 from __future__ import annotations
 
 import hmac
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from gridwright.services.listening import Listening
 
 _MOST_PEERS = 4096
 """Addresses (networks of IPv6) that are remembered: with more, the longest silent are forgotten."""
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*))(?::[0-9]{0,5})?", re.ASCII)
 _LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
@@ -118,8 +120,10 @@ class Gate:
         return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _host(header: str) -> str:
-    """The name or address that a `Host` has, without its port (RFC 9110, 7.2)."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower()
+def _host(header: str) -> str | None:
+    """The name or address that a `Host` has, without its port (RFC 9110, 7.2); None where it is no such text.
+
+    Several that came as one, with a comma between them, are none either (RFC 9112, 3.2).
+    """
+    found = _HOST.fullmatch(header.strip())
+    return found and (found[1] or found[2]).lower()

@@ -7,10 +7,8 @@ from typing import Any
 
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.layout import Component, LayoutChoice
+from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.spec.model import GridSpec
-
-CLOSED = frozenset({"data"})
-"""Libraries that an administrator fills; in others everybody makes files, as in /tmp."""
 
 
 def layout_rows(spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> list[dict[str, Any]]:
@@ -29,7 +27,7 @@ def layout_rows(spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> list[dic
                     "library": str(role),
                     "path": directory,
                     "mount": str(filesystem.path),
-                    "mode": "0755" if role in CLOSED else "1777",
+                    "mode": f"{LIBRARY_MODES[role]:04o}",
                     "stated": choice.stated,
                     "layout": choice.layout.text,
                     "components": [_row(each) for each in choice.layout.components],

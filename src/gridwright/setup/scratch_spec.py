@@ -7,16 +7,14 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.filesystems.scratch_array import ScratchArray
 from gridwright.node_programs.scratch.configuration import READ_AHEAD_KIB, SCHEMA
-from gridwright.spec.model import GridSpec, LibraryName
+from gridwright.spec.model import GridSpec
 
 _LONGEST_NAME = 20
 """What md keeps of a name behind `gridwright:` (scratch.configuration)."""
 _DIGITS = 6
-MODES: dict[LibraryName, str] = {"data": "0755", "work": "1777", "util": "1777"}
-"""All users write to work and util, and none may remove what is another's; data are root's until the site
-says otherwise."""
 
 
 def scratch_configuration(spec: GridSpec, *, read_ahead_kib: int = READ_AHEAD_KIB) -> dict[str, Any]:
@@ -55,7 +53,8 @@ def _array(spec: GridSpec, name: str, array: ScratchArray) -> dict[str, Any]:
         if spec.libraries[library].filesystem == name:
             directory = spec.library_directory(library).relative_to(filesystem.path)
             # Two libraries may share a directory; the more open one decides.
-            below[directory.as_posix()] = max(MODES[library], below.get(directory.as_posix(), ""))
+            mode = f"{LIBRARY_MODES[library]:04o}"
+            below[directory.as_posix()] = max(mode, below.get(directory.as_posix(), ""))
     return {
         "name": array_name(name),
         "mount_point": str(filesystem.path),

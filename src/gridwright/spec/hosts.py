@@ -26,7 +26,7 @@ def expand_hosts(text: str) -> list[str]:
     # Counted before they are made: a slip such as [1-100000000] would take all memory.
     if sum(_length(*each) for each in re.findall(r"(\d+)-(\d+)", text)) > MOST_HOSTS:
         raise FieldError(f"{show(text)} is more than {MOST_HOSTS} nodes", _EXAMPLE)
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+    from gridwright.spec.cluster_shell import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     names: list[str] = []
     try:
@@ -49,7 +49,7 @@ def expand_hosts(text: str) -> list[str]:
 
 def fold_hosts(names: Iterable[str]) -> str:
     """Names folded into one set, as administrators write many: `compute[1-3]`."""
-    from ClusterShell.NodeSet import NodeSet
+    from gridwright.spec.cluster_shell import NodeSet
 
     return str(NodeSet.fromlist(list(names)))
 

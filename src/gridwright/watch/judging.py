@@ -158,7 +158,8 @@ def _of_filesystem(name: str, finding: Finding, nodes: tuple[str, ...], pace: Pa
 
 
 def _is_lack_of_rights(seen: SeenFinding) -> bool:
-    return seen.key.name == "library-refuses" and seen.found.endswith(os.strerror(errno.EACCES))
+    refused = seen.key.name == "library-refuses" and seen.found.endswith(os.strerror(errno.EACCES))
+    return refused or seen.key.name == "library-for-reading"
 
 
 def _joined(one: SeenFinding, other: SeenFinding) -> SeenFinding:

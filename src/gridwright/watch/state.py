@@ -26,7 +26,7 @@ from gridwright.watch.round_messages import FindingKey
 FILE, LOCK = "state.json", "watch.lock"
 SERVICE = Path("/var/lib/gridwright-watch")
 """Where the service of the head node keeps what it knows, by grid."""
-_REMEDY = "run it as its owner, or name another directory with --state"
+_REMEDY = "name a directory of your own, with none above it that others write: --state DIR"
 HERE = "this-machine"
 """The name of a watch without a spec."""
 

@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gridwright.atomic import write_atomically
 from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError
-from gridwright.runs.atomic import write_atomically
 from gridwright.trusted import open_directory, read_file, why_untrusted
 from gridwright.workload.scales import Scale
 from gridwright.workload.table_facts import TableFacts

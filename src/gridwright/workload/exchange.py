@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gridwright.atomic import write_atomically
 from gridwright.beneath import remove_tree
 from gridwright.errors import GridwrightError
 from gridwright.messages import encode
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.state_parts import fresh_directory
 from gridwright.trusted import open_directory

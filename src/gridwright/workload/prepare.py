@@ -6,6 +6,7 @@ the death of its parent are orders to stop.
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import signal
@@ -182,13 +183,19 @@ def main() -> None:
     except GridwrightError as error:
         _fail(error)
     except OSError as error:
-        _fail(
-            environment_error(
-                f"the data set cannot be made ready: {error.strerror or error}",
-                where=str(error.filename or request.libraries["data"]),
-                remedy="check that the directory exists, and who may write there",
-            )
+        _fail(_unready(error, Path(request.libraries["data"])))
+
+
+def _unready(error: OSError, library: Path) -> GridwrightError:
+    """The error of a data set that cannot be made ready; names come from within the library."""
+    remedy = "check that the directory exists, and who may write there"
+    if error.errno == errno.EACCES:
+        remedy = (
+            "only who may write there makes data sets, and all users may use root's: have root run the same "
+            "command once, or name a grid spec with libraries of your own"
         )
+    what = f"the data set cannot be made ready: {error.strerror or error}"
+    return environment_error(what, where=str(library / os.fsdecode(error.filename or "")), remedy=remedy)
 
 
 def _serve(request: DataRequest, stop: threading.Event) -> None:

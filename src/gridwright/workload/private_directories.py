@@ -17,9 +17,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.beneath import OwnDirectory, descriptor_path, open_own, own_directories
+from gridwright.atomic import write_atomically
+from gridwright.beneath import OwnDirectory, open_own, own_directories
 from gridwright.errors import GridwrightError
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.trusted import read_file
 
@@ -81,7 +81,7 @@ def _make(directory: Path, marker: str) -> tuple[int, int]:
         os.mkdir(directory.name, 0o711, dir_fd=library)
         opened = open_own(directory.name, directory=library)
         try:
-            write_atomically(Path(descriptor_path(opened)) / MARKER, marker, 0o644)
+            write_atomically(MARKER, marker, 0o644, directory=opened)
             return _identity(opened)
         except BaseException:
             OwnDirectory(directory, opened, library).remove()

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gridwright import __version__
-from gridwright.runs.atomic import write_atomically
+from gridwright.atomic import write_atomically
 from gridwright.runs.launch_record import LaunchRecord
 
 _BLOCK_BYTES = 512

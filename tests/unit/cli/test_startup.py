@@ -96,6 +96,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "repo duplicate",
         "repo serve",
         "repo trash",
+        "repo ls",
         "submit",
         "jobs",
         "logs",

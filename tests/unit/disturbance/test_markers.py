@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -128,3 +130,23 @@ def test_two_runs_see_each_other_until_one_ends(tmp_path: Path, heralds: list[Pr
         last=lambda: one,
     )
     assert sees(one, "run-2", begin), "it was there for a part of that time"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 60_000, '{"run": ["a"]}', "{}", "null", '{"token": 1, "run": 1, "host": 1, "user": 1, "what": 1}'],
+)
+def test_what_is_no_marker_is_skipped(tmp_path: Path, text: str) -> None:
+    (tmp_path / MARKER).write_text(f"000000000001\n{text}\n")
+    assert read_marker(tmp_path / MARKER) is None
+
+
+@pytest.mark.root
+def test_a_marker_of_somebody_says_whose_file_it_is_in_few_and_readable_words(tmp_path: Path) -> None:
+    said = {"token": "t", "run": "\ud800" + "r" * 9999, "host": "h", "user": "root", "what": "iotest"}
+    (tmp_path / MARKER).write_text(f"000000000001\n{json.dumps(said)}\n")
+    os.chown(tmp_path / MARKER, 2002, 2002)
+    sighting = read_marker(tmp_path / MARKER)
+    assert sighting is not None
+    assert sighting.announcement.user == "2002"
+    assert len(sighting.announcement.run.encode("utf-8")) < 1000

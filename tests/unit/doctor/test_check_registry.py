@@ -146,6 +146,8 @@ FAILING: Mapping[str, Callable[[], Observation]] = {
     "library-read-only": lambda: data(read_only=True),
     "library-suid": lambda: data(options="rw,nosuid"),
     "library-refuses": lambda: data(refused="Permission denied"),
+    "library-for-reading": lambda: data(refused="Permission denied", reader="alice"),
+    "library-closed": lambda: work(is_roots=True),
     "library-full": lambda: data(available_bytes=5 * GIB),
     "library-inodes": lambda: data(inodes_free=1),
     "library-short": lambda: data(available_bytes=0),

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import sys
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -315,3 +316,18 @@ def test_targets_of_a_server_that_is_away_stand_with_the_reason(tmp_path: Path) 
         NodeSamples("oss2", served(1), served(2)),
     ]
     assert {(row.server, row.stale) for row in frame_of(samples).osts} == {("oss2", "")}
+
+
+def test_a_sparse_file_is_no_recording_and_takes_no_memory(tmp_path: Path) -> None:
+    path = recording(tmp_path / "one", 3)
+    for content, said in ((b"", "no recording"), (path.read_bytes(), "the limit of a sample")):
+        path.write_bytes(content)
+        with path.open("r+b") as file:
+            file.truncate(5 << 30)
+        tracemalloc.start()
+        try:
+            with pytest.raises(GridwrightError, match=said):
+                Recording(path)
+            assert tracemalloc.get_traced_memory()[1] < 300 << 20
+        finally:
+            tracemalloc.stop()

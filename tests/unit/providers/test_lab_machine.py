@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import gridwright
-from gridwright.providers.lab import image
+from gridwright.errors import GridwrightError
+from gridwright.providers.lab import host_python, image, places
 from gridwright.providers.lab.cgroups import detect
+from gridwright.providers.lab.head import LabHead
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.mirror import VARIABLE, mirror
 from gridwright.spec import parse_spec
@@ -146,3 +148,29 @@ def test_nodes_get_all_that_this_python_needs_and_nothing_of_the_system() -> Non
     assert Path(__file__).parents[3] not in directories
     assert Path("/") not in directories
     assert not any(a != b and a.is_relative_to(b) for a in directories for b in directories)
+
+
+def test_where_users_cannot_run_gridwright_on_nodes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes have root's home of the image, which is closed, above a Python that lies below it."""
+    place = Path("/root/venv")
+    monkeypatch.setattr(host_python, "python_directories", lambda: [Path("/opt/python"), place])
+    assert str(place) in str(host_python.closed_python())
+    monkeypatch.setattr(host_python, "python_directories", lambda: [Path("/opt/python"), Path("/rooted")])
+    assert host_python.closed_python() is None
+
+
+def test_the_spec_of_a_lab_on_a_node_of_it_names_one_for_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "LABS", tmp_path)
+    spec = parse_spec(
+        "name: alab\nprovider: lab\nlab: {network: 10.99.0.0/24}\nscheduler: {type: slurm}\n"
+        "filesystems: {disk: {type: local, path: /mnt/disk}}\n"
+    )
+    with pytest.raises(GridwrightError, match="lab alab is not up"):
+        LabHead.of(spec)
+    # A node sees nothing of the lab but its state directory.
+    (tmp_path / "alab" / "state").mkdir(parents=True)
+    with pytest.raises(GridwrightError, match="this machine is a node of lab alab") as caught:
+        LabHead.of(spec)
+    assert "provider: site" in str(caught.value.problems[0].remedy)

@@ -227,6 +227,7 @@ SOUND = {
     "path": b"a", "mode": 0o100644, "uid": 0, "gid": 0, "size": 1, "blocks": 1, "atime_ns": 1, "mtime_ns": 1,
     "ctime_ns": 1, "inode": 7, "links": 1, "key": "prod/a", "etag": "e", "version_id": None, "crc64": None,
     "target": None, "xattrs": None, "link_of": None, "is_name_only": 0, "stored_ns": 0,
+    "libraries": "",
 }  # fmt: skip
 NEARLY = st.lists(
     st.builds(lambda name, value: SOUND | {name: value}, st.sampled_from(COLUMNS), VALUES), max_size=4

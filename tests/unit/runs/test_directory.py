@@ -20,6 +20,7 @@ from gridwright.runs.directory import (
     list_runs,
     load_run,
 )
+from tests.support.command import Command
 from tests.support.records import (
     finished_run,
     library_event,
@@ -262,7 +263,7 @@ def test_results_that_cannot_be_written_leave_the_journal(
 ) -> None:
     run = measured_run(tmp_path / "runs")
 
-    def full(path: Path, *_: object) -> None:
+    def full(path: Path, *_: object, **_named: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr("gridwright.runs.directory.write_samples", full)
@@ -294,3 +295,21 @@ def test_a_second_result_of_a_phase_is_a_second_phase(tmp_path: Path) -> None:
     record = run.finish("complete").iotest
     assert record is not None
     assert [phase.op for phase in record.libraries[0].phases] == ["write", "read", "write"]
+
+
+def test_no_text_keeps_a_run_from_its_results(tmp_path: Path) -> None:
+    run = measured_run(tmp_path / "runs")
+    load = {"name": "n\ud800", "level": "info", "text": "t\udc80", "remedy": "\ud800", "nodes": ["\ud800"]}
+    take(run, {"event": "check", **load, "found": "\ud800", "expected": "", "why": ""})
+    run.finish("complete")
+    assert load_run(run.path).run.status == "complete"
+
+
+def test_a_damaged_run_is_named_and_the_others_are_listed(tmp_path: Path, gridwright: Command) -> None:
+    run = measured_run(tmp_path / "runs")
+    run.finish("complete")
+    (run.path / RUN_FILE).write_text("{")
+    done = gridwright("runs", "list", "--runs", tmp_path / "runs")
+    assert done.status == 0
+    assert str(run.path / RUN_FILE) in done.err
+    assert "no runs that can be read" in done.err

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.runs.atomic import write_atomically
+from gridwright.atomic import write_atomically
 from gridwright.runs.journal import Journal, read_journal
 from gridwright.runs.process import is_alive, process_facts
 

@@ -75,7 +75,19 @@ def test_without_a_token_this_machine_is_asked_by_its_own_names(host: str) -> No
     assert status(Gate(OPEN), {"host": host}, peer="127.0.0.1") == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:9", "[::1]", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:9",
+        "[::1]",
+        "127.0.0.1.evil.example",
+        "localhost:1@evil",
+        "localhost:evil",
+        "localhost, evil.example",
+        "localhost, localhost",
+    ],
+)
 def test_a_page_of_the_web_cannot_ask_by_a_name_of_its_own(host: str) -> None:
     assert status(Gate(OPEN), {"host": host}, peer="127.0.0.1") == 421
 

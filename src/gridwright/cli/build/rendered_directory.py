@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Literal
 
-from gridwright.cli.output_file import write_output
+from gridwright.atomic import write_atomically
+from gridwright.beneath import Beneath, descriptor_path
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error
+from gridwright.trusted import open_directory, open_file, read_file, untrusted
 
 LIST = ".gridwright-render.json"
 """Names the files that were written, each with the digests of what they may hold."""
 _ELSEWHERE = "name an empty directory, or one that does not exist"
+_TRUSTED = "name a directory of your own that nobody else can write, and nobody else what is above it"
+_MOST_LIST_BYTES = 16 << 20
+_KEY, _KEY_MODE, _MODE = ".key", 0o600, 0o644
+"""How names of keys end, which their owner alone may read; and what the umask takes from of other files."""
 
 State = Literal["written", "unchanged", "removed"]
 
@@ -35,25 +44,36 @@ def write_rendered(
     What Terraform and its user keep in a root that was rendered here stays as it is.
     Raises GridwrightError: status INPUT, before anything is written, where the directory holds other files
     that were not written here, or, without `overwrite`, that were edited since; ENVIRONMENT where the file
-    system refuses.
+    system refuses, or other users can write there.
     """
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise input_error(f"{directory} is no directory", where="--out", remedy=_ELSEWHERE)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        ours = _ours(directory)
-        _check(directory, files, ours, overwrite)
-        return _write(directory, files, ours)
-    except FileExistsError:
-        raise input_error(f"{directory} is no directory", where="--out", remedy=_ELSEWHERE) from None
+        opened = open_directory(directory, make=0o755, remedy=_TRUSTED)
+        try:
+            ours = _ours(opened, directory)
+            _check(directory, files, ours, overwrite)
+            with Beneath(Path(descriptor_path(opened))) as beneath:
+                for name in sorted({*files, *ours}):
+                    _check_way(beneath, directory, name)
+                return _write(beneath, files, ours)
+        finally:
+            os.close(opened)
     except OSError as error:
         raise environment_error(
-            f"cannot be written: {error.strerror}", where=str(error.filename or directory), remedy=_ELSEWHERE
+            f"cannot be written: {error.strerror}",
+            where=str(directory / str(error.filename or "")),
+            remedy=_ELSEWHERE,
         ) from error
 
 
-def _ours(directory: Path) -> dict[str, set[str]]:
-    """Files of an earlier time, with the digests of what was written into them."""
+def _ours(opened: int, directory: Path) -> dict[str, set[str]]:
+    """Files of an earlier time, with the digests of what was written into them.
+
+    The list says what is overwritten and removed: it is believed where nobody else can have written it.
+    """
     try:
-        content = json.loads((directory / LIST).read_text("utf-8"))
+        content = json.loads(read_file(opened, LIST, _MOST_LIST_BYTES))
         names = {str(name): {str(each) for each in digests} for name, digests in content["files"].items()}
         # Files that are not rendered any more are removed: none outside the directory.
         if any(PurePath(name).is_absolute() or ".." in PurePath(name).parts for name in names):
@@ -61,12 +81,25 @@ def _ours(directory: Path) -> dict[str, set[str]]:
         return names
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise input_error(
             f"{LIST} is damaged, so nothing says which files are Gridwright's",
             where=str(directory),
             remedy=_ELSEWHERE,
         ) from None
+
+
+def _check_way(beneath: Beneath, directory: Path, name: str) -> None:
+    """Raise GridwrightError where another user can exchange a directory on the way to a file, or made it."""
+    try:
+        others = beneath.writers(os.fsencode(name)) - {0, os.geteuid()}
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        where = str(directory / name)
+        raise untrusted(where, f"what leads there is no directory: {error.strerror}", _TRUSTED) from error
+    if others:
+        raise untrusted(directory / name, "other users can write a directory on the way to it", _TRUSTED)
 
 
 def _check(
@@ -116,34 +149,46 @@ def _there(directory: Path) -> Iterator[str]:
 
 
 def _write(
-    directory: Path, files: Mapping[str, str | bytes], ours: Mapping[str, set[str]]
+    beneath: Beneath, files: Mapping[str, str | bytes], ours: Mapping[str, set[str]]
 ) -> list[RenderedFile]:
     """The list is written first with what may be there, so that a render that was killed can be repeated."""
     wanted = {name: {_digest(_bytes(content))} for name, content in files.items()}
     if dict(ours) != wanted:
         _write_list(
-            directory, {name: ours.get(name, set()) | wanted.get(name, set()) for name in {*ours, *wanted}}
+            beneath, {name: ours.get(name, set()) | wanted.get(name, set()) for name in {*ours, *wanted}}
         )
     done = []
     for name, content in files.items():
-        path = directory / name
-        if path.is_file() and not path.is_symlink() and path.read_bytes() == _bytes(content):
+        above, last = beneath.parent(os.fsencode(name), make=True)
+        mode = _KEY_MODE if name.endswith(_KEY) else _MODE
+        if _holds(above, os.fsdecode(last), _bytes(content), mode):
             done.append(RenderedFile(name, "unchanged"))
             continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_output(path, content)
+        write_atomically(os.fsdecode(last), content, mode, directory=above)
         done.append(RenderedFile(name, "written"))
     for name in sorted(set(ours) - set(files)):
-        (directory / name).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            above, last = beneath.parent(os.fsencode(name))
+            os.unlink(last, dir_fd=above)
         done.append(RenderedFile(name, "removed"))
     if dict(ours) != wanted:
-        _write_list(directory, wanted)
+        _write_list(beneath, wanted)
     return done
 
 
-def _write_list(directory: Path, files: Mapping[str, set[str]]) -> None:
+def _holds(directory: int, name: str, content: bytes, mode: int) -> bool:
+    """Whether a file that is believed has this content, and lets in nobody beyond its mode."""
+    try:
+        with os.fdopen(open_file(directory, name), "rb") as file:
+            lets_in = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & ~(mode | 0o111)
+            return not lets_in and file.read(len(content) + 1) == content
+    except (OSError, GridwrightError):
+        return False
+
+
+def _write_list(beneath: Beneath, files: Mapping[str, set[str]]) -> None:
     content = {"schema": 1, "files": {name: sorted(files[name]) for name in sorted(files)}}
-    write_output(directory / LIST, json.dumps(content, indent=2) + "\n")
+    write_atomically(LIST, json.dumps(content, indent=2) + "\n", _MODE, directory=beneath.root)
 
 
 def _bytes(content: str | bytes) -> bytes:

@@ -226,7 +226,7 @@ def _chosen(flags: SetupFlags, hosts: Hosts) -> Sequence[str]:
         return ()
     if flags.inventory is not None:
         return (flags.limit,)
-    from ClusterShell.NodeSet import NodeSet, NodeSetParseError
+    from gridwright.spec.cluster_shell import NodeSet, NodeSetParseError
 
     known = hosts.names()
     try:

@@ -29,15 +29,27 @@ def init(
 
     text = init_text(provider)
     _write(file, text, force)
-    named = "" if file == Path("grid.yaml") else f" {file}"
-    Output("init").write(f"{file} written. Edit it, then run: gridwright check{named}")
+    Output("init").write(f"{file} written. Edit it, then run: gridwright check{_named(file)}")
+
+
+def _named(file: Path) -> str:
+    """How the next command names the spec: not at all where it is taken without."""
+    from gridwright.cli.arguments import DEFAULT_SPEC
+    from gridwright.cli.spec_file import has_default_spec
+    from gridwright.errors import GridwrightError
+
+    if file != DEFAULT_SPEC:
+        return f" {file}"
+    try:
+        has_default_spec()
+    except GridwrightError:
+        return f" ./{file}"
+    return ""
 
 
 def _write(file: Path, text: str, force: bool) -> None:
     """Write whole or not at all; raise GridwrightError when the file exists or cannot be written."""
-    import os
-    import tempfile
-
+    from gridwright.atomic import write_atomically
     from gridwright.errors import environment_error, input_error
 
     if file.is_dir():
@@ -48,31 +60,14 @@ def _write(file: Path, text: str, force: bool) -> None:
         raise _exists(file)
     if not file.parent.is_dir():
         raise input_error("no such directory", where=str(file.parent), remedy=f"Run mkdir -p {file.parent}")
-    temporary: str | None = None
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name[:100]}.", dir=file.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes it private; a spec is read by colleagues, as the user's umask has it.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        if force:
-            Path(temporary).replace(file)
-        else:
-            # A link fails where a rename would replace a file that appeared meanwhile.
-            os.link(temporary, file)
+        write_atomically(file, text, replaces=force)
     except FileExistsError:
         raise _exists(file) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         remedy = "Name a file in a directory that you can write to"
         raise environment_error(f"cannot be written: {reason}", where=str(file), remedy=remedy) from None
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def _exists(file: Path) -> GridwrightError:

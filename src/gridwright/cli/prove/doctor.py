@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gridwright.cli.arguments import Json, Reader, SpecFile
+from gridwright.cli.named_spec import with_named_spec
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import has_default_spec
 from gridwright.errors import ExitStatus, input_error, nearest
@@ -184,7 +185,7 @@ def _print_wrong(console: Console, result: CheckResult) -> None:
     if result.expected:
         say(console, f"expected: {result.expected}", indent=2)
     say(console, f"why: {result.reason} [{result.source}]", "dim", indent=2)
-    say(console, f"mend: {result.remedy}", indent=2)
+    say(console, f"mend: {with_named_spec(result.remedy)}", indent=2)
 
 
 def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
@@ -207,7 +208,8 @@ def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
         "why one matters, and what it costs: gridwright doctor --only CHECK, or gridwright help doctor",
         "dim",
     )
-    say(console, "mend: gridwright setup sets them all; --check --diff shows what it would change")
+    mend = "mend: gridwright setup sets them all; --check --diff shows what it would change"
+    say(console, with_named_spec(mend))
 
 
 def _where(result: CheckResult) -> str:

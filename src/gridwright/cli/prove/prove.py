@@ -22,11 +22,12 @@ from gridwright.cli.flags import part_of, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.prove.iotest import Engine, IotestFlags, fleet_to_test, read_options
 from gridwright.cli.prove.workload import WorkloadFlags, read_workload_options, refuse_wide_launches
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, environment_error
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
     from gridwright.prove.proof import Parts, Proof, RunPlaces
+    from gridwright.spec import GridSpec
 
 PARTS = ("doctor", "iotest", "workload")
 
@@ -81,6 +82,8 @@ def run_prove(flags: ProveFlags) -> ExitStatus:
     if parts.workload is not None:
         refuse_wide_launches(flags.matrix, parts.workload, places.workload)
     make_libraries(spec)
+    if parts.iotest is not None and spec.is_one_machine:
+        _refuse_closed(spec)
     with contextlib.ExitStack() as displays:
         shown = Displays(
             doctor=[],
@@ -103,6 +106,19 @@ def run_prove(flags: ProveFlags) -> ExitStatus:
 
 
 prove = verb(run_prove)
+
+
+def _refuse_closed(spec: GridSpec) -> None:
+    """Refuse to prove what this user may not write: no verdict would come of it. Raises GridwrightError."""
+    from gridwright.filesystems.library_directories import closed_to_user
+
+    if closed := closed_to_user(spec):
+        raise environment_error(
+            f"{closed} is read-only for you, and a proof writes to all libraries",
+            where=str(spec.file),
+            remedy="run it as root, or as who may write there; or test a directory of your own: "
+            "gridwright iotest --directory DIR",
+        )
 
 
 def read_parts(flags: ProveFlags) -> Parts:

@@ -13,6 +13,7 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.prove.runs_removal import prune, rm
 from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
+from gridwright.errors import GridwrightError
 
 runs = plain_app("List, show, compare and remove past runs.", no_args_is_help=True)
 
@@ -25,9 +26,12 @@ def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     from gridwright.report.terminal.run import runs_text
     from gridwright.runs.directory import list_runs
 
-    found = [each for each in list_runs(runs) if is_summed_up(each)]
+    damaged: list[GridwrightError] = []
+    found = [each for each in list_runs(runs, damaged.append) if is_summed_up(each)]
+    for error in damaged:
+        say(f"left out: {error}")
     if not found and not json:
-        say(f"no runs in {runs}")
+        say(f"no runs that can be read in {runs}" if damaged else f"no runs in {runs}")
         return
     now = datetime.now(UTC)
     entries = [

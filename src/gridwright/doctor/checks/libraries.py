@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
+from gridwright.filesystems.library_directories import LIBRARY_MODES, making_command
 from gridwright.filesystems.mount_entry import UNTRUSTED
 from gridwright.filesystems.mounts import MEMORY_BACKED, is_served
 from gridwright.units import format_bytes
 
+_SHARED = frozenset(name for name, mode in LIBRARY_MODES.items() if mode & stat.S_IWOTH)
 LIBRARIES = Topic("Libraries")
 FULL = 0.9
 """Part of a file system in use from which most of them slow down and administrators act."""
@@ -44,7 +47,7 @@ def _hangs(library: LibraryFacts) -> Judgement:
     "a library is not there on a node",
     reason="Jobs that use the library fail.",
     source="gridwright help grid-spec, libraries",
-    remedy="mount its file system, then make the directory: mkdir -p DIRECTORY",
+    remedy="mount its file system, then as root: install -d -m 1777 DIRECTORY; for data with -m 0755",
     reads=("libraries", "mounts"),
 )
 def _missing(observation: Observation) -> Iterator[NodeJudgement]:
@@ -88,9 +91,10 @@ def _filesystem(observation: Observation, library: str) -> str:
 
 def _none_there(names: list[str], paths: list[str], why: str) -> Judgement:
     """Libraries of one file system that are missing for one reason, such as a mount that is not there."""
-    remedy = f"mount their file system, then: mkdir -p {' '.join(paths)}"
+    make = making_command(dict(zip(names, paths, strict=True)))
+    remedy = f"mount their file system, then as root: {make}"
     if len(names) == 1:
-        remedy = f"mount its file system, then: mkdir -p {paths[0]}"
+        remedy = f"mount its file system, then as root: {make}"
         return judged(False, f"library {names[0]} ({paths[0]}): {why}", "a directory", remedy)
     found = f"libraries {', '.join(names)} in {os.path.commonpath(paths)}: {why}"
     return judged(False, found, "directories", remedy)
@@ -146,7 +150,7 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
                 )
 
 
-@LIBRARIES.library_check(
+@LIBRARIES.check(
     "library-refuses",
     "error",
     "a library cannot be written to on a node",
@@ -155,11 +159,69 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="see its permissions, its quotas, and whether it is full",
     reads=("libraries",),
 )
-def _refuses(library: LibraryFacts) -> Judgement:
+def _refuses(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
+        for name, library in facts.libraries.items():
+            where = f"library {name} ({library.path}): "
+            yield NodeJudgement((node,), _refused(name, library, where), name)
+
+
+def _refused(name: str, library: LibraryFacts, where: str) -> Judgement:
     expected = "a file can be made in it"
     if library.hangs or library.missing is not None or library.read_only:
-        return unanswered("not tried: it is not there to be written to", expected)
-    return judged(library.refused is None, library.refused or expected, expected)
+        return unanswered(f"{where}not tried: it is not there to be written to", expected)
+    if library.reader and name not in _SHARED:
+        # As set-up makes it.
+        return idle(
+            f"{where}read-only for you ({library.reader}): who may write it makes data sets", expected
+        )
+    remedy = f"have its owner open it: chmod 1777 {library.path}" if library.reader else None
+    return judged(library.refused is None, where + (library.refused or expected), expected, remedy)
+
+
+@LIBRARIES.check(
+    "library-for-reading",
+    "info",
+    "a library is read-only for you",
+    reason="Root, or who may write there, makes what lies in it, as set-up leaves data; jobs read it.",
+    source="gridwright help security, directories",
+    remedy="nothing is wrong; for iotest, prove and new data of workload be root, or who may write there",
+)
+def _for_reading(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = "who looks may write there"
+    for node, facts in observation.facts.items():
+        for name, library in facts.libraries.items():
+            where = f"library {name} ({library.path}): "
+            is_closed = library.reader is not None and name not in _SHARED
+            found = f"read-only for you ({library.reader})" if is_closed else expected
+            right = judged(not is_closed, where + found, expected)
+            if library.hangs or library.missing is not None:
+                right = unanswered(f"{where}it is not there", expected)
+            yield NodeJudgement((node,), right, name)
+
+
+@LIBRARIES.check(
+    "library-closed",
+    "warning",
+    "users cannot write a library that all are to write",
+    reason="Jobs of users make directories of their own in work and util, and fail where root alone may.",
+    source="gridwright help security, directories",
+    remedy="chmod 1777 DIRECTORY, as set-up makes it",
+    reads=("libraries",),
+)
+def _closed(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = "users can write it"
+    for node, facts in observation.facts.items():
+        for name, library in facts.libraries.items():
+            where = f"library {name} ({library.path}): "
+            if name not in _SHARED:
+                yield NodeJudgement((node,), idle(f"{where}it is root's", expected), name)
+            elif library.hangs or library.missing is not None:
+                yield NodeJudgement((node,), unanswered(f"{where}it is not there", expected), name)
+            else:
+                found = "only root can write it" if library.is_roots else expected
+                right = judged(not library.is_roots, where + found, expected, f"chmod 1777 {library.path}")
+                yield NodeJudgement((node,), right, name)
 
 
 @LIBRARIES.library_check(

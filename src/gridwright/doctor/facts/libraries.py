@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 
 from gridwright.doctor.facts.node_facts import LibraryFacts
-from gridwright.filesystems.mounts import describe_mount
+from gridwright.filesystems.mounts import describe_mount, is_closed
+from gridwright.trusted import user_name
 
 _PREFIX = ".gridwright-check-"
 LEFT_S = 60.0
@@ -31,9 +33,12 @@ def library(path: Path) -> LibraryFacts:
     mount = describe_mount(path)
     status = os.statvfs(path)
     refused, off = _written(path)
+    owner = path.stat()
     return LibraryFacts(
         str(path),
         refused=refused,
+        reader=user_name(os.geteuid()) if refused and is_closed(path) else None,
+        is_roots=owner.st_uid == 0 and not owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH),
         read_only=bool(status.f_flag & os.ST_RDONLY),
         filesystem_type=mount.filesystem_type,
         source=mount.source,

@@ -18,6 +18,10 @@ class LibraryFacts(Extensible):
     """Why it cannot be looked at, such as `No such file or directory`."""
     refused: str | None = None
     """Why it cannot be written to."""
+    reader: str | None = None
+    """The user who looked, where that user may read it and not write it."""
+    is_roots: bool = False
+    """Whether no other user than root may write it."""
     read_only: bool | None = None
     filesystem_type: str | None = None
     source: str | None = None

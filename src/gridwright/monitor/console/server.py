@@ -243,6 +243,10 @@ def console_application(answers: Answers, viewers: ViewerRule, access: ConsoleAc
     return Guarded(Starlette(routes=ConsoleRoutes(answers, viewers).routes(), middleware=packed), access)
 
 
+def _is_no_broken_request(record: logging.LogRecord) -> bool:
+    return record.msg != "Invalid HTTP request received."
+
+
 class ConsoleServer:
     """Serves in a thread of its own until it is closed; open connections are not waited for."""
 
@@ -263,6 +267,8 @@ class ConsoleServer:
             h11_max_incomplete_event_size=16_384,
         )
         config.load()
+        # Anybody can have it said as often as they like.
+        logging.getLogger("uvicorn.error").addFilter(_is_no_broken_request)
         config.ssl = access.gate.listening.tls()
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(

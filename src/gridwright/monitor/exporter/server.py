@@ -133,7 +133,8 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer, after who asks was looked at."""
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        # What came several times is one list (RFC 9110, 5.3): of a Host that is nobody's name.
+        headers = {name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers}
         refusal = self._server.refusal(str(self.client_address[0]), headers)
         path = self.path.partition("?")[0]
         if refusal is None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from gridwright.beneath import descriptor_path, is_same_file, make_private, remove_tree
 from gridwright.node_programs.users.configuration import UsersError
 from gridwright.node_programs.users.running import run
 from gridwright.node_programs.users.sssd import read_secret
@@ -69,30 +72,46 @@ def write(path: Path, text: str, mode: int) -> None:
 
 
 def make_home(act: MakeHome, root: Path) -> None:
-    """Make it under another name and rename it: another machine may make the same one at the same time."""
+    """Make it under another name and rename it: another machine may make the same one at the same time.
+
+    Whoever may write where homes are exchanges names there at any moment. So it is filled by its descriptor
+    while nobody else may enter it, and it is looked at what has its name then. Raises OSError.
+    """
     home = root / act.path.lstrip("/")
     home.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=home.parent, prefix=f".{home.name}."))
+    homes = os.open(home.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    part = f".{home.name}.{secrets.token_hex(8)}"
     try:
-        skeleton = root / "etc/skel"
-        if skeleton.is_dir():
-            shutil.copytree(skeleton, part, symlinks=True, dirs_exist_ok=True)
-        part.chmod(0o700)
-        for place, directories, files in os.walk(part):
-            for name in (*directories, *files):
-                os.lchown(Path(place, name), act.uid, act.gid)
-        os.lchown(part, act.uid, act.gid)
+        made = make_private(homes, part.encode())
         try:
-            part.rename(home)
-        except OSError:
-            if not _is_directory(home):
-                raise
+            _fill(made, root / "etc/skel", act)
+            _rename(homes, part, home.name, made)
+        finally:
+            os.close(made)
+            remove_tree(part, directory=homes)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        os.close(homes)
 
 
-def _is_directory(path: Path) -> bool:
+def _fill(home: int, skeleton: Path, act: MakeHome) -> None:
+    """Copy the skeleton into a private directory, and give all of it to its user, itself at last."""
+    place = descriptor_path(home)
+    if skeleton.is_dir():
+        shutil.copytree(skeleton, place, symlinks=True, dirs_exist_ok=True)
+    # The copy has given it the skeleton's mode.
+    os.fchmod(home, 0o700)
+    for directory, directories, files in os.walk(place):
+        for name in (*directories, *files):
+            os.lchown(Path(directory, name), act.uid, act.gid)
+    os.fchown(home, act.uid, act.gid)
+
+
+def _rename(homes: int, part: str, name: str, made: int) -> None:
     try:
-        return stat.S_ISDIR(path.lstat().st_mode)
+        os.rename(part, name, src_dir_fd=homes, dst_dir_fd=homes)
     except OSError:
-        return False
+        if not stat.S_ISDIR(os.stat(name, dir_fd=homes, follow_symlinks=False).st_mode):
+            raise
+        return
+    if not is_same_file(os.stat(name, dir_fd=homes, follow_symlinks=False), os.fstat(made)):
+        raise OSError(errno.ESTALE, "somebody exchanges directories where homes are made", name)

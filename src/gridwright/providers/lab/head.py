@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridwright.commands import CommandNotStarted, CommandOutput
-from gridwright.errors import environment_error
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab.layout import LabRole
 from gridwright.providers.lab.network import listen
 from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.owner import record_for
+from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, read
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.head_node import HeadNodeUnreachable
@@ -48,11 +49,7 @@ class LabHead:
         """The controller of a lab. Raises GridwrightError (ENVIRONMENT) where it is not up, or another's."""
         record = record_for(spec)
         if record is None or not record.is_up:
-            raise environment_error(
-                f"lab {spec.name} is not up",
-                where=str(spec.file) if spec.file else None,
-                remedy=f"run gridwright up {spec.file or 'FILE'}",
-            )
+            raise _not_up(spec, record)
         workers = [node.name for node in record.layout.of_role(LabRole.COMPUTE)]
         head = cls(record, spec.file, kind_of(spec.scheduler).standbys(spec, workers))
         head._now()
@@ -129,3 +126,17 @@ class LabHead:
             self._controller,
             f"run gridwright lab power-on {self._controller}",
         )
+
+
+def _not_up(spec: GridSpec, record: LabRecord | None) -> GridwrightError:
+    """The error of a lab that is not up on this machine, which may be a node of it."""
+    where = str(spec.file) if spec.file else None
+    if record is None and Places(spec.name).state.is_dir():
+        return environment_error(
+            f"this machine is a node of lab {spec.name}, and the spec is for the machine that the lab is on",
+            where=where,
+            remedy="name a spec for nodes: provider: site, hosts: and state:, as gridwright help lab has it",
+        )
+    root = "" if os.geteuid() == 0 else "as root "
+    remedy = f"{root}run gridwright up {spec.file or 'FILE'}"
+    return environment_error(f"lab {spec.name} is not up", where=where, remedy=remedy)

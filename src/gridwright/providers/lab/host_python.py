@@ -15,6 +15,12 @@ from gridwright.services.service import ServiceNode
 _OF_THE_IMAGE = ("/usr", "/lib", "/bin", "/sbin", "/etc", "/var")
 """What every node has of its own: the system's Python there is that of the image."""
 
+_ROOTS_HOME = Path("/root")
+OPEN_PYTHON = (
+    "install Gridwright where all may read it, such as below /opt, with a Python there; or let users pass on "
+    "each node: gridwright lab exec NODE -- chmod 711 /root"
+)
+
 
 def python_directories() -> list[Path]:
     """Directories that `sys.executable` and this package need, none within another."""
@@ -34,6 +40,19 @@ def python_directories() -> list[Path]:
         if not any(path.is_relative_to(outer) for outer in found):
             found.append(path)
     return found
+
+
+def closed_python() -> str | None:
+    """Why users of a lab cannot run Gridwright on its nodes; None where they can.
+
+    Nodes have this machine's Python at its path, and root's home of the image there, which is closed.
+    """
+    closed = [path for path in python_directories() if path.is_relative_to(_ROOTS_HOME)]
+    if not closed:
+        return None
+    return (
+        f"users of the lab cannot run gridwright on nodes: {closed[0]} is below {_ROOTS_HOME}, root's alone"
+    )
 
 
 @cache

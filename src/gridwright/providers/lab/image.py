@@ -24,6 +24,7 @@ from gridwright.own_directories import cache_home
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.mirror import environment, mirror
 from gridwright.spec.model import GridSpec
+from gridwright.trusted import open_directory
 
 SUITE = "bookworm"
 """The release of Debian, with Slurm 22.05 and MooseFS 3.0."""
@@ -116,11 +117,11 @@ def ensure_image(caller: Caller, more: Sequence[str] = ()) -> Path:
 
     Raises GridwrightError (ENVIRONMENT) where it cannot be made; nothing is left then but the log.
     """
-    root = root_filesystem(more)
+    directory, root = image_directory(more), root_filesystem(more)
+    # Its programs run as root, and so do those of the nodes that are made of it.
+    os.close(open_directory(directory, make=0o755))
     if root.is_dir():
         return root
-    directory = image_directory(more)
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     with _only_builder(directory, caller):
         if not root.is_dir():
             _build(directory, root, (*PACKAGES, *more), caller)

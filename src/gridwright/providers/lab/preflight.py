@@ -11,7 +11,7 @@ from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.library_directories import unmounted_point
 from gridwright.filesystems.mount_table import parse_mounts
-from gridwright.providers.lab.host_python import python_directories
+from gridwright.providers.lab.host_python import OPEN_PYTHON, closed_python, python_directories
 from gridwright.providers.lab.image import NEEDED_BYTES, image_directory, lab_packages
 from gridwright.providers.lab.layout import LabLayout, LabRole
 from gridwright.providers.lab.machine_facts import Facts, look
@@ -54,6 +54,8 @@ def preflight(spec: GridSpec, layout: LabLayout) -> Preflight:
     facts = look(lab_packages(spec))
     lacking = problems(spec, layout, facts)
     found = [Finding("error", "machine-unfit", each.what, each.remedy or "") for each in lacking]
+    if spec.users and (closed := closed_python()):
+        found.append(Finding("warning", "python-closed", closed, OPEN_PYTHON))
     machine = {
         "machine": platform.node(),
         "kernel": ".".join(map(str, facts.kernel)),

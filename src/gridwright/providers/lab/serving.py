@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError, Problem, environment_error
+from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import LabLayout
@@ -119,14 +120,13 @@ def states(
 def make_libraries(lab: RunningLab) -> None:
     """Make the directories of the libraries; everybody may write to work and util. Raises GridwrightError."""
     controller = lab.nodes[lab.layout.controller.name]
-    closed = {lab.spec.library_directory("data")} if "data" in lab.spec.libraries else set()
-    open_ = {lab.spec.library_directory(name) for name in lab.spec.libraries} - closed
-    # A file system that is new may let everybody exchange what lies in its root, as MooseFS does.
-    roots = {lab.spec.filesystem_of(name).path for name in lab.spec.libraries}
-    for directories, mode in ((roots, "0755"), (closed, "0755"), (open_, "1777")):
-        if not directories:
-            continue
-        done = controller.run(["install", "-d", "-m", mode, "--", *sorted(map(str, directories))])
+    by_mode: dict[int, set[str]] = {}
+    for name in lab.spec.libraries:
+        # A file system that is new may let everybody exchange what lies in its root, as MooseFS does.
+        by_mode.setdefault(0o755, set()).add(str(lab.spec.filesystem_of(name).path))
+        by_mode.setdefault(LIBRARY_MODES[name], set()).add(str(lab.spec.library_directory(name)))
+    for mode, directories in sorted(by_mode.items()):
+        done = controller.run(["install", "-d", "-m", f"{mode:04o}", "--", *sorted(directories)])
         if done.status:
             raise GridwrightError(
                 Problem(

@@ -12,7 +12,7 @@ from gridwright.kernel_files import boot_id
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import network
 from gridwright.providers.lab.boot import boot_lab, boot_nodes
-from gridwright.providers.lab.host_python import check_python
+from gridwright.providers.lab.host_python import OPEN_PYTHON, check_python, closed_python
 from gridwright.providers.lab.image import ensure_image, lab_packages, root_filesystem
 from gridwright.providers.lab.layout import layout_of
 from gridwright.providers.lab.owner import record_for
@@ -87,6 +87,8 @@ def up(spec: GridSpec, caller: Caller) -> LabUp:
         image = Path(record.image)
     else:
         check_machine(spec, layout)
+        if spec.users and (closed := closed_python()):
+            caller.say(f"warning: {closed}; {OPEN_PYTHON}")
         image = _image_of(record, spec, caller)
     with locked(spec.name):
         record = _usable_record(spec)
@@ -191,6 +193,8 @@ def _make(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
 
 def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord, tuple[str, ...]]:
     """Power on what is off, heal what is cut off, start services that do not serve."""
+    # An earlier release left its parts to users: where one cannot be root's, nothing is begun.
+    make_state(state_directory(spec))
     mended = []
     if cut := [node for node in record.nodes if node.partitioned and node.up]:
         if record.anchor is not None:
@@ -213,7 +217,6 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
         if state.lacking is not None and state.node not in powered:
             mended.append(f"{state.service} did not serve on {state.node}: {state.lacking}")
             serve(lab, [each for each in services if each.name == state.service], [state.node], caller)
-    make_state(state_directory(spec))
     make_libraries(lab)
     make_homes(lab)
     if powered and (record.power is None or not record.power.alive):

@@ -203,6 +203,9 @@ class ChangeTaker:
                 # One path that cannot be told must not keep all records for ever.
                 taken.owed = f"Lustre does not tell the path of a file: {error.strerror}"
         self.journal.take(user, taken.to, paths.single, paths.trees, taken.owed)
+        if not taken.to:
+            # 0 would give up all, and records before the first that is there are waited for.
+            return
         try:
             self.source.clear(user.mdt, user.user, taken.to)
         except FileNotFoundError:

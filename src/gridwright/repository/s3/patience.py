@@ -110,4 +110,5 @@ class _BoundedBody:
 def _failure(error: Exception) -> Any:  # noqa: ANN401 - botocore has no types
     from botocore.exceptions import HTTPClientError
 
-    return HTTPClientError(error=error)
+    failure: Exception = HTTPClientError(error=error)
+    return failure

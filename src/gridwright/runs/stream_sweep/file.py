@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gridwright.atomic import write_atomically
 from gridwright.errors import environment_error
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.phase_record import Status
 from gridwright.runs.record_file import load_record
 from gridwright.runs.stream_sweep.drive import at_end

@@ -29,10 +29,10 @@ def tools(section: GridEngineSection, head: HeadNode) -> BatchTools:
     if section.root is not None:
         places = [str(section.root / "bin" / each) for each in _ARCHITECTURES]
         remedy = "set SGE_ROOT and PATH in the shell that runs gridwright, without `root`"
-        check_run(head, section.root, remedy)
+        check_run(head, section.root, remedy, section.owner)
         for place in map(Path, places):
             for program in sorted(place.iterdir()) if place.is_dir() else ():
-                check_run(head, program, remedy)
+                check_run(head, program, remedy, section.owner)
         environment |= {"SGE_ROOT": str(section.root)}
         environment["PATH"] = ":".join([*places, environment.get("PATH", "/usr/bin:/bin")])
     if section.cell is not None:

@@ -37,6 +37,11 @@ class GridEngineSection(SchedulerSection):
         description="The directory of Grid Engine on the head node, as SGE_ROOT has it. By default that of "
         "the caller's environment, or what its commands were built with.",
     )
+    owner: Annotated[str | None, LATER_JOBS] = Field(
+        default=None,
+        description="The account that root belongs to, such as sgeadmin, where that is not root's: it could "
+        "run anything as whoever runs gridwright.",
+    )
     cell: Annotated[Name | None, LATER_JOBS] = Field(
         default=None, description="The cell, as SGE_CELL has it. By default that of the caller's environment."
     )

@@ -17,6 +17,8 @@ OWN = tuple(
 )
 """Variables that tell a job what it has; those of a job that submits another are not handed on."""
 
+PRIVATE_PREFIX = ".gridwright-job-"
+
 
 def private_directories(store: Store, row: JobRow, key: JobKey, attempt: int) -> list[bytes]:
     """The directories that are made for an attempt: below work and util, with names that tell the job.
@@ -26,7 +28,7 @@ def private_directories(store: Store, row: JobRow, key: JobKey, attempt: int) ->
     it.
     """
     again = f"-{attempt + 1}" if attempt else ""
-    name = os.fsencode(f".gridwright-job-{key}{again}-{store.identity}")
+    name = os.fsencode(f"{PRIVATE_PREFIX}{key}{again}-{store.identity}")
     if store.secret:
         name += b"-" + hmac.digest(store.secret.encode(), name, "sha256").hex()[:16].encode()
     return [os.path.join(row.libraries[each], name) for each in PRIVATE if each in row.libraries]  # noqa: PTH118

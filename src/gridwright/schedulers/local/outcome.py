@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from dataclasses import dataclass
 
 from gridwright.schedulers.job import JobState
+from gridwright.schedulers.local.attempt import PRIVATE_PREFIX
 from gridwright.schedulers.local.exit_records import EndCause, ExitRecord
 from gridwright.schedulers.local.job_row import JobRow
 from gridwright.units import format_bytes
@@ -67,7 +69,7 @@ def outcome_of(record: ExitRecord, row: JobRow, cancel: str | None) -> JobOutcom
 
 def _judge(record: ExitRecord, row: JobRow, cancel: str | None) -> tuple[JobState, str | None]:
     if record.launch_status:
-        return JobState.FAILED, record.text
+        return JobState.FAILED, _with_remedy(record.text, row)
     match record.cause:
         case EndCause.TIME:
             return JobState.TIMED_OUT, f"ran longer than {row.time_limit_s or 0:g} s"
@@ -79,6 +81,15 @@ def _judge(record: ExitRecord, row: JobRow, cancel: str | None) -> tuple[JobStat
             return JobState.NODE_FAILED, GUARD_TOLD_TO_END
     why = _why_failed(os.waitstatus_to_exitcode(record.wait_status or 0))
     return (JobState.FAILED, why) if why else (JobState.COMPLETED, None)
+
+
+def _with_remedy(text: str, row: JobRow) -> str:
+    """Why a job was not started, and how a library is opened in which it may make no directory of its own."""
+    if text.endswith(os.strerror(errno.EACCES)):
+        for library in map(os.fsdecode, row.libraries.values()):
+            if f"{library}/{PRIVATE_PREFIX}" in text:
+                return f"{text}; jobs make directories there: have its owner open it, chmod 1777 {library}"
+    return text
 
 
 def _too_much(record: ExitRecord, row: JobRow) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.own_directories import state_home
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.schema import CHANGES, TABLES, VERSION
@@ -32,7 +33,6 @@ CREATION_LOCK = "store.lock"
 BUSY_S = 20.0
 """How long a command waits for others to finish with the store: they take milliseconds."""
 
-_OWN = "name one of your own in the grid spec, such as state: /var/tmp/grid-state, writable for no other user"
 _LITTLE_BYTES = 64 << 10
 """Less room than this is none: SQLite grows its files by as much."""
 
@@ -45,21 +45,22 @@ class Store:
         self.state = state
         self.logs = f"{state / LOGS}/"
         self._durable = durable
+        remedy = _own_instead(state)
         try:
             # Jobs run what it says, and runner and launcher open their files in it by name: what is above it
             # cannot be exchanged either.
-            opened = open_directory(state, make=0o700, remedy=_OWN)
+            opened = open_directory(state, make=0o700, remedy=remedy)
             try:
-                os.close(open_directory(LOGS, directory=opened, make=0o700, remedy=_OWN))
+                os.close(open_directory(LOGS, directory=opened, make=0o700, remedy=remedy))
                 # The environments of jobs are in it: nobody else is to read them, not for a moment.
-                os.close(open_file(opened, FILE, os.O_RDWR | os.O_CREAT, remedy=_OWN))
+                os.close(open_file(opened, FILE, os.O_RDWR | os.O_CREAT, remedy=remedy))
             finally:
                 os.close(opened)
         except OSError as error:
             raise environment_error(
                 f"the state directory cannot be used: {error.strerror}",
                 where=str(error.filename or state),
-                remedy=_OWN,
+                remedy=remedy,
             ) from error
         with self.translated_errors():
             self._connection = sqlite3.connect(
@@ -217,6 +218,17 @@ class Store:
     def log_of(self, key: JobKey) -> str:
         """The file with what a job printed."""
         return f"{self.logs}{key}.log"
+
+
+def _own_instead(state: Path) -> str:
+    """How to go on where a state directory cannot be used: each user has a queue of its own by default."""
+    with contextlib.suppress(GridwrightError):
+        if state.is_relative_to(state_home() / "gridwright"):
+            return "see whose it is, and move it away; or set XDG_STATE_HOME to another directory of your own"
+    return (
+        "leave state: out of the grid spec: each user then has a queue of its own, below "
+        "~/.local/state/gridwright; or have it name another directory that no other user can write"
+    )
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -41,7 +41,8 @@ def tools(section: LsfSection, head: HeadNode) -> BatchTools:
     environment |= {"LC_ALL": "C", "LSB_NTRIES": "3", "LSB_DISPLAY_YEAR": "Y"}
     prefix: Sequence[str] = ()
     if section.profile is not None:
-        check_run(head, section.profile, "source it in the shell that runs gridwright, without `profile`")
+        instead = "source it in the shell that runs gridwright, without `profile`"
+        check_run(head, section.profile, instead, section.owner)
         prefix = ("/bin/sh", "-c", '. "$0" && exec "$@"', str(section.profile))
     return BatchTools(head, "LSF", environment, meaning, prefix)
 

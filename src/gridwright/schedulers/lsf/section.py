@@ -36,6 +36,11 @@ class LsfSection(SchedulerSection):
         description="The file profile.lsf on the head node, which sets what LSF's commands need. By default "
         "they are found in PATH.",
     )
+    owner: Annotated[str | None, LATER_JOBS] = Field(
+        default=None,
+        description="The account that profile belongs to, such as lsfadmin, where that is not root's: it "
+        "could run anything as whoever runs gridwright.",
+    )
     project: Annotated[str | None, LATER_JOBS] = Field(
         default=None, description="The project that jobs are charged to, as bsub -P has it."
     )

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ClusterShell.NodeSet import NodeSet
-
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.tools import Tools
+from gridwright.spec.cluster_shell import NodeSet
 
 KEPT_S = 60.0
 """How long what was read is used for submissions: nodes and partitions change seldom, and a wrong guess is

@@ -142,6 +142,8 @@ def test_there_is_nothing_else(port: int) -> None:
 
 def test_a_page_of_the_web_cannot_ask(port: int) -> None:
     assert ask(port, Host="evil.example")[0] == 421
+    twice = b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n"
+    assert raw(port, twice).startswith(b"HTTP/1.1 421 ")
 
 
 def raw(port: int, sent: bytes) -> bytes:

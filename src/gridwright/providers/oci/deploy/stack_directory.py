@@ -9,18 +9,21 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from gridwright.atomic import write_atomically
+from gridwright.beneath import Beneath, remove_tree
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.trusted import open_directory, read_file
 
 WRITTEN = "written-by-gridwright.json"
 """Names of the files that Gridwright has written, so that those which a newer root lacks are removed."""
 
 _LEFT = (".terraform*", "terraform.tfstate*", "*.tfplan", "*.log")
 """What the tools and their runs leave beside a root."""
+_TRUSTED = "Terraform runs what is there: name a directory that you alone can write as oci.state"
 
 
 class StackFiles:
@@ -40,8 +43,7 @@ class StackFiles:
         """Hold the lock. Raises GridwrightError where another has it."""
         try:
             # Addresses and names of a site are in states.
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.lock = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+            self.lock = open_directory(self.directory, make=0o700, remedy=_TRUSTED)
         except OSError as error:
             raise self._unusable(error) from error
         try:
@@ -63,15 +65,15 @@ class StackFiles:
         """Write the root, and remove what an earlier one had. Raises GridwrightError."""
         directory = self.of(name)
         try:
-            directory.mkdir(mode=0o700, exist_ok=True)
-            before = self._written(directory)
-            # First what is about to be there, so that no interruption leaves a file that nobody knows.
-            _write(directory / WRITTEN, _listed({*before, *files}))
-            for path, content in files.items():
-                _write(directory / path, content)
-            for path in before - set(files):
-                (directory / path).unlink(missing_ok=True)
-            _write(directory / WRITTEN, _listed(set(files)))
+            before = self._written(name, make=0o700)
+            with Beneath(directory) as beneath:
+                # First what is about to be there, so that no interruption leaves a file that nobody knows.
+                _write(beneath, WRITTEN, _listed({*before, *files}))
+                for path, content in files.items():
+                    _write(beneath, path, content)
+                for path in before - set(files):
+                    _unlink(beneath, path)
+                _write(beneath, WRITTEN, _listed(set(files)))
         except OSError as error:
             raise self._unusable(error) from error
         return directory
@@ -88,25 +90,31 @@ class StackFiles:
         """Remove a stack that has nothing any more; files of the site's own stay. Raises GridwrightError."""
         directory = self.of(name)
         try:
-            for each in [found for name in _LEFT for found in directory.glob(name)]:
-                if each.is_dir():
-                    shutil.rmtree(each)
-                else:
+            written = self._written(name)
+            for each in [found for left in _LEFT for found in directory.glob(left)]:
+                if not remove_tree(each):
                     each.unlink()
-            for path in (*self._written(directory), WRITTEN):
-                (directory / path).unlink(missing_ok=True)
+            with Beneath(directory) as beneath:
+                for path in (*written, WRITTEN):
+                    _unlink(beneath, path)
         except OSError as error:
             raise self._unusable(error) from error
         for empty in (directory, self.directory):
             with contextlib.suppress(OSError):
                 empty.rmdir()
 
-    @staticmethod
-    def _written(directory: Path) -> set[str]:
+    def _written(self, name: str, make: int | None = None) -> set[str]:
+        """Files that the list in a stack's directory names, where nobody else can have written it.
+
+        Raises GridwrightError and OSError.
+        """
+        opened = open_directory(name, directory=self.lock, make=make, remedy=_TRUSTED)
         try:
-            return {str(each) for each in json.loads((directory / WRITTEN).read_bytes())}
-        except (FileNotFoundError, ValueError):
+            return {str(each) for each in json.loads(read_file(opened, WRITTEN))}
+        except (FileNotFoundError, ValueError, TypeError, RecursionError):
             return set()
+        finally:
+            os.close(opened)
 
     def _unusable(self, error: OSError) -> GridwrightError:
         return environment_error(
@@ -120,11 +128,13 @@ def _listed(names: set[str]) -> bytes:
     return (json.dumps(sorted(names), indent=1) + "\n").encode()
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+def _write(beneath: Beneath, path: str, content: bytes) -> None:
+    directory, name = beneath.parent(os.fsencode(path), make=True)
+    write_atomically(os.fsdecode(name), content, directory=directory)
+
+
+def _unlink(beneath: Beneath, path: str) -> None:
+    """Remove a file of the list: none outside the directory, and nothing through a link."""
+    with contextlib.suppress(FileNotFoundError):
+        directory, name = beneath.parent(os.fsencode(path))
+        os.unlink(name, dir_fd=directory)

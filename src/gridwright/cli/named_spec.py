@@ -1,0 +1,49 @@
+"""The spec that the user named, in commands of remedies: without it they would be about another grid."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+from gridwright.cli.verbs import VERBS
+from gridwright.errors import Problem
+
+BY_GRID_FLAG = frozenset({*VERBS["work"], "lab"})
+"""Verbs that take the spec by --grid: what stands after them is a job, a node or a command."""
+_BY_FILE = (
+    *("check", "doctor", "down", "iotest", "plan", "predict", "prove", "render"),
+    *("setup", "start", "status", "stop", "top", "up", "watch", "workload"),
+)
+_COMMAND = re.compile(rf"\bgridwright ({'|'.join((*_BY_FILE, *VERBS['work']))})\b( (?:--grid )?FILE\b)?")
+_NAMED = re.compile(r" (--grid |--(?:local|directory)\b|\S+\.ya?ml\b)")
+
+_file: Path | None = None
+
+
+def remember(file: Path | None) -> None:
+    """Remember how the user named the spec of this command; None where ./grid.yaml was taken."""
+    global _file  # noqa: PLW0603 - the one place that knows, for the one command of a process
+    _file = file
+
+
+def with_named_spec(text: str) -> str:
+    """A text for people in which commands of gridwright name the spec that the user named."""
+    if _file is None:
+        return text
+    named = shlex.quote(str(_file))
+
+    def name(found: re.Match[str]) -> str:
+        after = text[found.end() :]
+        if _NAMED.match(after) or after.startswith((f" {named}", f" {_file}")):
+            return found.group()
+        flag = "--grid " if found.group(1) in BY_GRID_FLAG else ""
+        return f"gridwright {found.group(1)} {flag}{named}"
+
+    return _COMMAND.sub(name, text)
+
+
+def naming_spec(problem: Problem) -> Problem:
+    """The same problem, whose remedy names the spec that the user named."""
+    return replace(problem, remedy=problem.remedy and with_named_spec(problem.remedy))
