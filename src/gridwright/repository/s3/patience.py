@@ -110,4 +110,5 @@ class _BoundedBody:
 def _failure(error: Exception) -> Exception:
     from botocore.exceptions import HTTPClientError
 
-    return HTTPClientError(error=error)
+    failure: Exception = HTTPClientError(error=error)
+    return failure
