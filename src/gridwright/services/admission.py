@@ -14,11 +14,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gridwright.services.connections import is_among, peer_of
 from gridwright.services.listening import Listening
+from gridwright.services.peers import is_among, peer_of
 
 _MOST_PEERS = 4096
-"""Addresses (networks of IPv6) that are remembered: with more, the longest silent are forgotten."""
+"""Users of this machine and addresses that are remembered: with more, the longest silent are forgotten."""
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*))(?::[0-9]{0,5})?", re.ASCII)
 _LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
@@ -32,7 +32,7 @@ class NotAdmitted:
 
 
 class PeerRate:
-    """A bucket of tokens for each address: so many at once, and so many more per second."""
+    """A bucket of tokens for each peer: so many at once, and so many more per second."""
 
     def __init__(self, at_once: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._at_once = at_once
@@ -42,7 +42,7 @@ class PeerRate:
         self._lock = threading.Lock()
 
     def take(self, peer: str) -> bool:
-        """Whether an address may do it once more, now; if so, it has."""
+        """Whether a peer (see `services.peers`) may do it once more, now; if so, it has."""
         peer = peer_of(peer)
         with self._lock:
             left = self._left(peer)
@@ -61,9 +61,9 @@ class PeerRate:
 class Gate:
     """Lets requests in that have the token, of addresses that may connect, however often they come.
 
-    Failures alone have a rate: behind a load balancer, and on loopback, many people are one address, and who
-    fails must not lock the others out. That rate keeps logs and answers small; against guessing there is the
-    length of the token, see `listening.SHORTEST_TOKEN`.
+    Failures alone have a rate: behind a load balancer many people are one address, and who fails must not
+    lock the others out. That rate keeps logs and answers small; against guessing there is the length of the
+    token, see `listening.SHORTEST_TOKEN`.
 
     Where no token is asked for, only requests that were meant for this machine are let in: a page of the web
     whose name was made to point to 127.0.0.1 has another name in its `Host` (DNS rebinding).
@@ -83,13 +83,17 @@ class Gate:
         """Why a request that needs no token is refused, or None: its address."""
         return None if self.connects(peer) else NotAdmitted(403, "only the site's proxy may connect")
 
-    def refusal(self, peer: str, headers: Mapping[str, str]) -> NotAdmitted | None:
+    def refusal(
+        self, address: str, headers: Mapping[str, str], *, peer: str | None = None
+    ) -> NotAdmitted | None:
         """Why a request is refused, or None. `headers` has the names in lower case.
 
+        `peer` is who it is counted as, see `services.peers`; None for its address.
         A token that comes otherwise, such as in a cookie, is compared by `is_token`.
         """
-        if (found := self.without_token(peer)) is not None:
+        if (found := self.without_token(address)) is not None:
             return found
+        peer = peer or address
         if self.listening.token is not None:
             return self._stranger(peer, headers)
         if not self.requests.take(peer):

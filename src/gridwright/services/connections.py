@@ -1,9 +1,11 @@
 """Connections to a service that listens: bounded in number, in all and of each address, and in time.
 
 A connection waits for its request, and is shut when that is not whole in time. Where there is no room for
-another one, that which has waited longest makes room: who is silent on purpose keeps nobody out, also where
-all come through one load balancer or are users of one machine. A connection whose request is whole stays
-until it is answered, for no longer than an answer may take. All bounds leave descriptors for files.
+another one, one of the peer that has most makes room: a peer is a user of this machine, or an address. Of
+its connections it is that which has been silent longest: who is silent on purpose keeps nobody out, also
+where all come through one load balancer. Where none is silent it is the newest, for the others are read
+next. A connection whose request is whole stays until it is answered, for no longer than an answer may take.
+All bounds leave descriptors for files.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import ipaddress
 import os
 import resource
 import socket
@@ -22,6 +23,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
+
+from gridwright.services.peers import Network, PeerUsers, is_among
 
 _INT = struct.Struct("i")
 _FOR_FILES = 256
@@ -46,7 +49,7 @@ class Bounds:
 
     in_all: int
     of_one_peer: int
-    """Of one address; of a proxy there may be as many as in all."""
+    """Of one user of this machine or one address; of a proxy there may be as many as in all."""
     request_s: float
     """From its beginning, or its last answer, to the end of a request."""
     answer_s: float
@@ -71,23 +74,12 @@ def within_descriptors(bounds: Bounds) -> Bounds:
     return replace(bounds, in_all=min(bounds.in_all, room), of_one_peer=min(bounds.of_one_peer, room))
 
 
-def peer_of(address: str) -> str:
-    """Who an address is counted as: itself, or the network of 64 bits that an IPv6 host can choose from."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    mapped = found.ipv4_mapped
-    return str(mapped or ipaddress.ip_network((found, 64), strict=False).network_address)
-
-
 class AcceptedConnection(socket.socket):
     """A connection that was accepted; its room is free again when it is closed."""
 
     listener: Listener
     peer: str = ""
+    """Who it is counted as; see `peers`."""
     ends_at: float = 0.0
     """When it is shut, by the clock of `time.monotonic`."""
     waits: bool = True
@@ -134,7 +126,7 @@ class Listener(socket.socket):
     """
 
     bounds: Bounds | None = None
-    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+    proxies: tuple[Network, ...] = ()
 
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - as the base has them
         super().__init__(*arguments, **named)
@@ -142,6 +134,7 @@ class Listener(socket.socket):
         self._open: dict[int, AcceptedConnection] = {}
         self._changed = threading.Condition(self.lock)
         self._watches = False
+        self._users = PeerUsers()
         self.ending: set[AcceptedConnection] = set()
         """Those that were shut, and have their descriptors until whoever serves them closes them."""
 
@@ -163,16 +156,15 @@ class Listener(socket.socket):
             if error.errno is None or error.errno in _NOT_OF_ACCEPTING:
                 raise
             with self.lock:
-                self._shut_longest_waiting(None)
+                self._shut_one_of_most()
             raise _after_a_pause(_PAUSE_S) from error
         found = AcceptedConnection(self.family, self.type, self.proto, fileno=number)
         found.listener = self
         # The base has a timeout of the listener inherited by nobody, either.
         found.setblocking(True)
-        host = str(address[0])
-        found.peer = peer_of(host)
+        found.peer = self._users.peer(found, address[:2])
         with self.lock:
-            has_room = self._make_room(found.peer, is_proxy=is_among(host, self.proxies))
+            has_room = self._make_room(found.peer, is_proxy=is_among(str(address[0]), self.proxies))
             if has_room:
                 self._open[number] = found
                 self._bound(found, waits=True)
@@ -209,21 +201,28 @@ class Listener(socket.socket):
     def _make_room(self, peer: str, *, is_proxy: bool) -> bool:
         if self.bounds is None:
             return True
-        of_peers = Counter(each.peer for each in self._open.values())
-        if not is_proxy and of_peers[peer] >= self.bounds.of_one_peer:
-            return self._shut_longest_waiting(peer)
-        if len(self._open) < self.bounds.in_all:
-            return True
-        return self._shut_longest_waiting(None)
+        of_peer = sum(each.peer == peer for each in self._open.values())
+        if not is_proxy and of_peer >= self.bounds.of_one_peer:
+            return self._shut_one(peer)
+        return len(self._open) < self.bounds.in_all or self._shut_one_of_most()
 
-    def _shut_longest_waiting(self, peer: str | None) -> bool:
-        """Shut the one, of an address if one is named, that waits longest; False where none waits."""
-        waiting = [each for each in self._open.values() if each.waits and peer in {None, each.peer}]
+    def _shut_one_of_most(self) -> bool:
+        """Shut one that waits, of the peer that has most; False where none waits."""
+        of_peers = Counter(each.peer for each in self._open.values())
+        return any(self._shut_one(peer) for peer, _ in of_peers.most_common())
+
+    def _shut_one(self, peer: str) -> bool:
+        """Shut one of a peer that waits; False where none does."""
+        waiting = [each for each in self._open.values() if each.waits and each.peer == peer]
         if not waiting:
             return False
         waiting.sort(key=lambda each: each.ends_at)
-        self._end(next((each for each in waiting if each.is_silent()), waiting[0]))
+        self._end(next((each for each in waiting if each.is_silent()), waiting[-1]))
         return True
+
+    def _real_close(self, *arguments: Any) -> None:  # noqa: ANN401 - as the base has them
+        self._users.close()
+        super()._real_close(*arguments)  # type: ignore[misc]
 
     def _end(self, connection: AcceptedConnection) -> None:
         """Shut a connection, and count it among those that end. The lock is held."""
@@ -252,10 +251,3 @@ class Listener(socket.socket):
                 if self._open:
                     self._changed.wait(min(each.ends_at for each in self._open.values()) - now)
             self._watches = False
-
-
-def is_among(host: str, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> bool:
-    """Whether an address is in one of these networks, also one of IPv4 in the form of IPv6."""
-    address = ipaddress.ip_address(host.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    return any(mapped in network for network in networks)

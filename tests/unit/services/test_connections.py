@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ import pytest
 
 from gridwright.services.connections import Bounds, Listener
 from gridwright.services.listening import ListeningChoice, listening_of
+from gridwright.services.peers import LOCAL
+from tests.support.as_user import ALICE, MALLORY, as_user
 from tests.support.command import GRIDWRIGHT
-from tests.support.strangers import silent_connections
+from tests.support.strangers import flood, silent_connections
 
 FILES = 96
 """Descriptors of the service, where a flood has 600."""
@@ -64,6 +67,51 @@ def test_a_flood_beyond_the_limit_of_open_files_keeps_no_request_out(tmp_path: P
             busy = (sum(of_process.cpu_times()[:2]) - used) / (time.monotonic() - began)
             assert busy < 0.5, "it accepts in a busy loop"
         assert log.read_text() == ""
+
+
+BEGUN = "GET /api/about HTTP/1.1\r\nHost: localhost\r\nX: "
+SAID = {"nothing": "", "a-part": BEGUN, "without-token": "GET /api/about HTTP/1.1\r\nHost: localhost\r\n\r\n"}
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("says", SAID.values(), ids=SAID)
+@pytest.mark.parametrize("files", [FILES, 4096])
+def test_a_user_who_floods_has_none_of_another_users_requests_shut(
+    tmp_path: Path, says: str, files: int
+) -> None:
+    with console(tmp_path, files) as (port, token, _, log), flood(port, says):
+
+        def alice() -> None:
+            for _ in range(30):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                connection.request("GET", "/api/about", headers={"Authorization": f"Bearer {token}"})
+                assert connection.getresponse().status == 200
+                connection.close()
+
+        as_user(ALICE, alice)
+        assert log.read_text() == ""
+
+
+@pytest.mark.root
+def test_users_of_one_machine_are_counted_by_themselves_whatever_their_address() -> None:
+    def connects(where: tuple[str, int], of: str, stays: bool) -> None:
+        with socket.create_connection(where, timeout=20, source_address=(of, 0)) as made:
+            assert not stays or made.recv(1) == b""
+
+    with listening_of(ListeningChoice(port=0)).bind(Bounds(64, 64, 60.0, 60.0)) as listener:
+        where = listener.getsockname()
+        peers = []
+        for user, of in ((ALICE, "127.0.0.1"), (MALLORY, "127.0.0.1"), (MALLORY, "127.9.0.1")):
+            open_one = threading.Thread(target=as_user, args=(user, lambda of=of: connects(where, of, True)))
+            open_one.start()
+            with listener.accept()[0] as accepted:
+                peers.append(accepted.peer)
+            open_one.join()
+        assert peers == [f"user {ALICE}", f"user {MALLORY}", f"user {MALLORY}"]
+        for of in ("127.0.0.1", "127.9.0.1"):
+            as_user(MALLORY, lambda of=of: connects(where, of, False))  # type: ignore[misc]
+            with listener.accept()[0] as accepted:
+                assert accepted.peer == LOCAL, "what was closed is root's for the kernel"
 
 
 def test_bounds_leave_descriptors_for_files() -> None:

@@ -27,7 +27,7 @@ from gridwright.services.listening import Listening
 AT_ONCE = 16
 """Connections at the same time; see `services.connections` for what becomes of more."""
 OF_ONE_PEER = 4
-"""Of these, of one address, where it is no proxy's."""
+"""Of these, of one user of this machine or one address, where it is no proxy's."""
 CONNECTION_S = 10.0
 """From its beginning to its end."""
 _CERTIFICATE_S = 60.0
@@ -67,17 +67,17 @@ class MetricsServer:
                     continue
                 self._begin(connection, str(address[0]))
 
-    def _begin(self, connection: AcceptedConnection, peer: str) -> None:
+    def _begin(self, connection: AcceptedConnection, address: str) -> None:
         encrypts = self._tls is not None and not self._listening.proxies
-        if not self._gate.connects(peer) or (encrypts and not self._handshakes.take(peer)):
+        if not self._gate.connects(address) or (encrypts and not self._handshakes.take(connection.peer)):
             connection.close()
             return
         try:
-            threading.Thread(target=self._answer, args=(connection, peer), daemon=True).start()
+            threading.Thread(target=self._answer, args=(connection, address), daemon=True).start()
         except RuntimeError:
             connection.close()
 
-    def _answer(self, connection: AcceptedConnection, peer: str) -> None:
+    def _answer(self, connection: AcceptedConnection, address: str) -> None:
         """In a thread: one request, whatever comes of it."""
         # Of what goes wrong with a peer nobody is to be told: it is the peer's own affair.
         # TLS takes its descriptor, and leaving `with connection` would close nothing then.
@@ -85,11 +85,11 @@ class MetricsServer:
             connection.settimeout(self._connection_s)
             context = self._context()
             if context is None:
-                _Request(connection, peer, self)
+                _Request(connection, address, connection.peer, self)
                 return
             connection.keep_other()
             with context.wrap_socket(connection, server_side=True) as secure:
-                _Request(secure, peer, self)
+                _Request(secure, address, connection.peer, self)
 
     def _context(self) -> ssl.SSLContext | None:
         """What TLS needs, with a renewed certificate; with the last good one where the new one is not."""
@@ -99,9 +99,9 @@ class MetricsServer:
                 self._tls = self._listening.tls()
         return self._tls
 
-    def refusal(self, peer: str, headers: dict[str, str]) -> tuple[int, str] | None:
+    def refusal(self, address: str, peer: str, headers: dict[str, str]) -> tuple[int, str] | None:
         """Why a request is refused, or None."""
-        found = self._gate.refusal(peer, headers)
+        found = self._gate.refusal(address, headers, peer=peer)
         return None if found is None else (found.status, found.words)
 
     def answers(self, descriptor: int) -> None:
@@ -122,9 +122,9 @@ class _Request(BaseHTTPRequestHandler):
     error_message_format = "%(code)d %(message)s\n"
     error_content_type = "text/plain; charset=utf-8"
 
-    def __init__(self, connection: socket.socket, peer: str, server: MetricsServer) -> None:
-        self._server = server
-        super().__init__(connection, (peer, 0), server)  # type: ignore[arg-type]
+    def __init__(self, connection: socket.socket, address: str, peer: str, server: MetricsServer) -> None:
+        self._server, self._peer = server, peer
+        super().__init__(connection, (address, 0), server)  # type: ignore[arg-type]
 
     def handle(self) -> None:
         """One request for each connection: no idle one holds a thread."""
@@ -135,7 +135,7 @@ class _Request(BaseHTTPRequestHandler):
         """Answer, after who asks was looked at."""
         # What came several times is one list (RFC 9110, 5.3): of a Host that is nobody's name.
         headers = {name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers}
-        refusal = self._server.refusal(str(self.client_address[0]), headers)
+        refusal = self._server.refusal(str(self.client_address[0]), self._peer, headers)
         path = self.path.partition("?")[0]
         if refusal is None:
             self._server.answers(self.connection.fileno())

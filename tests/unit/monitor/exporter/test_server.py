@@ -21,8 +21,9 @@ from gridwright.monitor.exporter.page_program import PageOrder
 from gridwright.monitor.exporter.pages import NoPage, Pages
 from gridwright.monitor.exporter.server import AT_ONCE, OF_ONE_PEER, MetricsServer
 from gridwright.services.listening import Listening, ListeningChoice, listening_of
+from tests.support.as_user import ALICE, as_user
 from tests.support.certificates import make_certificate
-from tests.support.strangers import silent_connections
+from tests.support.strangers import flood, silent_connections
 
 TOKEN = 2 * "0123456789abcdef"
 ANSWERS = """
@@ -303,3 +304,18 @@ def test_the_real_program_writes_pages_of_both_formats_one_after_the_other() -> 
             assert body.startswith(first)
             assert b"\ngridwright_node_cores " in body
             assert body.endswith(b"# EOF\n") == (format_ is TextFormat.OPENMETRICS)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("says", ["", "GET /metrics HT", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_user_who_floods_takes_nothing_of_what_another_user_may_scrape(says: str) -> None:
+    with serving() as port, flood(port, says):
+
+        def alice() -> None:
+            for _ in range(30):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                connection.request("GET", "/metrics")
+                assert connection.getresponse().status == 200
+                connection.close()
+
+        as_user(ALICE, alice)
