@@ -1,8 +1,9 @@
 """A random walk of users, machines, a third party at the bucket, kills and every verb: no byte is lost.
 
 What a program was told is stored is promised until a user overwrites or removes that very content, or the
-third party does so in the bucket. After each step every promised content is in the library, its trash or the
-bucket; where a file and its object were changed both, both stay until an administrator names a side.
+third party does so in the bucket. After each step every promised content is in one of two libraries, its
+trash or the bucket that both share; where a file and its object were changed both, both stay until an
+administrator names a side.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ NAMES = ("a", "b", "c", "sub/a", "sub/b", "other/a")
 SIZES = (16, 16, 16, 16, 100, 5_000, 70_000, 9_000_000)
 """Most have one size, so that only contents and times differ."""
 STEPS = 50
-MACHINES = 2
+LIBRARIES = (0, 0, 1)
+"""Which of two libraries each machine works on; all have one bucket."""
 VERBS = (
     ("export",),
     ("export", "--deletions"),
@@ -47,7 +49,8 @@ KILLED_AT = (
     *("os.chmod", "os.chown", "os.truncate", "socket.connect", "sqlite3.connect", "ctypes.call_function"),
 )
 """Events of Python before which a command is killed (`sys.addaudithook`)."""
-Step = tuple[str, Sequence[Any]]
+Step = tuple[str, int, Sequence[Any]]
+"""What is done, in which library, and with what."""
 
 
 def content(number: int, size: int) -> bytes:
@@ -65,21 +68,27 @@ def number_of(data: bytes) -> int | None:
 
 @dataclass
 class World:
-    """The library, the bucket, and what was promised."""
+    """Two libraries, their bucket, and what was promised."""
 
-    library: Path
+    libraries: tuple[Path, Path]
     state: Path
     server: StoreServer
     prefix: str
     promised: dict[int, str] = field(default_factory=dict)
     """The number of a content, and who wrote it where."""
     written: int = 0
-    held: dict[str, int] = field(default_factory=dict)
-    """Files that a user has open for writing, by the name that they were opened under."""
+    held: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Files that a user has open for writing, by the library and the name that they were opened under."""
+    place: int = 0
     client: Any = None
 
     def __post_init__(self) -> None:
         self.client = self.server.client()
+
+    @property
+    def library(self) -> Path:
+        """The one that the step is in."""
+        return self.libraries[self.place]
 
     def file(self, name: str) -> bytes | None:
         """The content of a file; None where there is none."""
@@ -107,9 +116,9 @@ class World:
         return content(self.written, size)
 
     def somewhere(self) -> set[int]:
-        """The numbers of all contents that the library and the bucket have."""
+        """The numbers of all contents that the libraries and the bucket have."""
         found = set[int | None]()
-        for place, _, names in os.walk(self.library):
+        for place, _, names in (each for library in self.libraries for each in os.walk(library)):
             for name in names:
                 path = Path(place, name)
                 if stat.S_ISREG(path.lstat().st_mode):
@@ -201,12 +210,12 @@ def held(world: World, name: str) -> None:
     """A user opens a file to write it later."""
     drop(world, name)
     if world.file(name) is not None:
-        world.held[name] = os.open(world.library / name, os.O_RDWR)
+        world.held[world.place, name] = os.open(world.library / name, os.O_RDWR)
 
 
 def held_write(world: World, name: str, size: int) -> None:
     """A user writes a file that was opened earlier."""
-    descriptor = world.held.get(name)
+    descriptor = world.held.get((world.place, name))
     if descriptor is None:
         return
     world.end(os.pread(descriptor, 1 << 24, 0))
@@ -218,7 +227,7 @@ def held_write(world: World, name: str, size: int) -> None:
 
 def drop(world: World, name: str) -> None:
     """Close what a user has open there."""
-    if (descriptor := world.held.pop(name, None)) is not None:
+    if (descriptor := world.held.pop((world.place, name), None)) is not None:
         os.close(descriptor)
 
 
@@ -242,6 +251,7 @@ def forgotten(world: World, machine: int) -> None:
 
 def verb(world: World, machine: int, words: Sequence[str], kill_at: int) -> None:
     """A command on a machine, killed at an event of it where that is above 0."""
+    world.place = LIBRARIES[machine]
     flags = ("--directory", str(world.library), "--bucket", f"s3://{BUCKET}/{world.prefix}")
     (world.state / str(machine)).mkdir(exist_ok=True)
     errors = world.state / "errors"
@@ -273,6 +283,7 @@ def _kill_at(number: int) -> None:
 
 def preferred(world: World, machine: int, side: str) -> None:
     """An administrator names the side that wins."""
+    world.place = LIBRARIES[machine]
     for name in NAMES:
         file, there = world.file(name), world.object(name)
         if file != there and None not in (file, there):
@@ -287,6 +298,7 @@ def preferred(world: World, machine: int, side: str) -> None:
 
 def raced(world: World, machine: int, words: Sequence[str], name: str, how: str, wait_s: float) -> None:
     """A command, and a user who writes a file meanwhile: another process, as on a grid."""
+    world.place = LIBRARIES[machine]
     ours, theirs = os.pipe()
     writer = os.fork()
     if not writer:
@@ -329,10 +341,11 @@ def steps(seed: int, count: int) -> Iterator[Step]:
     for _ in range(count):
         action = chance.choices(list(weights), list(weights.values()))[0]
         name, size = chance.choice(NAMES), chance.choice(SIZES)
-        machine, how = chance.randrange(MACHINES), chance.choice(list(_WAYS))
-        words = chance.choice(VERBS)
+        machine, how = chance.randrange(len(LIBRARIES)), chance.choice(list(_WAYS))
+        words, place = chance.choice(VERBS), LIBRARIES[chance.randrange(len(LIBRARIES))]
         yield (
             action,
+            place,
             {
                 "user": (name, size, how),
                 "removed": (name,),
@@ -353,8 +366,9 @@ def steps(seed: int, count: int) -> Iterator[Step]:
 def walk(world: World, walked: Sequence[Step]) -> tuple[list[Step], dict[int, str]]:
     """Take steps until something is lost; what was done, and what is lost."""
     done: list[Step] = []
-    for action, arguments in walked:
-        done.append((action, arguments))
+    for action, place, arguments in walked:
+        done.append((action, place, arguments))
+        world.place = place
         ACTIONS[action](world, *arguments)
         if action in ("verb", "raced", "preferred", "held_write") and (lost := world.lost()):
             return done, lost
@@ -380,13 +394,15 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_no_byte_that_was_stored_is_gone_from_both_sides(
     seed: int, disk: Path, server: StoreServer, tmp_path: Path
 ) -> None:
-    library = disk / f"walk{seed}"
-    library.mkdir()
-    world = World(library, tmp_path, server, f"walk{seed}")
+    libraries = disk / f"walk{seed}", disk / f"walk{seed}-other"
+    for each in libraries:
+        each.mkdir()
+    world = World(libraries, tmp_path, server, f"walk{seed}")
     try:
         done, lost = walk(world, list(steps(seed, STEPS)))
     finally:
-        for name in list(world.held):
-            drop(world, name)
-        shutil.rmtree(library)
+        for descriptor in world.held.values():
+            os.close(descriptor)
+        for each in libraries:
+            shutil.rmtree(each)
     assert not lost, f"{lost} after\n" + "\n".join(map(repr, done))

@@ -16,20 +16,19 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from gridwright.errors import environment_error
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn, crc64_of
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
 from gridwright.repository.former_name import former_row
-from gridwright.repository.keys import KeyRefusal
+from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
-from gridwright.repository.manifest import publish_manifest
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
+from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
@@ -50,7 +49,6 @@ from gridwright.repository.store import ObjectHead, StoreError, StoreFault, Writ
 from gridwright.repository.touched import has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
 
-LEASE = "lease"
 MOST_AT_ONCE = 64
 """Objects under way: each small one takes a connection."""
 ATTEMPTS = 3
@@ -97,8 +95,8 @@ def export(
     if opened.settings.changelog is not None and not (options.dry_run or options.paths):
         changes = RepositoryChanges(opened, source_of)
         changes.take()
-    learn(opened, report)
     if options.dry_run:
+        learn(opened, report)
         _plan(opened, options, report)
         return report
     require_store(opened, report)
@@ -106,13 +104,17 @@ def export(
         Lease(opened.store, opened.keys.own(LEASE)) as lease,
         closing(UploadJournal(opened.known.state.descriptor)) as uploads,
     ):
+        learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
         opened.store.begin_uploads(uploads)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
             changes.find(report, deletions=options.deletions)
         _Export(opened, options, report, lease, progress).run()
-        publish_manifest(opened, report, begun, is_whole=not options.paths and report.is_complete)
+        if is_whole := not options.paths and report.is_complete:
+            opened.known.set_fact("exported", repr(begun))
+        if is_whole or report.done:
+            publish_manifest(opened, report)
     report.seconds = time.time() - begun
     return report
 
@@ -189,12 +191,7 @@ class _Export:
     def _wait_for(self, most: int) -> None:
         while self._under_way > most or not self._arrived.empty():
             self._finish(self._arrived.get())
-        if self._lease.is_lost:
-            raise environment_error(
-                "another command has taken the lease of this repository",
-                where=self._opened.settings.bucket_url,
-                remedy="it was silent for too long; the next export goes on",
-            )
+        self._lease.check(self._opened.settings.bucket_url)
 
     def _begin(self, path: bytes, action: Action, row: KnownFile | None, attempt: int = 1) -> None:
         try:
@@ -250,6 +247,8 @@ class _Export:
                 return row.key
             if not self._options.deletions:
                 raise KeyRefusal(path, "was a file or a directory, and is the other now; see --deletions")
+            if not row.inode:
+                raise KeyRefusal(path, "is a file or a directory, and the other in the bucket; both stay")
             delete_object_of(self._opened, row, self._report, prefer=self._options.prefer)
         return self._opened.keys.key_of(path, is_directory=is_directory)
 
@@ -392,7 +391,10 @@ class _Export:
         sending = task.sending
         before = None if task.action is Action.SEND else source or task.row
         link_of = first_name(self._opened, sending)
-        self._opened.known.put(row_of(self._opened, sending, stored, link_of, before), settles=True)
+        row = row_of(self._opened, sending, stored, link_of, before)
+        if task.action is Action.COMPARE and task.row is not None:
+            row.libraries = task.row.libraries
+        self._opened.known.put(row, settles=True)
         size = sending.content.size if task.action is Action.SEND else 0
         self._report.add(task.action, size)
         sending.close()

@@ -243,7 +243,7 @@ class _Import:
             return
         row = replace(
             known, mode=told.mode, uid=told.uid, gid=told.gid, atime_ns=told.atime_ns, mtime_ns=told.mtime_ns,
-            version_id=told.version_id, stored_ns=told.stored_ns,
+            version_id=told.version_id, stored_ns=told.stored_ns, libraries=told.libraries,
         )  # fmt: skip
         is_same = (row.version_id, *_compared(row)) == (known.version_id, *_compared(known))
         if is_same or (asked.side is FileSide.CHANGED and self._options.prefer == "files"):

@@ -23,6 +23,7 @@ RESERVED = ".gridwright"
 TRASH = "trash"
 """The directory there that holds what was taken out of a library."""
 MANIFEST = "manifest.parquet"
+LEASE = "lease"
 """The object there that says of all others what a listing does not."""
 
 _ESCAPE = "\u241b"

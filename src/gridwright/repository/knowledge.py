@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,8 +13,11 @@ from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import ManifestError, read_facts, read_manifest
+from gridwright.repository.publishing import forget_newer, keep_newer, library_of
 from gridwright.repository.references import ObjectReference
+from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
 from gridwright.units import format_bytes
@@ -94,26 +97,57 @@ def keep_listing(known: Known, entries: Iterable[ObjectEntry]) -> None:
 def learn(opened: OpenRepository, report: RepositoryReport) -> None:
     """Take what the bucket's manifest says and is not known, as where another machine has exported.
 
-    Rows of the same objects, or of later ones, stay, since they tell of the files here, too. Raises
-    GridwrightError.
+    A row that this library has no part in says nothing of the file here: that was never equal to its object.
+    Raises GridwrightError.
     """
     known = opened.known
     with fetched_manifest(opened, unless=known.fact("manifest")) as found:
         if found is None:
             return
+        forget_newer(known)
+        library = library_of(known)
         # Rows without an inode are of files that are not known to be here: nothing is made of them.
-        for row in read_manifest(found.file, Admission(opened, report, is_made=False)):
-            here = known.get(row.path)
-            # Times of objects are whole seconds: of two in one, the manifest's is the later one.
-            if here is not None and here.stored_ns == row.stored_ns:
-                is_older = here.etag != row.etag
-            else:
-                is_older = here is None or here.stored_ns < row.stored_ns
-            if is_older:
-                # That nothing of it is here stays true, whatever others have exported since.
-                row.is_name_only = here is not None and here.is_only_in_bucket
-                known.put(row)
+        for told in read_manifest(found.file, Admission(opened, report, is_made=False)):
+            _take(opened, report, told, is_ours=library in told.libraries)
         exported = read_facts(found.file).get("exported", "")
         if exported and float(exported) > (known.moment("exported") or 0.0):
             known.set_fact("exported", exported)
         known.set_fact("manifest", found.etag)
+
+
+def _take(opened: OpenRepository, report: RepositoryReport, told: KnownFile, *, is_ours: bool) -> None:
+    """Take one row of the manifest; `is_ours` where another machine has found its file in this library."""
+    known = opened.known
+    here = known.get(told.path)
+    if here is None or told.is_later(here):
+        if is_ours:
+            known.put(told)
+        elif here is None or here.is_only_in_bucket or _is_absent(opened, told.path):
+            known.put(told.not_here())
+        else:
+            # An unchanged file is left, and a changed one is sent over the object that it was equal to alone.
+            keep_newer(known, told)
+    elif here.etag == told.etag and here.stored_ns == told.stored_ns:
+        if is_ours or here.attributes.is_directory or here.is_only_in_bucket or _is_as_known(opened, here):
+            if here.libraries != told.libraries:
+                known.put(replace(here, libraries=told.libraries))
+            return
+        known.put(replace(here, libraries=told.libraries).not_here())
+        if _is_absent(opened, told.path):
+            report.note_of("may have been released by another machine: their objects stay", told.path)
+
+
+def _is_as_known(opened: OpenRepository, row: KnownFile) -> bool:
+    """Whether a file is here that nobody has touched since it was equal to its object."""
+    try:
+        status = opened.below.status(row.path)
+    except OSError:
+        return False
+    return status is not None and action_for(status, row) is None
+
+
+def _is_absent(opened: OpenRepository, path: bytes) -> bool:
+    try:
+        return opened.below.status(path) is None
+    except OSError:
+        return False

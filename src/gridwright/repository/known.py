@@ -62,8 +62,7 @@ class Known:
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
-        self._written = time.monotonic()
-        self._writes = 0
+        self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
@@ -92,7 +91,7 @@ class Known:
             return
         with self.transaction():
             if known is not None and not is_same_identity(known, identity):
-                for table in ("files", "facts", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
+                for table in ("files", "facts", "newer", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
                     self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
                 self.state.note = f"{self.directory} is another directory than before: all is compared anew"
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))

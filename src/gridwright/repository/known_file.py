@@ -55,6 +55,9 @@ class KnownFile:
     stored_ns: int = 0
     """Since 1970, by the store's clock: an object that was written later is another one, or has other
     attributes; 0 where that is not known."""
+    libraries: str = ""
+    """The libraries that have this very file here, as the manifest said last: identifiers, a space between
+    each two. This library's own counts there alone: what is here, this row says by its inode."""
 
     @property
     def attributes(self) -> FileAttributes:
@@ -76,7 +79,17 @@ class KnownFile:
 
     def not_here(self) -> KnownFile:
         """The row of the same object, with no file here."""
-        return replace(self, inode=0, ctime_ns=0, links=1, is_name_only=self.attributes.is_file)
+        is_name_only = not self.attributes.is_directory
+        return replace(self, inode=0, ctime_ns=0, links=1, is_name_only=is_name_only)
+
+    def is_later(self, other: KnownFile) -> bool:
+        """Whether its object was written after that of another row of the path, or after that was told of.
+
+        Times of objects are whole seconds: of two in one, that of the manifest is the later one.
+        """
+        if self.stored_ns == other.stored_ns:
+            return self.etag != other.etag
+        return self.stored_ns > other.stored_ns
 
     def state(self, bucket_url: str) -> FileState:
         """What the file's own attribute is to say."""
@@ -116,6 +129,7 @@ _LONGEST_TEXT = 1024
 _CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _LEADS_ELSEWHERE = re.compile(rb"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
 """An empty name, `.` or `..`, or a NUL."""
+_LIBRARIES = re.compile(r"(?:[0-9a-f]{32}(?: [0-9a-f]{32})*)?", re.ASCII)
 
 
 def _types_of(name: str) -> tuple[type, ...]:
@@ -123,7 +137,9 @@ def _types_of(name: str) -> tuple[type, ...]:
         return bytes, type(None)
     if name in ("key", "version_id", "crc64"):
         return str, type(None)
-    return {"path": (bytes,), "etag": (str,), "is_name_only": (int, bool)}.get(name, (int,))
+    return {"path": (bytes,), "etag": (str,), "libraries": (str,), "is_name_only": (int, bool)}.get(
+        name, (int,)
+    )
 
 
 _SHAPES = frozenset(product(*map(_types_of, COLUMNS)))
@@ -141,6 +157,8 @@ def why_malformed(row: KnownFile) -> str | None:
     for name, low, high in _BOUNDS:
         if not low <= getattr(row, name) <= high:
             return f"its {name} is {getattr(row, name)}"
+    if row.libraries and not _LIBRARIES.fullmatch(row.libraries):
+        return "its libraries are none"
     return None if row.target is None or is_target(row.target) else "its target is none"
 
 

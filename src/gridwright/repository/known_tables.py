@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from gridwright.repository.changelog.tables import CHANGE_TABLES
 from gridwright.repository.known_file import COLUMNS
 
-FORMAT = 2
-"""1 had no `stored_ns`."""
+FORMAT = 3
+"""1 had no `stored_ns`, 2 no `libraries`."""
 _TYPES = {
     "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
+    "libraries": "TEXT",
 }  # fmt: skip
 
 
@@ -21,20 +22,26 @@ def prepare(database: sqlite3.Connection) -> None:
     """Make the tables that are not there, and those of this run. Raises sqlite3.Error."""
     columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version not in (0, 1, FORMAT):
+    if version not in range(FORMAT + 1):
         raise sqlite3.DatabaseError(f"it has format {version}, and this release reads {FORMAT}")
     if version == 1:
         database.execute("ALTER TABLE files ADD COLUMN stored_ns INTEGER DEFAULT 0")
+    if version in (1, 2):
+        database.execute("ALTER TABLE files ADD COLUMN libraries TEXT DEFAULT ''")
     database.execute(f"PRAGMA user_version = {FORMAT}")
     database.execute("PRAGMA synchronous = FULL")
     database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")
     database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
     database.execute("CREATE INDEX IF NOT EXISTS keys ON files (key)")
     database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
+    # What other libraries have exported, where an older file is here that came from there, too.
+    database.execute(f"CREATE TABLE IF NOT EXISTS newer ({columns}) WITHOUT ROWID")
     for each in CHANGE_TABLES:
         database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
     database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
     database.execute("CREATE INDEX told_keys ON told (key)")
+    # What a release is about to take away.
+    database.execute("CREATE TEMP TABLE leaving (path BLOB PRIMARY KEY, is_tried INTEGER) WITHOUT ROWID")
     database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
     # What is to be done, and what the bucket's listing says; this run's alone.
     database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")

@@ -47,6 +47,15 @@ class Lease:
         if not self.is_lost:
             self._store.delete(self._key)
 
+    def check(self, where: str) -> None:
+        """Raise GridwrightError where another command has taken it; `where` is the repository's bucket."""
+        if self.is_lost:
+            raise environment_error(
+                "another command has taken the lease of this repository",
+                where=where,
+                remedy="it was silent for too long; the next run of this command goes on",
+            )
+
     def _take_over(self) -> None:
         """Take a lease that ran out, or whose holder on this machine has ended."""
         head = self._store.head(self._key).result()

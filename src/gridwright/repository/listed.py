@@ -12,7 +12,7 @@ from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
-from gridwright.repository.store import ObjectEntry, ObjectHead
+from gridwright.repository.store import UNREADABLE, ObjectEntry, ObjectHead
 from gridwright.units import format_bytes
 
 FETCH = "fetch"
@@ -40,6 +40,8 @@ class ListedObject:
 def why_left(known: Known, listed: ListedObject) -> str | None:
     """Why an object stays in the bucket alone, whatever is here; None for one that can be a name here."""
     entry = listed.entry
+    if entry.etag == UNREADABLE:
+        return "what the store's listing says of its size or time makes no sense: nothing was done about it"
     if listed.is_directory and entry.size:
         return (
             f"its key ends in / and it has content ({format_bytes(entry.size)}), which no directory can "

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
-from gridwright.repository.content import FileContent
 from gridwright.repository.extended import LONGEST_XATTRS
-from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known_file import COLUMNS, LONGEST_PATH, KnownFile, why_unfit
-
-if TYPE_CHECKING:
-    from gridwright.repository.settings import OpenRepository, RepositoryReport
 
 FORMAT = 2
 """1 had no `stored_ns`."""
@@ -37,7 +30,9 @@ _LATEST_S = 2**33
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
-_TEXT = frozenset({"key", "etag", "version_id", "crc64"})
+_TEXT = frozenset({"key", "etag", "version_id", "crc64", "libraries"})
+_LATER = frozenset({"stored_ns", "libraries"})
+"""Columns that the first releases did not write; those leave columns that they do not know."""
 _WRITTEN = tuple(name for name in COLUMNS if name not in _HERE_ONLY)
 
 
@@ -154,10 +149,8 @@ def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
     read_facts(file)
     here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
     last: bytes | None = None
-    with (
-        _Reading(),
-        pq.ParquetFile(file, pre_buffer=False, read_dictionary=sorted(_BINARY | _TEXT)) as opened,
-    ):
+    texts = (_BINARY | _TEXT).intersection(pq.read_schema(file).names)
+    with _Reading(), pq.ParquetFile(file, pre_buffer=False, read_dictionary=sorted(texts)) as opened:
         columns = _columns_of(opened)
         for batch in opened.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
             for values in _bounded(batch, admission).to_pylist():
@@ -174,7 +167,7 @@ def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
 def _columns_of(opened: Any) -> list[str]:  # noqa: ANN401 - Arrow has no types
     """The columns to be read. Raises ManifestError where one is of another type, or too large to be read."""
     schema, wanted = opened.schema_arrow, _schema({})
-    columns = [name for name in _WRITTEN if name != "stored_ns" or name in schema.names]
+    columns = [name for name in _WRITTEN if name not in _LATER or name in schema.names]
     for name in columns:
         if schema.names.count(name) != 1:
             raise ManifestError(f"it has {schema.names.count(name)} columns {name}")
@@ -227,31 +220,3 @@ class _Reading:
         ) or (isinstance(error, (OSError, RecursionError)) and getattr(error, "errno", None) is None)
         if is_damage and not isinstance(error, ManifestError):
             raise ManifestError(f"it is damaged ({str(error).partition(chr(10))[0]:.200})") from error
-
-
-def publish_manifest(
-    opened: OpenRepository, report: RepositoryReport, begun: float, *, is_whole: bool
-) -> None:
-    """Send one where anything changed, or where a whole export has been done: it says when that began.
-
-    Raises GridwrightError.
-    """
-    known = opened.known
-    if is_whole:
-        known.set_fact("exported", repr(begun))
-    if not report.done and not is_whole:
-        return
-    facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
-    file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
-    try:
-        rows = readable_rows(
-            known.rows(), lambda row, why: report.problem(row.path, f"it is not in the manifest: {why}")
-        )
-        write_manifest(file, rows, facts)
-        with file.open("rb") as content:
-            sent = opened.store.send(opened.keys.own(MANIFEST), FileContent(content.fileno()), {}).result()
-        known.set_fact("manifest", sent.etag)
-    except OSError as error:
-        raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error
-    finally:
-        file.unlink(missing_ok=True)

@@ -2,7 +2,8 @@
 
 A file is only freed after it was read and is what its object is, which is asked for just before, and while
 nobody else can change it. What tells that depends on the file system (`file_locks.py`). On one of this kernel
-a lease holds, and the file goes out of the tree: `repo ls` has it, and an import brings it back. On a Lustre
+a lease holds, and the file goes out of the tree: `repo ls` has it, and an import brings it back. Before it
+goes, the manifest says so to other machines, which take no file of that name for it from then on. On a Lustre
 with an archive the metadata server frees it, and its name stays as a released file.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,9 +23,13 @@ from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.extended import read_xattrs
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.file_locks import HoldsForAll, has_lease, lock_of, take_lease
+from gridwright.repository.keys import LEASE
+from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.lease import Lease
 from gridwright.repository.making import note_here
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
@@ -84,13 +89,10 @@ class _Release:
     def run(self) -> None:
         """Release until enough is free, or nothing more can be released."""
         try:
-            for row in self._opened.known.rows(
-                "is_name_only = 0 AND inode <> 0 AND size > 0", order="atime_ns, path"
-            ):
-                if is_chosen(row.path, self._options.paths) and _is_file(row):
-                    if self._is_enough():
-                        break
-                    self._try(row)
+            for row in self._candidates():
+                if self._is_enough():
+                    break
+                self._try(row)
         finally:
             self._finish()
             self._opened.known.flush()
@@ -99,12 +101,20 @@ class _Release:
                 "", f"less than {self._options.until_free:.0%} is free, and nothing more can be released"
             )
 
-    def _is_enough(self) -> bool:
-        """Whether as much is free as was wanted, with what a dry run would have freed."""
+    def _candidates(self, condition: str = "1") -> Iterator[KnownFile]:
+        """Files that may be released and fit a condition, those first that were read longest ago."""
+        for row in self._opened.known.rows(
+            f"is_name_only = 0 AND inode <> 0 AND size > 0 AND {condition}", order="atime_ns, path"
+        ):
+            if is_chosen(row.path, self._options.paths) and _is_file(row):
+                yield row
+
+    def _is_enough(self, more: int = 0) -> bool:
+        """Whether as much is free as was wanted, with what a dry run would have freed, and so many bytes."""
         if self._options.until_free is None:
             return False
         space = os.fstatvfs(self._opened.below.root)
-        free = space.f_bavail * space.f_frsize + self._planned_bytes
+        free = space.f_bavail * space.f_frsize + self._planned_bytes + more
         return free >= self._options.until_free * space.f_blocks * space.f_frsize
 
     def _try(self, row: KnownFile) -> None:
@@ -207,27 +217,70 @@ class _LocalRelease(_Release):
 
     def __init__(self, opened: OpenRepository, options: ReleaseOptions, report: RepositoryReport) -> None:
         super().__init__(opened, options, report)
+        self._lease = Lease(opened.store, opened.keys.own(LEASE))
         self._waiting: list[_FileAside] = []
         self._is_all_placed = opened.known.fact(FACT) != "1"
 
     def run(self) -> None:
-        """The same, with a note that files may lie aside."""
-        if not self._options.dry_run:
-            self._opened.known.set_fact(FACT, "1")
-        super().run()
-        if not self._options.dry_run and self._is_all_placed:
-            self._opened.known.set_fact(FACT, "0")
+        """The same, with a note that files may lie aside, and other machines told of each before it goes."""
+        if self._options.dry_run:
+            super().run()
+            return
+        opened = self._opened
+        with self._lease:
+            learn(opened, self._report)
+            opened.known.set_fact(FACT, "1")
+            super().run()
+            if self._is_all_placed:
+                opened.known.set_fact(FACT, "0")
+            if opened.known.database.execute("SELECT 1 FROM leaving LIMIT 1").fetchone():
+                # What stayed is here again.
+                opened.known.database.execute("DELETE FROM leaving")
+                publish_manifest(opened, self._report)
 
-    def _is_enough(self) -> bool:
+    def _candidates(self, condition: str = "1") -> Iterator[KnownFile]:
+        """In rounds, since some may stay: those of each are not here for other machines before it begins."""
+        database, at_least = self._opened.known.database, _MOST_ASIDE
+        while self._choose(at_least):
+            publish_manifest(self._opened, self._report)
+            chosen = "path IN (SELECT path FROM leaving WHERE is_tried = 0)"
+            for row in super()._candidates(f"{condition} AND {chosen}"):
+                self._lease.check(self._opened.settings.bucket_url)
+                yield row
+            self._finish()
+            database.execute("UPDATE leaving SET is_tried = 1")
+            at_least *= 4
+
+    def _choose(self, at_least: int) -> bool:
+        """Note so many files, or as many as would be enough, as leaving; whether there is any."""
+        database, count, size = self._opened.known.database, 0, 0
+        for row in super()._candidates("path NOT IN (SELECT path FROM leaving)"):
+            if self._is_enough(size) and (count >= at_least or not size):
+                break
+            if self._may_leave(row):
+                database.execute("INSERT INTO leaving VALUES (?, 0)", (row.path,))
+                count += 1
+                size += row.blocks * 512
+        return count > 0
+
+    def _may_leave(self, row: KnownFile) -> bool:
+        """Whether a file looks as it was exported, and as nobody uses it."""
+        try:
+            status = self._opened.below.status(row.path)
+        except OSError:
+            return True
+        return status is not None and not _was_touched(status, self._options.unread_for_s)
+
+    def _is_enough(self, more: int = 0) -> bool:
         if len(self._waiting) >= _MOST_ASIDE or self._options.until_free is not None:
             # Some of them may get their names back, and space is free when they are gone.
             waiting = sum(each.row.blocks for each in self._waiting) * 512
             self._planned_bytes += waiting
-            would_be = super()._is_enough()
+            would_be = super()._is_enough(more)
             self._planned_bytes -= waiting
             if would_be or len(self._waiting) >= _MOST_ASIDE:
                 self._finish()
-        return super()._is_enough()
+        return super()._is_enough(more)
 
     def _release_open(self, row: KnownFile, directory: int, descriptor: int, held: ExitStack) -> None:
         if not take_lease(descriptor):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
-from gridwright.repository.keys import RESERVED, TRASH, shown
+from gridwright.repository.keys import RESERVED, TRASH
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
@@ -114,7 +114,7 @@ def keep_changed(
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
     if is_kept(status.st_mode):
         return True
-    report.notes.append(f"{shown(path)} is {kind_of(status.st_mode)}: it has no object")
+    report.note_of(f"have no object, since each is {kind_of(status.st_mode)}", path)
     return False
 
 

@@ -29,6 +29,8 @@ DEFAULT_IDS = (1000, 2**31 - 1)
 login.defs(5))."""
 _NAMES = 5
 """Of several files that a note is about."""
+_MOST_LINES, _MOST_OF_NAME = 200, 300
+"""Problems that people are shown, and characters of a name: users choose how many and how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ class RepositoryReport:
         """Note what is so of several files, with the names of the first."""
         count, names = self.several.setdefault(what, (0, []))
         if len(names) < _NAMES:
-            names.append(shown(name) or ".")
+            names.append(_cut(shown(name)) or ".")
         self.several[what] = count + 1, names
 
     @property
@@ -242,8 +244,15 @@ class RepositoryReport:
             lines.append(f"  time: {time}")
         if self.problems:
             lines.append(f"  could not be done: {len(self.problems)}")
-            lines += [f"    {name}: {why}" for name, why in self.problems]
+            lines += [f"    {_cut(name)}: {why}" for name, why in self.problems[:_MOST_LINES]]
+            if (more := len(self.problems) - _MOST_LINES) > 0:
+                lines.append(f"    and {more:,} more; --json names all of them")
         return "\n".join(lines)
+
+
+def _cut(name: str) -> str:
+    half = _MOST_OF_NAME // 2
+    return name if len(name) <= _MOST_OF_NAME else f"{name[:half]}…{name[-half:]}"
 
 
 def is_chosen(path: bytes, chosen: Sequence[bytes]) -> bool:

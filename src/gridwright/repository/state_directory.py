@@ -2,7 +2,8 @@
 
 It says what is to be sent, overwritten and removed, so that it is believed. For root it is below
 `/var/lib/gridwright`, never in a library. For other users it is beside the data where they alone write there,
-else below their own state directory (XDG Base Directory Specification).
+else below their own state directory (XDG Base Directory Specification). It stays where it was made: it is
+refused beside data that others may write by now, and stays at home when a directory was closed to them.
 
 State that is not beside the data could outlive them: a mount that is missing, or a file system made anew, has
 the same path. So the directory carries an identifier as an extended attribute, which the state has, too. On
@@ -14,6 +15,7 @@ for more: whoever owns the directory may change it.
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -109,6 +111,17 @@ def is_same_identity(one: str, other: str) -> bool:
     return bool(first[1:] == second[1:])
 
 
+def identifier_of(identity: str | None) -> str:
+    """What names a directory on all machines that have it, 32 hexadecimal digits; empty without attributes.
+
+    The file system has another number on each, and a copy of the directory has another inode.
+    """
+    found = _read(identity) if identity else None
+    if found is None or not found[0]:
+        return ""
+    return hashlib.sha256(json.dumps(found[:2]).encode()).hexdigest()[:32]
+
+
 def _read(identity: str) -> list[object] | None:
     """Attribute, inode and file system of an identity; None for text that is none."""
     try:
@@ -174,9 +187,11 @@ def _base(opened: int, resolved: Path) -> Path | None:
         return Path(given).absolute()
     if os.geteuid() == 0:
         return ROOT_STATE
-    if os.fstat(opened).st_uid == os.geteuid() and why_untrusted_path(resolved) is None:
-        return None
-    return state_home() / "gridwright" / "repositories"
+    at_home = state_home() / "gridwright" / "repositories"
+    if os.fstat(opened).st_uid != os.geteuid() or why_untrusted_path(resolved) is not None:
+        return at_home
+    # What was once made stays in its place when the directory is closed to others.
+    return at_home if (at_home / _name(resolved) / FILE).exists() else None
 
 
 def _make(base: Path) -> None:
@@ -243,21 +258,63 @@ def _take_over(opened: int, resolved: Path, state: StateDirectory, file: str) ->
             os.stat(file, dir_fd=beside, follow_symlinks=False)
         except OSError:
             return
-        reason = reason or why_untrusted(os.fstat(beside))
-        if reason is None:
-            os.close(open_file(beside, file))
-            _move(former, state)
-        else:
-            state.note = _left(former, reason)
-    except GridwrightError as error:
-        state.note = _left(former, error.problems[0].what)
+        _take_from(opened, beside, former, state, reason)
     except sqlite3.Error as error:
         state.note = _left(former, str(error))
     finally:
         os.close(beside)
 
 
+def _take_from(opened: int, beside: int, former: Path, state: StateDirectory, reason: str | None) -> None:
+    """The same, of a file that is there; `reason` says why its directory is not believed."""
+    owner, user = os.fstat(beside).st_uid, os.geteuid()
+    if owner not in (0, user):
+        # It is that of another user, who goes on with it.
+        return
+    if user != 0 and os.environ.get(VARIABLE):
+        # It is in use without the variable, and may be so again.
+        state.note = f"{shown(os.fsencode(former))} is not used: {VARIABLE} names another directory"
+        return
+    if reason is not None and user != 0 and owner == os.fstat(opened).st_uid == user:
+        raise _open_to_others(former, reason)
+    if reason := reason or why_untrusted(os.fstat(beside)):
+        state.note = _left(former, reason)
+        return
+    try:
+        os.close(open_file(beside, former.name))
+    except GridwrightError as error:
+        state.note = _left(former, error.problems[0].what)
+        return
+    _move(former, state)
+
+
+def _open_to_others(former: Path, reason: str) -> GridwrightError:
+    library = shown(os.fsencode(former.parent.parent))
+    return environment_error(
+        f"what is known of this directory is not believed any more, since others may change it: {reason}",
+        where=str(former),
+        remedy=f"chmod go-w {library}, and it is used again; or remove the file: then what was deleted here "
+        "since the last export is not known any more, and an import brings it back",
+    )
+
+
 def _move(former: Path, state: StateDirectory) -> None:
+    """Move a data base of an older release that no command works with. Raises GridwrightError, OSError."""
+    lock = os.open(former.parent / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _move_held(former, state)
+    except BlockingIOError:
+        raise environment_error(
+            "a command of an older release works on this directory",
+            where=str(former),
+            remedy="wait until it has ended",
+        ) from None
+    finally:
+        os.close(lock)
+
+
+def _move_held(former: Path, state: StateDirectory) -> None:
     part = state.path / f"{former.name}.{os.getpid()}.part"
     with closing(sqlite3.connect(former, timeout=_COPY_S)) as source, closing(sqlite3.connect(part)) as copy:
         source.backup(copy)
@@ -271,7 +328,8 @@ def _move(former: Path, state: StateDirectory) -> None:
 def _left(former: Path, reason: str) -> str:
     return (
         f"{shown(os.fsencode(former))} is of an older release and was left, since it is not to be believed "
-        f"({reason}): what it knew is found out anew"
+        f"({reason}): what it knew is found out anew. What was deleted here since the last export is not "
+        "known any more, and an import brings it back: delete that again then"
     )
 
 

@@ -152,6 +152,8 @@ class WriteCondition:
 
 
 ANY = WriteCondition()
+UNREADABLE = ""
+"""The ETag of an object of which a listing says what makes no sense, such as a size of -5 bytes."""
 PAGE = 1000
 """Objects of one page of a listing: the most that S3 gives."""
 

@@ -91,7 +91,7 @@ def test_what_is_made_of_rows_of_any_kind_is_harmless(some: list[KnownFile]) -> 
         library.mkdir()
         try:
             write_manifest(file, sorted(some, key=lambda row: row.path), {})
-        except (pa.ArrowException, UnicodeError):
+        except (TypeError, OverflowError, UnicodeError):
             return
         report = RepositoryReport("archive", "import")
         with contextlib.closing(opened_without_store(library)) as opened:
@@ -157,7 +157,7 @@ def test_a_text_that_many_rows_share_is_not_copied_for_each(tmp_path: Path, name
     report = RepositoryReport("archive", "import")
     with (
         contextlib.closing(opened_without_store(tmp_path)) as opened,
-        pytest.raises(ManifestError, match=name),
+        pytest.raises(ManifestError, match="more than 1000 of its rows make no sense"),
     ):
         list(read_manifest(file, Admission(opened, report)))
 

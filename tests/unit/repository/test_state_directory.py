@@ -113,6 +113,48 @@ def test_the_state_of_a_directory_that_others_write_is_at_home(
 
 
 @root
+def test_state_is_never_forgotten_since_modes_or_a_variable_changed(home: Path, unset: None) -> None:
+    data = home / "data"
+    alice(home, lambda: known_once(data))
+    file = data / ".gridwright" / "known.sqlite"
+
+    def refused() -> None:
+        with pytest.raises(GridwrightError, match="may change it") as error:
+            Known(data)
+        assert "chmod go-w" in str(error.value.problems[0].remedy)
+
+    data.chmod(0o775)
+    alice(home, refused)
+    assert file.exists()
+    data.chmod(0o755)
+    alice(home, lambda: known_once(data))
+
+    def elsewhere() -> None:
+        os.environ[VARIABLE] = str(home / "elsewhere")
+        with contextlib.closing(Known(data)) as known:
+            assert known.fact("exported") is None
+            assert "is not used" in (known.state.note or "")
+
+    alice(home, elsewhere)
+    assert file.exists()
+
+
+@root
+def test_state_at_home_stays_there_when_the_directory_is_closed(home: Path, unset: None) -> None:
+    data = home / "data"
+    data.chmod(0o775)
+    alice(home, lambda: known_once(data))
+    data.chmod(0o755)
+
+    def known_still() -> None:
+        with contextlib.closing(Known(data)) as known:
+            assert known.fact("exported") == "1.0"
+
+    alice(home, known_still)
+    assert list(data.iterdir()) == []
+
+
+@root
 def test_a_way_that_others_can_change_leads_to_no_state(home: Path, tmp_path: Path, unset: None) -> None:
     """Mallory could put another directory in the place of the one that holds alice's."""
     shared = tmp_path / "shared"
@@ -123,7 +165,7 @@ def test_a_way_that_others_can_change_leads_to_no_state(home: Path, tmp_path: Pa
     assert list((shared / "alice").iterdir()) == []
     shared.chmod(0o1777)
     alice(home, lambda: known_once(shared / "alice"))
-    assert (shared / "alice" / ".gridwright").is_dir()
+    assert list((shared / "alice").iterdir()) == [], "it stays in its place"
 
     def refused() -> None:
         os.environ[VARIABLE] = str(tmp_path / "open" / "state")
@@ -185,6 +227,7 @@ SOUND = {
     "path": b"a", "mode": 0o100644, "uid": 0, "gid": 0, "size": 1, "blocks": 1, "atime_ns": 1, "mtime_ns": 1,
     "ctime_ns": 1, "inode": 7, "links": 1, "key": "prod/a", "etag": "e", "version_id": None, "crc64": None,
     "target": None, "xattrs": None, "link_of": None, "is_name_only": 0, "stored_ns": 0,
+    "libraries": "",
 }  # fmt: skip
 NEARLY = st.lists(
     st.builds(lambda name, value: SOUND | {name: value}, st.sampled_from(COLUMNS), VALUES), max_size=4

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from gridwright.repository.admission import Admission
 from gridwright.repository.known import Known
@@ -22,13 +23,16 @@ ROW = KnownFile(
 )  # fmt: skip
 
 
-def test_what_was_known_without_moments_is_known_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "later"), [(1, ("stored_ns", "libraries")), (2, ("libraries",))])
+def test_what_earlier_releases_knew_is_known_on(tmp_path: Path, version: int, later: tuple[str, ...]) -> None:
     known = Known(tmp_path)
     known.put(ROW)
     known.close()
     with sqlite3.connect(known.file) as former:
-        former.execute("ALTER TABLE files DROP COLUMN stored_ns")
-        former.execute("PRAGMA user_version = 1")
+        for name in later:
+            former.execute(f"ALTER TABLE files DROP COLUMN {name}")
+        former.execute("DROP TABLE newer")
+        former.execute(f"PRAGMA user_version = {version}")
     known = Known(tmp_path)
     assert known.get(b"file") == ROW
     known.close()
@@ -37,13 +41,13 @@ def test_what_was_known_without_moments_is_known_on(tmp_path: Path) -> None:
     known.close()
 
 
-def test_a_manifest_without_moments_is_read(tmp_path: Path) -> None:
+def test_a_manifest_without_moments_and_libraries_is_read(tmp_path: Path) -> None:
     file = tmp_path / "manifest.parquet"
     write_manifest(file, [ROW], {"exported": "5.0"})
-    table = pq.read_table(file).drop_columns(["stored_ns"])
+    table = pq.read_table(file).drop_columns(["stored_ns", "libraries"])
     former = dict(table.schema.metadata) | {b"gridwright.format": b"1"}
     pq.write_table(table.replace_schema_metadata(former), file)
     assert read_facts(file) == {"exported": "5.0"}
     with contextlib.closing(opened_without_store(tmp_path)) as opened:
         (row,) = read_manifest(file, Admission(opened, RepositoryReport("archive", "import")))
-    assert (row.path, row.key, row.stored_ns, row.inode) == (b"file", "prod/file", 0, 0)
+    assert (row.path, row.key, row.stored_ns, row.libraries, row.inode) == (b"file", "prod/file", 0, "", 0)

@@ -31,11 +31,11 @@ from gridwright.runs.compare import compare_runs
 from gridwright.runs.directory import list_runs, load_run
 from gridwright.runs.record_file import figures_of
 from gridwright.runs.removal import look_at_run, remove_leavings, remove_run
+from tests.support.as_user import MALLORY
 from tests.support.bounded_memory import in_bounded_memory
 from tests.support.examples import examples
 from tests.support.forked import called
 from tests.support.records import finished_run, launch_record, measured_run, workload_record
-from tests.support.strangers import MALLORY
 
 LEAVES: st.SearchStrategy[Any] = (
     st.none()

@@ -12,9 +12,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.repository.s3.patience import BoundedSession
 
 CONNECT_S, READ_S = 5, 30
 DEFAULT_REGION = "us-east-1"
+_HOST = re.compile(r"[A-Za-z0-9.:_%-]+", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
 
@@ -117,10 +119,21 @@ def connect(
         if profile is not None:
             session.set_config_variable("profile", profile)
         region = session.get_config_variable("region") or DEFAULT_REGION
-        client = LazyClient(
-            lambda: session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
-        )
-        endpoint = endpoint_url or _configured_endpoint(session) or client.get().meta.endpoint_url
+
+        def make() -> Any:  # noqa: ANN401 - botocore's
+            made = session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+            made._endpoint.http_session = BoundedSession(made._endpoint.http_session)
+            return made
+
+        client = LazyClient(make)
+        endpoint = endpoint_url or _configured_endpoint(session)
+        if endpoint and (reason := why_no_endpoint(endpoint)):
+            raise input_error(
+                f"the endpoint of s3://{bucket} {reason}",
+                remedy="write one, such as https://s3.example.org or http://127.0.0.1:9000; credentials come "
+                "from the profile or the environment",
+            )
+        endpoint = endpoint or client.get().meta.endpoint_url
         if session.get_credentials() is None:
             raise environment_error(
                 "no credentials for the bucket were found",
@@ -191,6 +204,22 @@ def _refuse_unreadable(file: str) -> None:
             where=f"AWS_CA_BUNDLE, {file}",
             remedy="name a file of certificates in PEM, or unset the variable",
         ) from error
+
+
+def why_no_endpoint(url: str) -> str | None:
+    """Why a URL is no endpoint, without the URL, which may have a password; None for a good one."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "cannot be read as a URL"
+    if parts.username is not None or parts.password is not None:
+        return "has a user or a password in it, which would be seen in lists of processes and in logs"
+    if parts.scheme not in ("http", "https"):
+        return "does not begin with https://, or with http:// for a store on this machine"
+    if not host or port == 0 or not _HOST.fullmatch(host):
+        return "has no host, or a port that is none"
+    return "has a query or a fragment" if parts.query or parts.fragment else None
 
 
 def is_loopback(host: str) -> bool:

@@ -10,12 +10,13 @@ from typing import Any
 from urllib.parse import quote, unquote_plus
 from xml.etree import ElementTree
 
-from gridwright.repository.store import PAGE, ObjectEntry
+from gridwright.repository.store import PAGE, UNREADABLE, ObjectEntry
 
 _NAME = re.compile(r"(\{[^}]*\})?(.*)", re.DOTALL)
 """A name of an element with its name space: stores have S3's, their own, or none."""
 STANDARD = "STANDARD"
 _MOST = 2**63 - 1
+_SIZE = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,14 @@ def read_page(body: bytes) -> ListingPage:
 
 
 def _entry(found: dict[str, str], *, is_escaped: bool) -> ObjectEntry:
+    key = unquote_plus(found["Key"]) if is_escaped else found["Key"]
     moment_ns = int(datetime.fromisoformat(found["LastModified"]).timestamp()) * 10**9
-    size = int(found["Size"])
-    if not (0 <= size <= _MOST and abs(moment_ns) <= _MOST):
-        raise ValueError("no object has such a size or time")
+    size = int(found["Size"]) if _SIZE.fullmatch(found["Size"]) else _MOST + 1
+    if size > _MOST or abs(moment_ns) > _MOST:
+        # Its key is there, so that its file is not taken for one whose object was deleted.
+        return ObjectEntry(key, 0, UNREADABLE, 0, STANDARD)
     return ObjectEntry(
-        key=unquote_plus(found["Key"]) if is_escaped else found["Key"],
+        key=key,
         size=size,
         etag=found["ETag"].strip('"'),
         last_modified_ns=moment_ns,

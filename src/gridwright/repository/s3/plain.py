@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from urllib.request import getproxies, proxy_bypass
 
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
 from gridwright.repository.s3.faults import refusal
+from gridwright.repository.s3.patience import LONGEST_BODY, Patience, TooMuch
 from gridwright.repository.s3.signing import NO_BODY, UNSIGNED, Credentials, RequestSigner
+from gridwright.repository.store import StoreError, StoreFault
 
 if TYPE_CHECKING:
     import ssl
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 BUFFER_BYTES = 64 << 10
 """Bytes that are moved at once for small objects; the head of an answer has to fit, too."""
 _LONGEST_HEAD = 32 << 10
-_LONGEST_BODY = 16 << 20
-"""Of an answer that is taken as a whole: a page of a listing has 1,000 keys of 1 KiB, escaped."""
+_LONGEST_LINE = 1024
+"""Before a chunk of a body: its size, and extensions that nobody uses."""
 _FINAL = frozenset({404, 405, 409, 412, 501})
 """Statuses of refusals that another try would not change."""
 _TIMEOUT = struct.pack("@ll", READ_S, 0)
@@ -145,6 +148,7 @@ class PlainConnection:
         self.requests = requests
         self._socket: socket.socket | None = None
         self._ends = False
+        self._patience = Patience()
         self._buffer = bytearray(buffer_bytes)
         self.view = memoryview(self._buffer)
         """Room for who moves contents; an answer is received into it, too."""
@@ -170,6 +174,7 @@ class PlainConnection:
         Raises StoreError for a refusal that is final, Unusual for another status than is wanted, and OSError.
         """
         filled, end = 0, -1
+        self._patience.begin()
         while end < 0:
             filled += self.receive(filled, len(self.view))
             end = self._buffer.find(b"\r\n\r\n", 0, filled)
@@ -200,7 +205,7 @@ class PlainConnection:
             self._ends = not is_clean or headers.get("connection", "").lower() == "close"
             return found
         length = int(headers.get("content-length", "-1"))
-        if not len(have) <= length <= _LONGEST_BODY:
+        if not len(have) <= length <= LONGEST_BODY:
             raise Unusual
         while len(have) < length:
             have += self.view[: self.receive(0, min(len(self.view), length - len(have)))]
@@ -211,9 +216,11 @@ class PlainConnection:
         found = bytearray()
         while True:
             while (end := have.find(b"\r\n")) < 0:
+                if len(have) > _LONGEST_LINE:
+                    raise Unusual
                 have += self.view[: self.receive(0, len(self.view))]
             size = int(have[:end].partition(b";")[0], 16)
-            if len(found) + size > _LONGEST_BODY:
+            if size < 0 or len(found) + size > LONGEST_BODY:
                 raise Unusual
             while len(have) < end + size + 4:
                 have += self.view[: self.receive(0, len(self.view))]
@@ -223,10 +230,20 @@ class PlainConnection:
             del have[: end + size + 4]
 
     def receive(self, start: int, end: int) -> int:
-        """Receive into a part of the view; how much. Raises Unusual at the end of the connection, OSError."""
+        """Receive into a part of the view; how much.
+
+        Raises Unusual at the end of the connection, StoreError where it comes too slowly, and OSError.
+        """
+        since_s = time.monotonic()
         got = self._socket.recv_into(self.view[start:end]) if self._socket is not None else 0
         if not got:
             raise Unusual
+        try:
+            self._patience.got(got, since_s)
+        except TooMuch as error:
+            # Nobody else is asked: botocore would wait for as long again, or longer.
+            self.close()
+            raise StoreError(StoreFault.UNREACHABLE, self.requests.url(""), str(error)) from error
         return got
 
     def taken(self, request: StoreRequest, wanted: int = 200) -> dict[str, str]:

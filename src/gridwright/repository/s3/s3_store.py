@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -95,19 +96,24 @@ class S3Store:
 
     def _entries(self, prefix: str, size: int, asked: Future[ListingPage]) -> Iterator[ObjectEntry]:
         """The objects of a page that was asked for, and of all that follow."""
-        url, tokens, first, empty = self._plain.url(prefix), set[int](), "", 0
+        url, tokens, firsts, empty = self._plain.url(prefix), set[int](), set[int](), 0
+        since_s = time.monotonic()
         while True:
             page = _answer(asked)
             if page.token is None:
                 yield from page.entries
                 return
             empty = 0 if page.entries else empty + 1
-            is_again = bool(page.entries) and page.entries[0].key == first
-            if hash(page.token) in tokens or is_again or empty > _EMPTY_PAGES:
-                said = "its listing never ends: it says again what it said before"
+            # Not all stores list in the order of keys, and no page begins again with what one began with.
+            first = hash(min(each.key for each in page.entries)) if page.entries else None
+            is_stuck = empty > 0 and time.monotonic() - since_s > _ANSWER_S
+            if hash(page.token) in tokens or first in firsts or empty > _EMPTY_PAGES or is_stuck:
+                said = "its listing never ends: it says again what it said before, or nothing"
                 raise StoreError(StoreFault.UNSUPPORTED, url, said, "ListObjectsV2")
             tokens.add(hash(page.token))
-            first = page.entries[0].key if page.entries else first
+            if first is not None:
+                firsts.add(first)
+                since_s = time.monotonic()
             # The store looks for the next page while this one is worked on.
             asked = self._ask_page(prefix, size, page.token)
             yield from page.entries
@@ -145,7 +151,11 @@ class S3Store:
         def made(found: Mapping[str, str]) -> ObjectHead:
             if not found.get("etag"):
                 raise missing(url, "HeadObject", "ETag")
-            return head_of(key, found)
+            try:
+                return head_of(key, found)
+            except ValueError as error:
+                said = f"its answer cannot be read ({error})"
+                raise StoreError(StoreFault.UNSUPPORTED, url, said, "HeadObject") from error
 
         def otherwise() -> ObjectHead:
             found = self._botocore(
@@ -326,7 +336,10 @@ def _then(asked: Future[_Made], what: Callable[[_Made], _Found]) -> Future[_Foun
 
 
 def _answer(asked: Future[_Found]) -> _Found:
-    return asked.result(_ANSWER_S)
+    try:
+        return asked.result(_ANSWER_S)
+    except TimeoutError as error:
+        raise StoreError(StoreFault.UNREACHABLE, "", f"no answer in {_ANSWER_S:.0f} s") from error
 
 
 def _query(version_id: str | None) -> str:

@@ -81,6 +81,7 @@ def fetch_by_botocore(
     url: str,
 ) -> int:
     """The same, of what botocore has for it. Raises StoreError and FileFault."""
+    from botocore.exceptions import BotoCoreError
     from urllib3.exceptions import HTTPError
 
     start, end = span
@@ -96,7 +97,7 @@ def fetch_by_botocore(
             write_at(descriptor, memoryview(piece), at)
             at += len(piece)
             moved.to(at - start)
-    except (HTTPError, OSError) as error:
+    except (BotoCoreError, HTTPError, OSError) as error:
         raise StoreError(StoreFault.UNREACHABLE, url, str(error), "GetObject") from error
     if at != end:
         said = f"it gave {at - start} bytes of {end - start}"
