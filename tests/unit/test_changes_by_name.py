@@ -30,7 +30,8 @@ STATE = "in the user's own part of the state directory, which is believed before
 REVIEWED: dict[str, dict[str, str]] = {
     "own_directories.py": {"tempfile.mkdtemp": "where nobody else can exchange it, which is looked at first"},
     "node_programs/users/applying.py": dict.fromkeys(
-        ("os.lchown", "shutil.copytree"), "below the descriptor of a home that nobody else may enter yet"
+        ("os.lchown", "shutil.copy2", "shutil.copytree"),
+        "below the descriptor of a home that nobody else may enter yet",
     ),
     "providers/aws/boot/bake.py": {"shutil.rmtree": "on a machine that no user has, to make an image of"},
     "providers/boot/fetch.py": {"shutil.rmtree": ROOTS},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import gridwright.node_programs.users as package
-from gridwright.node_programs.users.applying import apply
+from gridwright.node_programs.users.applying import apply, make_home
 from gridwright.node_programs.users.configuration import UsersError, parse_configuration
 from gridwright.node_programs.users.machine import (
     SSHD,
@@ -25,7 +26,7 @@ from gridwright.node_programs.users.machine import (
 from gridwright.node_programs.users.planning import Plan, plan
 from gridwright.node_programs.users.sshd import BEGIN, sshd_changes
 from gridwright.node_programs.users.sssd import read_secret, sssd_text
-from gridwright.node_programs.users.steps import Run, Write
+from gridwright.node_programs.users.steps import MakeHome, Run, Write
 from gridwright.node_programs.users_program import build_zipapp
 from tests.support.one_file_program import imports_beyond_python
 from tests.support.skips import root_only
@@ -288,3 +289,32 @@ def test_the_secret_stands_in_its_section_alone() -> None:
         *("ldap_uri = ldaps://x", "ldap_default_authtok_type = password", "ldap_default_authtok = hunter2"),
     ]
     assert "hunter2" not in text.split("[domain/grid]")[0]
+
+
+@root_only
+def test_nobody_else_can_enter_a_home_while_it_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skeleton = tmp_path / "etc/skel"
+    (skeleton / ".config").mkdir(parents=True)
+    (skeleton / ".config/site").write_text("of the site\n")
+    (skeleton / ".profile").symlink_to("/etc/profile")
+    homes = tmp_path / "homes"
+    homes.mkdir()
+    modes: list[int] = []
+    copytree = shutil.copytree
+
+    def copied(*arguments: Any, **named: Any) -> Any:
+        done = copytree(*arguments, **named)
+        modes.extend(each.stat().st_mode & 0o777 for each in homes.iterdir())
+        return done
+
+    monkeypatch.setattr(shutil, "copytree", copied)
+    make_home(MakeHome("/homes/anna", 2001, 2001), tmp_path)
+    assert set(modes) == {0o700}
+    home = homes / "anna"
+    assert (home.stat().st_uid, home.stat().st_mode & 0o777) == (2001, 0o700)
+    assert (home / ".config/site").read_text() == "of the site\n"
+    assert (home / ".config/site").stat().st_uid == 2001
+    assert (home / ".profile").readlink() == Path("/etc/profile")
+    assert (home / ".profile").lstat().st_uid == 2001

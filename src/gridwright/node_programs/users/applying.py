@@ -96,10 +96,12 @@ def make_home(act: MakeHome, root: Path) -> None:
 def _fill(home: int, skeleton: Path, act: MakeHome) -> None:
     """Copy the skeleton into a private directory, and give all of it to its user, itself at last."""
     place = descriptor_path(home)
-    if skeleton.is_dir():
-        shutil.copytree(skeleton, place, symlinks=True, dirs_exist_ok=True)
-    # The copy has given it the skeleton's mode.
-    os.fchmod(home, 0o700)
+    # One by one: a copy of the skeleton itself would open the home to all whom its mode lets in.
+    for entry in skeleton.iterdir() if skeleton.is_dir() else ():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, Path(place, entry.name), symlinks=True)
+        else:
+            shutil.copy2(entry, Path(place, entry.name), follow_symlinks=False)
     for directory, directories, files in os.walk(place):
         for name in (*directories, *files):
             os.lchown(Path(directory, name), act.uid, act.gid)
