@@ -182,7 +182,7 @@ def test_what_only_has_the_name_is_not_touched(library: Path, left: Path, tmp_pa
 
 
 def test_a_failure_to_mark_leaves_no_directory(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("gridwright.iotest.scratch.write_atomically", full)

@@ -105,14 +105,16 @@ def _settle(opened: OpenRepository, path: bytes, action: str) -> None:
     if "deleted" in action:
         opened.known.forget(path)
     elif status is not None:
-        opened.known.put(_row(path, status), settles=True)
+        opened.known.put(_row(opened, path, status), settles=True)
 
 
-def _row(path: bytes, status: os.stat_result) -> KnownFile:
+def _row(opened: OpenRepository, path: bytes, status: os.stat_result) -> KnownFile:
     is_directory = stat.S_ISDIR(status.st_mode)
+    directory, name = opened.below.parent(path) if path else (opened.below.root, b".")
+    target = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else None
     return KnownFile(
         path=path, mode=kept_mode(status.st_mode), uid=status.st_uid, gid=status.st_gid,
         size=0 if is_directory else status.st_size, blocks=0, atime_ns=0, mtime_ns=status.st_mtime_ns,
         ctime_ns=status.st_ctime_ns, inode=status.st_ino, links=status.st_nlink, key="key", etag="etag",
-        version_id=None, crc64=None, target=None, xattrs=None, link_of=None, is_name_only=False,
+        version_id=None, crc64=None, target=target, xattrs=None, link_of=None, is_name_only=False,
     )  # fmt: skip
