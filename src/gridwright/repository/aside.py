@@ -22,6 +22,7 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import note_here
 from gridwright.repository.placing import place_new
 from gridwright.repository.settings import OpenRepository
+from gridwright.repository.walking import parts_below
 
 FACT = "releasing"
 """Whether such directories may be there, which is noted before the first one is made."""
@@ -92,23 +93,22 @@ def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
     if opened.known.fact(FACT) != "1":
         return []
     problems = []
-    root = opened.below.root
-    for at, names, _, directory in os.fwalk(b".", dir_fd=root, follow_symlinks=False, onerror=lambda _: None):
-        for own in [each for each in names if each.startswith(ASIDE)]:
-            names.remove(own)
-            path = os.path.normpath(os.path.join(at, own))  # noqa: PTH118 - bytes
-            try:
-                aside = AsideDirectory.open(directory, own)
-            except OSError:
-                continue
-            try:
-                _put_back(opened, aside, os.path.dirname(path))  # noqa: PTH120 - bytes
-            except FileExistsError:
-                problems.append((path, two_have_come(own)))
-            except OSError as error:
-                problems.append((path, f"a killed release left it: {error.strerror}"))
-            finally:
-                aside.close()
+    for path in [each.path for each in parts_below(opened.below.root, lambda name: name.startswith(ASIDE))]:
+        directory, _, own = path.rpartition(b"/")
+        if any(each.startswith(ASIDE) for each in directory.split(b"/")):
+            continue
+        try:
+            aside = AsideDirectory.open(*opened.below.parent(path))
+        except OSError:
+            continue
+        try:
+            _put_back(opened, aside, directory)
+        except FileExistsError:
+            problems.append((path, two_have_come(own)))
+        except OSError as error:
+            problems.append((path, f"a killed release left it: {error.strerror}"))
+        finally:
+            aside.close()
     if not problems:
         opened.known.set_fact(FACT, "0")
     return problems

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
@@ -99,13 +99,11 @@ def export(
         learn(opened, report)
         _plan(opened, options, report)
         return report
-    require_store(opened, report)
-    with (
-        Lease(opened.store, opened.keys.own(LEASE)) as lease,
-        closing(UploadJournal(opened.known.state.descriptor)) as uploads,
-    ):
+    with closing(UploadJournal(opened.known.state.descriptor)) as uploads, ExitStack() as held:
+        opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
+        require_store(opened, report)
+        lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
-        opened.store.begin_uploads(uploads)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:

@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import stat
-from contextlib import suppress
 
 from gridwright.beneath import change_xattr
 from gridwright.repository.below import at as path_at
@@ -22,6 +21,7 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.references import FileState, StateError, attribute_name, read_state
 from gridwright.repository.settings import OpenRepository
+from gridwright.repository.walking import walk_below
 
 FACT = "no placeholders"
 _CLOSED = "trusted.gridwright.closed"
@@ -36,14 +36,18 @@ def remove_placeholders(opened: OpenRepository) -> tuple[int, list[tuple[bytes, 
     if opened.known.fact(FACT) == "1":
         return 0, []
     removed, problems = 0, list[tuple[bytes, str]]()
-    device = os.fstat(opened.below.root).st_dev
     attribute = attribute_name()
-    for at, names, files, directory in os.fwalk(b".", dir_fd=opened.below.root, onerror=_raise):
-        names[:] = [each for each in names if _device(directory, each) == device]
-        for name in files:
+    for walked, troubles in walk_below(opened.below.root):
+        for trouble in troubles:
+            if trouble.errno is not None:
+                raise OSError(trouble.errno, os.strerror(trouble.errno), os.fsdecode(trouble.path))
+        for path in [each.path for each in walked if stat.S_ISREG(each.st_mode)]:
+            try:
+                directory, name = opened.below.parent(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
             if not _has(directory, name, attribute):
                 continue
-            path = os.path.normpath(os.path.join(at, name))  # noqa: PTH118 - bytes
             try:
                 why = _remove(opened, directory, name, path)
             except OSError as error:
@@ -122,13 +126,3 @@ def _has(directory: int, name: bytes, attribute: str) -> bool:
             return False
         raise
     return True
-
-
-def _device(directory: int, name: bytes) -> int | None:
-    with suppress(OSError):
-        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_dev
-    return None
-
-
-def _raise(error: OSError) -> None:
-    raise error

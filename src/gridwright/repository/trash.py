@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from gridwright.beneath import DIRECTORY, make_private, open_own, remove_tree
+from gridwright.beneath import DIRECTORY, Beneath, descriptor_path, make_private, open_own, remove_tree
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.repository.walking import walk_below
 from gridwright.units import format_bytes
 
 _NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ESTALE})
@@ -151,10 +154,14 @@ def moment_name() -> str:
 
 
 def _remove_empty(directory: int) -> None:
-    for _, names, _, around in os.fwalk(".", topdown=False, dir_fd=directory, follow_symlinks=False):
-        for each in names:
+    with suppress(OSError), Beneath(Path(descriptor_path(directory))) as below:
+        paths = [
+            each.path for walked, _ in walk_below(directory) for each in walked if stat.S_ISDIR(each.st_mode)
+        ]
+        for path in sorted(paths, reverse=True):
             with suppress(OSError):
-                os.rmdir(each, dir_fd=around)
+                around, name = below.parent(path)
+                os.rmdir(name, dir_fd=around)
 
 
 def trashed(root: int) -> Iterator[TrashedFiles]:
@@ -170,11 +177,14 @@ def trashed(root: int) -> Iterator[TrashedFiles]:
             if (moment := _moment(name)) is None:
                 continue
             count = size = 0
-            for _, _, files, directory in os.fwalk(name, dir_fd=trash, follow_symlinks=False):
-                for each in files:
-                    with suppress(FileNotFoundError):
-                        size += os.stat(each, dir_fd=directory, follow_symlinks=False).st_size
-                        count += 1
+            with suppress(NotADirectoryError, FileNotFoundError):
+                directory = os.open(name, DIRECTORY, dir_fd=trash)
+                try:
+                    for walked, _ in walk_below(directory):
+                        sizes = [each.st_size for each in walked if not stat.S_ISDIR(each.st_mode)]
+                        count, size = count + len(sizes), size + sum(sizes)
+                finally:
+                    os.close(directory)
             yield TrashedFiles(name, moment, count, size)
     finally:
         os.close(trash)

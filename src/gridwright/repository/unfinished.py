@@ -7,8 +7,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from gridwright.beneath import Beneath
 from gridwright.repository.below import is_own_part
 from gridwright.repository.settings import OpenRepository
+from gridwright.repository.walking import parts_below
 
 _FACT = "unfinished"
 
@@ -21,23 +23,23 @@ def finishing(opened: OpenRepository) -> Iterator[bool]:
     """
     was_killed = opened.known.fact(_FACT) == "1"
     if was_killed:
-        sweep(opened.below.root)
+        sweep(opened.below)
     opened.known.set_fact(_FACT, "1")
     yield was_killed
     opened.known.set_fact(_FACT, "0")
 
 
-def sweep(root: int) -> None:
-    """Remove files that are not whole, below an open directory; nobody else works on this directory."""
-    walk = os.fwalk(b".", topdown=False, dir_fd=root, follow_symlinks=False, onerror=lambda _: None)
-    for _, directories, names, directory in walk:
-        for name in filter(is_own_part, names):
-            with suppress(OSError):
-                os.unlink(name, dir_fd=directory)
-        for name in filter(is_own_part, directories):
-            # A user may have given the name to a directory of others: only an empty one is removed.
-            with suppress(OSError):
+def sweep(below: Beneath) -> None:
+    """Remove files that are not whole, below a directory; nobody else works on this directory."""
+    for each in reversed(parts_below(below.root, is_own_part)):
+        with suppress(OSError):
+            directory, name = below.parent(each.path)
+            if stat.S_ISDIR(each.st_mode):
+                # A user may have given the name to a directory of others: only an empty one is removed.
                 os.rmdir(name, dir_fd=directory)
+            else:
+                os.unlink(name, dir_fd=directory)
+    below.refresh()
 
 
 def set_times_back(opened: OpenRepository) -> None:

@@ -27,9 +27,9 @@ class UploadJournal:
         self._file: int | None = open_file(directory, FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._lock = threading.Lock()
 
-    def begin(self, bucket: str, key: str, upload_id: str) -> None:
-        """Note one that was begun. Raises OSError."""
-        self._write([bucket, key, upload_id])
+    def begin(self, place: str, key: str, upload_id: str) -> None:
+        """Note one that was begun, in a bucket of a store (`place`). Raises OSError."""
+        self._write([place, key, upload_id])
 
     def end(self, upload_id: str) -> None:
         """Note that the store has nothing of it any more. Raises OSError."""
@@ -41,21 +41,28 @@ class UploadJournal:
             if self._file is not None:
                 os.write(self._file, json.dumps(line).encode() + b"\n")
 
-    def left(self, bucket: str) -> list[tuple[str, str]]:
-        """Keys and identifiers of uploads to a bucket that did not end. Raises OSError."""
-        found: dict[str, tuple[str, str]] = {}
+    def left(self, place: str) -> list[tuple[str, str]]:
+        """Keys and identifiers of uploads to a bucket of a store that did not end. Raises OSError.
+
+        Another store may have a bucket of that name, and says of these that they are not there.
+        """
+        return [(key, upload_id) for where, key, upload_id in self._left() if where == place]
+
+    def _left(self) -> list[tuple[str, str, str]]:
+        found: dict[str, tuple[str, str, str]] = {}
         for line in os.pread(self._opened, _MOST, 0).splitlines():
             # Of a full disk's last line there may be a part alone.
             with suppress(ValueError, TypeError):
                 *where, upload_id = json.loads(line)
                 found.pop(upload_id, None)
-                if len(where) == 2 and where[0] == bucket:
-                    found[upload_id] = where[1], upload_id
+                if len(where) == 2:
+                    found[upload_id] = where[0], where[1], upload_id
         return list(found.values())
 
-    def clear(self) -> None:
-        """Begin anew: nothing is left. Raises OSError."""
-        os.ftruncate(self._opened, 0)
+    def shorten(self) -> None:
+        """Begin anew where nothing is left of any bucket. Raises OSError."""
+        if not self._left():
+            os.ftruncate(self._opened, 0)
 
     def close(self) -> None:
         """Close it."""

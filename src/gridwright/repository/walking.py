@@ -73,6 +73,22 @@ def walk_below(
         walk.stop()
 
 
+def parts_below(root: int, fits: Callable[[bytes], bool]) -> list[WalkedFile]:
+    """Gridwright's own files whose names fit, each directory before what lies in it.
+
+    What cannot be read is left out. Raises OSError where the walk cannot be begun.
+    """
+    found = list[WalkedFile]()
+
+    def note(path: bytes, status: WalkedFile) -> None:
+        if fits(path.rpartition(b"/")[2]):
+            found.append(status)
+
+    for _ in walk_below(root, left_out=note):
+        pass
+    return sorted(found, key=lambda each: each.path)
+
+
 def is_own(path: bytes) -> bool:
     """Whether a path is Gridwright's own, or of a file that is not whole yet, as a scan leaves them out."""
     if _OWN not in path:

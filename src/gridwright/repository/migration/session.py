@@ -117,7 +117,7 @@ def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[Beneat
                 yield below, journal
                 return
             if journal.fact("unfinished"):
-                sweep(below.root)
+                sweep(below)
             journal.set_fact("unfinished", "1")
             yield below, journal
             journal.flush()

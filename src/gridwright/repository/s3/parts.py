@@ -98,16 +98,18 @@ class PartSending:
         self._is_clear = threading.Event()
         self._is_clear.set()
         self._journal: UploadJournal | None = None
+        self._place = f"{connection.store}/{connection.bucket}"
 
     def begin_uploads(self, journal: UploadJournal) -> None:
         """As `ObjectStore.begin_uploads`."""
-        for key, upload_id in journal.left(self._connection.bucket):
+        for key, upload_id in journal.left(self._place):
             try:
                 self._abort(key, upload_id)
             except StoreError as error:
                 if error.fault is not StoreFault.NOT_THERE:
                     raise
-        journal.clear()
+            journal.end(upload_id)
+        journal.shorten()
         self._journal = journal
 
     def make(
@@ -148,7 +150,7 @@ class PartSending:
             if not wanted.upload_id:
                 raise missing(wanted.url, "CreateMultipartUpload", "UploadId")
             if self._journal is not None:
-                self._journal.begin(self._connection.bucket, wanted.key, wanted.upload_id)
+                self._journal.begin(self._place, wanted.key, wanted.upload_id)
         except BaseException as error:
             self._threads.under_way.failed(wanted.future, error)
             self._count(-1)
