@@ -125,12 +125,9 @@ def test_runs_that_cannot_be_kept_are_refused_before_anything_is_tested(
     gridwright: Command, library: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("data")
-    for runs, status, words in (
-        (tmp_path / "file" / "runs", 3, "the run directory cannot be made"),
-        (tmp_path / "file", 2, "a file, and runs are kept in a directory"),
-    ):
+    for runs in (tmp_path / "file" / "runs", tmp_path / "file"):
         ended = gridwright("iotest", "--directory", library, "--runs", runs)
-        assert ended.status == status
-        assert words in ended.text
+        assert ended.status == 2
+        assert "file: a file, and runs are kept in a directory" in ended.text
         assert "--runs DIR" in ended.text
         assert list(library.iterdir()) == []

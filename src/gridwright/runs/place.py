@@ -15,11 +15,12 @@ _REMEDY = "give another place with --runs DIR or GRIDWRIGHT_RUNS: one of your ow
 
 def check_place(runs: Path) -> None:
     """Raise GridwrightError (INPUT) where run directories cannot be kept in `runs`, as it is no directory."""
-    if os.path.lexists(runs) and not runs.is_dir():
-        found = "a link that leads nowhere" if runs.is_symlink() else "a file"
+    there = next((each for each in (runs, *runs.absolute().parents) if os.path.lexists(each)), runs)
+    if os.path.lexists(there) and not there.is_dir():
+        found = "a link that leads nowhere" if there.is_symlink() else "a file"
         raise input_error(
             f"{found}, and runs are kept in a directory",
-            where=str(runs),
+            where=str(there),
             remedy="name a directory with --runs DIR or GRIDWRIGHT_RUNS; one that is not there is made",
         )
 
