@@ -19,6 +19,8 @@ const MOST_BATCHES: usize = 32;
 pub const MOST_WAITING: usize = 16_384;
 /// Directories within each other that one thread holds open.
 const DEEPEST: usize = 64;
+/// Bytes of the path of a directory that is gone into: four times what a program can name at once (PATH_MAX).
+const LONGEST: usize = 4 * 4096;
 /// What one call for the names of a directory may give, in bytes.
 const NAMES: usize = 32 * 1024;
 
@@ -223,6 +225,11 @@ impl Worker {
 
     fn walk(&self, directory: &[u8], depth: usize, found: &mut Found) -> Result<(), Stopped> {
         self.is_at(directory);
+        if directory.len() > LONGEST {
+            // Else a chain of directories takes the time and the memory of its length squared.
+            found.unread(directory, Errno::NAMETOOLONG);
+            return Ok(());
+        }
         let opened = match open_directory(&self.shared.request.root, directory) {
             Ok(opened) => opened,
             // It went since its name was read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,8 @@ class UnreadDirectory:
         """For people."""
         if self.errno is None:
             return "another file system is mounted there, and left out"
+        if self.errno == errno.ENAMETOOLONG:
+            return "its path is longer than 16 KiB: what lies in it is left out"
         return f"the directory cannot be read: {os.strerror(self.errno)}"
 
 
@@ -63,7 +66,7 @@ def walk_below(
                 files = [each for each in files if not is_own(each.path)]
                 troubles = [each for each in troubles if not is_own(each[0])]
             if files or troubles:
-                yield files, [UnreadDirectory(path, errno) for path, errno in troubles]
+                yield files, [UnreadDirectory(path, why) for path, why in troubles]
             else:
                 waiting(walk)
     finally:

@@ -210,3 +210,20 @@ def test_a_directory_that_may_not_be_read_is_named() -> None:
             os.seteuid(0)
     assert sorted(path for path, _ in found) == [b"closed", b"open"]
     assert troubles == [UnreadDirectory(b"closed", errno.EACCES)]
+
+
+def test_a_chain_of_directories_is_named_once_where_its_path_becomes_too_long(tmp_path: Path) -> None:
+    """Anybody makes one by mkdir and chdir; a walk of it all takes its length squared."""
+    here = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(300):
+        os.mkdir(b"d" * 255, dir_fd=here)
+        within = os.open(b"d" * 255, os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = within
+    os.close(here)
+    (tmp_path / "neighbour").touch()
+    found, (trouble,) = walked(tmp_path)
+    assert b"neighbour" in {path for path, _ in found}
+    assert len(found) == 1 + 65
+    assert len(trouble.path) == 65 * 256 - 1
+    assert "longer than 16 KiB" in trouble.why
