@@ -69,8 +69,9 @@ class LyingStore:
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
             def _reply(self, answer: Answer) -> None:
-                self.send_response(answer.status)
                 given = {name.lower(): value for name, value in answer.headers.items()}
+                # Not `send_response`, which gives a Date of its own.
+                self.send_response_only(answer.status)
                 for name, value in answer.headers.items():
                     if name.lower() not in _KEPT:
                         self.send_header(name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -11,19 +12,26 @@ from typing import Any, Protocol
 from gridwright.errors import Finding
 from gridwright.repository.below import at
 from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
+from gridwright.repository.comparing import has_attributes
 from gridwright.repository.contents import CONTENTS
 from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.knowledge import keep_listing, learn
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.store import StoreError
 from gridwright.repository.trash import trashed
 from gridwright.units import format_bytes
 
 RECOVERY_POINT_MISSED = "recovery-point-missed"
 """The finding that changes are older than they may be without an object."""
+
+
+_LATE_NS = 10 * 10**9
+"""A busy server renews the Date of its answers so late: objects as young as that are asked for."""
 
 
 @dataclass(slots=True)
@@ -220,6 +228,15 @@ def _is_loaded(opened: OpenRepository, path: bytes) -> bool:
     return state is not None and state.is_of(row.etag, status)
 
 
+def _is_of_late_date(opened: OpenRepository, row: KnownFile, etag: str, modified_ns: int) -> bool:
+    """Whether an object is the known one, and the answer to its upload had a Date that was made before."""
+    if row.etag != etag or modified_ns - row.stored_ns > _LATE_NS:
+        return False
+    with suppress(StoreError):
+        return has_attributes(opened.store.head(row.key or "").result(), row.attributes)
+    return False
+
+
 def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
     known, keys = opened.known, opened.keys
     keep_listing(known, (each for each in opened.store.list(keys.start) if not keys.is_own(each.key)))
@@ -228,7 +245,10 @@ def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
         row = known.by_key(key)
         # Stores on a file system (versitygw) give a directory a new date with each object below it.
         since_ns = 0 if key.endswith("/") else modified_ns
-        if row is None or not row.is_of(etag, since_ns):
+        is_known = row is not None and (
+            row.is_of(etag, since_ns) or _is_of_late_date(opened, row, etag, modified_ns)
+        )
+        if not is_known:
             status.changed_objects += 1
     # What is gone on both sides, as after an export of another machine, is nothing to be done.
     status.gone_files = sum(
