@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.repository.crc64 import crc64
-from gridwright.repository.keys import Keys
+from gridwright.repository.keys import MANIFEST, Keys
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import (
     ANY,
@@ -57,6 +57,10 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
     Raises GridwrightError with all that is required and lacks, and StoreError where nothing can be found out.
     """
     store, known = opened.store, opened.known
+    if not store.software:
+        # Any answer says what it is: another one may have come in its place.
+        with suppress(StoreError):
+            store.head(opened.keys.own(MANIFEST)).result()
     if _is_kept(known.fact(_FACT), store):
         return
     software, before = store.software, dict(store.requests.by_kind)
