@@ -145,7 +145,7 @@ def public() -> Iterator[Path]:
     """A directory that everyone can reach, with `mine` that nobody may write and `his` that he may."""
     with tempfile.TemporaryDirectory(prefix="gridwright-public-") as name:
         Path(name).chmod(0o755)
-        for directory, mode in (("mine", 0o755), ("his", 0o777), ("runs", 0o777)):
+        for directory, mode in (("mine", 0o755), ("his", 0o777), ("runs", 0o1777)):
             (Path(name) / directory).mkdir()
             (Path(name) / directory).chmod(mode)
         yield Path(name)

@@ -143,7 +143,7 @@ class RunDirectory:
         except OSError as error:
             raise environment_error(
                 f"the run directory cannot be made: {error.strerror}",
-                where=str(error.filename or runs),
+                where=str(runs),
                 remedy="give another place with --runs DIR or GRIDWRIGHT_RUNS",
             ) from error
 
