@@ -227,8 +227,8 @@ def test_another_spec_is_refused_and_names_what_would_go(stopped: Lab) -> None:
     refused(
         stopped,
         "lab labstopped is stopped, and made from another spec: nodes.compute.count is 2 in the lab and 3",
-        "gridwright down, which deletes it: what is on nodes compute1, compute2 and controller; "
-        "local file systems shared",
+        f"gridwright down {stopped.spec}, which deletes it: what is on nodes compute1, compute2 and "
+        "controller; local file systems shared",
     )
     stopped.spec.write_text(text)
     assert "is up again, with its data" in stopped.up().out
@@ -256,7 +256,7 @@ def test_a_down_that_was_killed_is_finished_by_down_alone(stopped: Lab) -> None:
 
 def test_files_without_a_record_are_no_place_for_a_new_lab(stopped: Lab) -> None:
     stopped.record.unlink()
-    refused(stopped, "files of a lab labstopped are here, and no record of it", "down, which deletes it")
+    refused(stopped, "files of a lab labstopped are here, and no record of it", ", which deletes it")
     ended = stopped.down()
     assert ended.out.startswith("lab labstopped was not up; what was left of it is deleted: what is on nodes")
     assert traces(stopped) == []
