@@ -19,7 +19,7 @@ const MOST_BATCHES: usize = 32;
 pub const MOST_WAITING: usize = 16_384;
 /// Directories within each other that one thread holds open.
 const DEEPEST: usize = 64;
-/// Bytes of the path of a directory that is gone into: four times what a program can name at once (PATH_MAX).
+/// Bytes of the path of a directory that is gone into: four times what a program can name at once (`PATH_MAX`).
 const LONGEST: usize = 4 * 4096;
 /// What one call for the names of a directory may give, in bytes.
 const NAMES: usize = 32 * 1024;
