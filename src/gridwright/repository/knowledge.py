@@ -128,6 +128,10 @@ def _take(opened: OpenRepository, report: RepositoryReport, told: KnownFile, *, 
             # An unchanged file is left, and a changed one is sent over the object that it was equal to alone.
             keep_newer(known, told)
     elif here.etag == told.etag and here.stored_ns == told.stored_ns:
+        if is_ours and _attributes(told) != _attributes(here):
+            # They were changed again within the second that a store keeps; the manifest came after that.
+            known.put(told)
+            return
         if is_ours or here.attributes.is_directory or here.is_only_in_bucket or _is_as_known(opened, here):
             if here.libraries != told.libraries:
                 known.put(replace(here, libraries=told.libraries))
@@ -135,6 +139,10 @@ def _take(opened: OpenRepository, report: RepositoryReport, told: KnownFile, *, 
         known.put(replace(here, libraries=told.libraries).not_here())
         if _is_absent(opened, told.path):
             report.note_of("may have been released by another machine: their objects stay", told.path)
+
+
+def _attributes(row: KnownFile) -> tuple[int, int, int, int, bytes | None]:
+    return row.mode, row.uid, row.gid, row.mtime_ns, row.xattrs
 
 
 def _is_as_known(opened: OpenRepository, row: KnownFile) -> bool:
