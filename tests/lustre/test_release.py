@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lustre_vm import Ended, LustreMachine
+from tests.support.command import Ended
+from tests.support.lustre_vm import LustreMachine
 from tests.support.object_store import BUCKET
 
 SIZE = 2 << 20

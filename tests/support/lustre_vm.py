@@ -7,7 +7,6 @@ guest whose Lustre is mounted at `/mnt/lustre` and, as another client, at `/mnt/
 from __future__ import annotations
 
 import compileall
-import json
 import os
 import shlex
 import shutil
@@ -19,32 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import gridwright
+from tests.support.command import Ended
 
 VARIABLE = "GRIDWRIGHT_LUSTRE_VM"
 BASE_VARIABLE = "GRIDWRIGHT_LUSTRE_VM_BASE"
 """Where the guest's image is kept between runs; a directory of this run where it is not set."""
 _MAKE_S, _BOOT_S, _STOP_S, _RUN_S = 1800.0, 900.0, 240.0, 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command in the guest ended."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Its output, parsed."""
-        return json.loads(self.out)
 
 
 @dataclass(frozen=True, slots=True)

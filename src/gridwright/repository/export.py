@@ -21,7 +21,6 @@ from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn, crc64_of
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
-from gridwright.repository.former_name import former_row
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
@@ -46,7 +45,7 @@ from gridwright.repository.sending import (
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
-from gridwright.repository.touched import has_content, is_untouched
+from gridwright.repository.touched import former_row, has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
 
 MOST_AT_ONCE = 64
