@@ -22,6 +22,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "kernel_files": frozenset(),
     "foreign_text": frozenset(),
     "handed_files": frozenset({"errors"}),
+    "endpoints": frozenset(),
+    "secret_text": frozenset(),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -59,6 +61,7 @@ FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
         *("beneath", "trusted", "atomic", "state_parts", "foreign_text", "handed_files", "own_directories"),
+        *("endpoints", "secret_text"),
     }
 )
 
