@@ -88,7 +88,7 @@ def _used(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bool]]
     found: list[tuple[_Part, bool]] = []
     for name, directory in places.items():
         report: UseReport = _use(name, directory, spec)
-        found.append((report, not report.use.problems))
+        found.append((report, not report.use.failed.count))
     return found
 
 
