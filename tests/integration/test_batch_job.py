@@ -292,11 +292,14 @@ def test_a_job_removes_what_it_made_and_not_what_has_got_its_name(node: Node, tm
     library = node.libraries / "work"
     library.chmod(0o777)
     results = library / "results"
-    as_user(ALICE, lambda: (results.mkdir(0o755), (results / "rows").write_text("dear")))
     script = "mkdir $GRIDWRIGHT_WORK/a; touch $GRIDWRIGHT_WORK/a/b; until [ -e $0 ]; do sleep 0.05; done"
-    as_user(
-        ALICE, lambda: node.directories.write_job(TAG, node.job("sh", "-c", script, str(tmp_path / "go")))
-    )
+
+    def alice() -> None:
+        results.mkdir(0o755)
+        (results / "rows").write_text("dear")
+        node.directories.write_job(TAG, node.job("sh", "-c", script, str(tmp_path / "go")))
+
+    as_user(ALICE, alice)
     command = [str(node.directories.program), str(node.directories.base), str(TAG)]
     job = start_as(ALICE, command, env=node.variables, start_new_session=True)
     wait_until(lambda: [*library.glob("gridwright-*/a/b")] or None, seconds=60, what="job", last=node.private)

@@ -168,8 +168,8 @@ def test_a_pipe_with_a_writer_is_read_to_its_end(place: Path) -> None:
     )
     assert (done.returncode, "valid" in done.stdout) == (0, True), done.stderr
     with (place / "grid.yaml").open() as spec:
-        done = subprocess.run([program, "check", "/dev/stdin"], stdin=spec, capture_output=True, check=False)
-    assert done.returncode == 0
+        piped = subprocess.run([program, "check", "/dev/stdin"], stdin=spec, check=False)
+    assert piped.returncode == 0
 
 
 def test_a_pipe_is_bounded_in_time_and_size(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,7 +311,12 @@ def _open_library(library: Path) -> Path:
     """A library that others may write and that is not sticky, with a directory that is dear to alice."""
     library.chmod(0o777)
     results = library / "results"
-    as_user(ALICE, lambda: (results.mkdir(0o755), (results / "rows").write_text("dear")))
+
+    def alice() -> None:
+        results.mkdir(0o755)
+        (results / "rows").write_text("dear")
+
+    as_user(ALICE, alice)
     return results
 
 
@@ -346,7 +351,11 @@ def test_a_sweep_takes_no_name_of_a_library_where_others_give_names(node: Node) 
     open_to_all(node.base)
     library = node.base / "lib" / "work"
     results = _open_library(library)
-    as_user(MALLORY, lambda: results.rename(library / f"gridwright-{TAG}.1"))
+
+    def mallory() -> None:
+        results.rename(library / f"gridwright-{TAG}.1")
+
+    as_user(MALLORY, mallory)
     command = sweep_command(str(library), [private_prefix(TAG, None)])
     subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
     assert (library / f"gridwright-{TAG}.1" / "rows").read_text() == "dear"

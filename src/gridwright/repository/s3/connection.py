@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from gridwright.endpoints import INSTEAD, why_no_endpoint
 from gridwright.errors import environment_error, input_error
+from gridwright.own_directories import hold_settings_of_home
 from gridwright.repository.s3.patience import BoundedSession
 from gridwright.secret_text import masked
 
@@ -115,6 +116,7 @@ def connect(
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
+    hold_settings_of_home()
     try:
         session = get_session()
         if profile is not None:
