@@ -391,7 +391,7 @@ def test_a_name_that_no_object_can_have_holds_up_no_whole_export(
     assert (report.is_complete, report.nameless.count) == (True, 1)
     status = run(library, server, repository_status, url)
     assert (status.changed_files, status.unprotected_s, status.nameless.count) == (0, 0.0, 1)
-    assert ", but for 1 names that no object can have" in status.text()
+    assert ", but for 1 name that no object can have" in status.text()
     assert "home/mallory (1)" in status.text()
     assert status.document()["nameless"]["count"] == 1
 

@@ -65,6 +65,11 @@ class CountedNames:
         """The first names for programs."""
         return [{"name": name, "why": why} for name, why in self.first]
 
+    @property
+    def words(self) -> str:
+        """How many, in words."""
+        return "1 name" if self.count == 1 else f"{self.count:,} names"
+
     def counts(self) -> dict[str, Any]:
         """How many, and where, for programs."""
         return {"count": self.count, "directories": self.directories}

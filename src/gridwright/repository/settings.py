@@ -202,7 +202,7 @@ class RepositoryReport:
         if self.nameless.count:
             first, why = self.nameless.first[0]
             found.append(
-                f"{self.nameless.count:,} names that no object can have are left out, below "
+                f"left out, {self.nameless.words} that no object can have, below "
                 f"{self.nameless.where}: {cut(first)}: {why}"
             )
         return found

@@ -119,9 +119,7 @@ class RepositoryStatus:
         when = "never"
         if self.last_export is not None:
             when = datetime.fromtimestamp(self.last_export, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        besides = f", but for {self.nameless.count:,} names that no object can have" * bool(
-            self.nameless.count
-        )
+        besides = f", but for {self.nameless.words} that no object can have" * bool(self.nameless.count)
         wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
         point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
         lines = [
