@@ -37,7 +37,7 @@ class FetchedManifest:
 def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Iterator[FetchedManifest | None]:
     """The bucket's manifest; None for none, or for one of the ETag `unless`. Raises GridwrightError."""
     key = opened.keys.own(MANIFEST)
-    file = opened.known.state.path / f"{MANIFEST}.{os.getpid()}.part"
+    file = opened.known.working / f"{MANIFEST}.{os.getpid()}.part"
     where = f"s3://{opened.store.bucket}/{key}"
     try:
         try:
@@ -51,11 +51,11 @@ def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Itera
         if entry.etag == unless:
             yield None
             return
-        room = os.fstatvfs(opened.known.state.descriptor)
+        room = os.statvfs(opened.known.working)
         if entry.size > room.f_bavail * room.f_frsize // 2:
             raise environment_error(
                 f"the manifest is {format_bytes(entry.size)}, more than half of the free space of "
-                f"{opened.known.state.path}",
+                f"{opened.known.working}",
                 where=where,
                 remedy="make room there; if no export wrote it, delete that object",
             )

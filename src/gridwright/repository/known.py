@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.own_directories import temporary_directory
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
 from gridwright.repository.known_file import (
@@ -49,15 +50,21 @@ _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))}
 class Known:
     """The rows of one repository. One thread uses it."""
 
-    def __init__(self, directory: Path) -> None:
-        """Open it, and make it where it is not. `directory` is the repository's. Raises GridwrightError."""
+    def __init__(self, directory: Path, *, looks: bool = False) -> None:
+        """Open it, and make it where it is not; who only `looks` has a copy, and leaves all as it is.
+
+        `directory` is the repository's. Raises GridwrightError.
+        """
         self.directory = directory
+        self._looks = looks
         try:
-            self.state = open_state(directory, identify=True)
+            self.state = open_state(directory, identify=not looks, looks=looks)
         except OSError as error:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
+        self.working = temporary_directory("gridwright-look-") if looks else self.state.path
+        """Where a command may have files while it runs."""
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
@@ -69,15 +76,18 @@ class Known:
         try:
             self.use_file(FILE)
         except GridwrightError:
-            self.state.close()
+            self._leave()
             raise
 
     def use_file(self, name: str) -> None:
         """Open a file of the state directory, made where it is not. Raises GridwrightError."""
         self.file = self.state.path / name
         try:
-            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
-            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            if self._looks:
+                self.database = self.state.copy_of(name)
+            else:
+                os.close(open_file(self.state.made, name, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
+                self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
             prepare(self.database)
             self._belong()
             self._was_empty = self.is_empty()
@@ -102,7 +112,12 @@ class Known:
             self.flush()
         finally:
             self.database.close()
-            self.state.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        self.state.close()
+        if self._looks:
+            self.working.rmdir()
 
     def fact(self, name: str) -> str | None:
         """A fact of the repository, such as when the last export began."""
