@@ -253,3 +253,35 @@ def test_what_listens_on_the_network_passes_one_rule() -> None:
         "services/connections.py",
         "workload/node_jobs/watch.py",
     }
+
+
+def test_commands_load_a_spec_in_one_way() -> None:
+    """`cli.spec_file.load` refuses one that others could have written, and remembers how it was named."""
+    loading = {
+        module
+        for module, tree in MODULES.items()
+        for _, name in imported(tree)
+        if name.startswith("gridwright.spec") and name.endswith(".load_spec")
+    }
+    # `--out` says what a file is that is there already; a lab asks whether its spec still names it.
+    assert loading == {
+        "cli/spec_file.py",
+        "cli/output_file.py",
+        "providers/lab/owner.py",
+        "spec/__init__.py",
+    }
+
+
+def test_errors_of_schedulers_say_what_to_do() -> None:
+    makers = {"environment_error", "input_error", "Problem"}
+    lacking = [
+        f"{module}:{node.lineno}"
+        for module, tree in MODULES.items()
+        if module.startswith("schedulers/")
+        for node in nodes(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in makers
+        and not any(each.arg in ("remedy", None) for each in node.keywords)
+    ]
+    assert lacking == []

@@ -21,7 +21,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import sqlite3
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from urllib.parse import quote
 
 from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.own_directories import state_home, temporary_directory
+from gridwright.own_directories import state_home
 from gridwright.repository.keys import RESERVED, shown
 from gridwright.trusted import (
     open_directory,
@@ -74,47 +73,6 @@ class StateDirectory:
         """Close it."""
         if self.descriptor is not None:
             os.close(self.descriptor)
-
-    def copy_of(self, file: str) -> sqlite3.Connection:
-        """A copy of a data base, for this process alone; empty where there is none.
-
-        It is a temporary file of SQLite's own, so that whoever looks changes nothing. Raises GridwrightError,
-        OSError and sqlite3.Error.
-        """
-        copy = sqlite3.connect("", isolation_level=None)
-        source = self.former if self.former is not None and self.former.name == file else self.path / file
-        try:
-            if source != self.former:
-                if self.descriptor is None:
-                    return copy
-                os.close(open_file(self.descriptor, file))
-            with closing(sqlite3.connect(_to_read(source), uri=True, timeout=_COPY_S)) as found:
-                found.backup(copy)
-        except FileNotFoundError:
-            pass
-        except sqlite3.OperationalError:
-            _copy_with_journal(source, copy)
-        return copy
-
-
-def _to_read(file: Path) -> str:
-    return f"file:{quote(str(file))}?mode=ro"
-
-
-def _copy_with_journal(file: Path, copy: sqlite3.Connection) -> None:
-    """Copy a data base that a killed command has left: SQLite settles that only where it may write."""
-    place = temporary_directory("gridwright-look-")
-    parts = [place / file.name, place / f"{file.name}-journal"]
-    try:
-        for part in parts:
-            with suppress(FileNotFoundError):
-                shutil.copyfile(file.with_name(part.name), part)
-        with closing(sqlite3.connect(parts[0])) as found:
-            found.backup(copy)
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
-        place.rmdir()
 
 
 def open_state(
@@ -233,7 +191,7 @@ def _recorded(state: StateDirectory) -> str | None:
     # Older releases noted it in the data base.
     with suppress(OSError, sqlite3.Error):
         os.close(open_file(state.descriptor, FILE))
-        with closing(sqlite3.connect(_to_read(state.path / FILE), uri=True)) as known:
+        with closing(sqlite3.connect(f"file:{quote(str(state.path / FILE))}?mode=ro", uri=True)) as known:
             row = known.execute("SELECT value FROM facts WHERE name = 'directory'").fetchone()
             return row[0] if row and isinstance(row[0], str) else None
     return None

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gridwright.cli.named_spec import naming_spec, with_named_spec
 from gridwright.errors import GridwrightError
 from gridwright.messages import decode
 from gridwright.watch.round_messages import RoundRefused, RoundReport, RoundRequest
@@ -28,9 +30,11 @@ def main() -> None:
     request = decode(sys.stdin.read(), RoundRequest)
     answer: RoundReport | RoundRefused
     try:
-        answer = _look(request)
+        seen = _look(request)
+        found = [replace(each, remedy=with_named_spec(each.remedy)) for each in seen.found]
+        answer = replace(seen, found=found)
     except GridwrightError as error:
-        problem = error.problems[0]
+        problem = naming_spec(error.problems[0])
         where = f"{problem.where}: " if problem.where else ""
         answer = RoundRefused(f"{where}{problem.what}", problem.remedy or "")
     print(ANSWERS.encode(answer).decode())  # noqa: T201 - the answer

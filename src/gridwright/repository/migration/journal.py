@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from gridwright.errors import environment_error
 from gridwright.repository.file_clock import bounded_ns, is_kept_as
 from gridwright.repository.known_file import signed_inode
+from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import is_same_identity, open_state
 from gridwright.trusted import open_file
 
@@ -92,7 +93,7 @@ class MigrationJournal:
         self._written = time.monotonic()
         try:
             if dry_run:
-                self._database = state.copy_of(FILE)
+                self._database = copy_of(state, FILE)
             else:
                 os.close(open_file(state.made, FILE, os.O_RDWR | os.O_CREAT))
                 self._database = sqlite3.connect(self.file, timeout=30, isolation_level=None)
