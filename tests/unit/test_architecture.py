@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),
-    "own_directories": frozenset({"trusted", "errors"}),
+    "own_directories": frozenset({"beneath", "trusted", "errors"}),
     "bounded": frozenset(),
     "messages": frozenset(),
     "kernel_files": frozenset(),
