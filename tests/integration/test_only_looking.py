@@ -157,3 +157,28 @@ def test_a_look_at_what_a_killed_command_left_settles_a_copy_alone(place: Path, 
     assert looked.json["repositories"][0]["last_export"] == 1_700_000_000.0, looked.text
     assert tree(place) == before
     assert not list(Path("/tmp").glob("gridwright-look-*"))
+
+
+@pytest.mark.root
+def test_doctor_names_a_refused_mass_deletion_and_how_to_go_on(place: Path, gridwright: Command) -> None:
+    library, before = place / "data" / "looked-at", _root_state()
+    for number in range(20):
+        (library / f"file{number}").write_text("x")
+    try:
+        assert gridwright("repo", "export", "archive").status == 0
+        for each in library.glob("file*"):
+            each.unlink()
+        refused = gridwright("repo", "export", "archive", "--deletions")
+        assert refused.status == 1
+        look = ("doctor", "grid.yaml", "--only", "deletions-refused", "--json")
+        (found,) = [each for each in gridwright(*look).json["checks"] if not each["ok"]]
+        assert "repository archive: the export of " in found["found"]
+        assert "--delete-up-to 20" in found["found"]
+        back = gridwright("repo", "import", "archive", "file7")
+        assert (library / "file7").read_text() == "x", back.text
+        assert gridwright("repo", "export", "archive", "--deletions", "--delete-up-to", "20").status == 0
+        (found,) = gridwright(*look).json["checks"]
+        assert found["ok"]
+    finally:
+        for name in _root_state() - before:
+            subprocess.run(["rm", "-r", ROOT_STATE / name], check=True)

@@ -9,8 +9,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from gridwright.errors import GridwrightError
 from gridwright.own_directories import temporary_directory
-from gridwright.repository.state_directory import StateDirectory
+from gridwright.repository.state_directory import FILE, StateDirectory, open_state
 from gridwright.trusted import open_file
 
 _COPY_S = 30.0
@@ -22,20 +23,48 @@ def copy_of(state: StateDirectory, file: str) -> sqlite3.Connection:
     It is a temporary file of SQLite's own. Raises GridwrightError, OSError and sqlite3.Error.
     """
     copy = sqlite3.connect("", isolation_level=None)
-    source = state.former if state.former is not None and state.former.name == file else state.path / file
+    source = _source(state, file)
     try:
-        if source != state.former:
-            if state.descriptor is None:
-                return copy
-            os.close(open_file(state.descriptor, file))
-        where = f"file:{quote(str(source))}?mode=ro"
-        with closing(sqlite3.connect(where, uri=True, timeout=_COPY_S)) as found:
-            found.backup(copy)
-    except FileNotFoundError:
-        pass
+        if source is not None:
+            with closing(_readable(source)) as found:
+                found.backup(copy)
     except sqlite3.OperationalError:
-        _copy_with_journal(source, copy)
+        _copy_with_journal(source or state.path, copy)
     return copy
+
+
+def facts_of(directory: Path) -> dict[str, str] | None:
+    """The facts of the repository in a directory, as the last command has left them; None where none has.
+
+    What cannot be read is none, either: commands that work on it say why.
+    """
+    with suppress(GridwrightError, OSError, sqlite3.Error):
+        state = open_state(directory, looks=True)
+        try:
+            if (source := _source(state, FILE)) is not None:
+                with closing(_readable(source)) as found:
+                    rows = found.execute("SELECT name, value FROM facts").fetchall()
+                return {str(name): str(value) for name, value in rows}
+        finally:
+            state.close()
+    return None
+
+
+def _source(state: StateDirectory, file: str) -> Path | None:
+    """Where a data base is read; None for none. Raises GridwrightError and OSError."""
+    if state.former is not None and state.former.name == file:
+        return state.former
+    if state.descriptor is None:
+        return None
+    try:
+        os.close(open_file(state.descriptor, file))
+    except FileNotFoundError:
+        return None
+    return state.path / file
+
+
+def _readable(source: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=_COPY_S)
 
 
 def _copy_with_journal(file: Path, copy: sqlite3.Connection) -> None:

@@ -181,7 +181,7 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     learn(opened, report)
     work = find_changes(opened, (), report, deletions=True)
     status.problems, status.notes = report.problems, report.all_notes
-    status.refused = [f"the {what} refused: {why}" for what, why in refusals(known)]
+    status.refused = [f"the {what} refused: {why}" for what, why in refusals(known.fact)]
     status.notes += [f"trash: {each.text()}" for each in trashed(opened.below.root)]
     work.pop(Action.DELETE, None)
     if Action.COMPARE in work:

@@ -41,6 +41,7 @@ def main() -> None:
 
 
 def _look(request: RoundRequest) -> RoundReport:
+    from gridwright.cli.data.repo_of_grid import refused_deletions
     from gridwright.cli.data.wanted_layouts import layout_wishes
     from gridwright.cli.spec_file import load_placed
     from gridwright.doctor.access import access_to
@@ -64,6 +65,8 @@ def _look(request: RoundRequest) -> RoundReport:
         wishes=layout_wishes(spec) if spec is not None and request.everything else None,
         only=None if request.everything else checks,
     )
+    if spec is not None and request.everything:
+        seen = replace(seen, refused_deletions=refused_deletions(spec))
     return judge(
         seen,
         checks,

@@ -290,6 +290,28 @@ def _small(observation: Observation) -> Iterator[NodeJudgement]:
             yield NodeJudgement((node,), judged(right, found, f"{spec.capacity} at least"), name)
 
 
+@LIBRARIES.check(
+    "deletions-refused",
+    "warning",
+    "an export or an import of a repository refused a mass deletion",
+    reason="Files and objects differ until somebody says whether that was meant: a library that was emptied "
+    "by accident looks the same.",
+    source="gridwright help repository, mass deletions",
+    remedy="where it was meant: the same command with --delete-up-to N; else bring files back: "
+    "gridwright repo import NAME PATH (gridwright repo ls NAME names them)",
+)
+def _refused_deletions(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = "all that was deleted is known to be meant"
+    if not observation.refused_deletions:
+        yield NodeJudgement((), idle("no repository's state is on this machine", expected))
+    for name, refusals in (observation.refused_deletions or {}).items():
+        for verb, why in refusals:
+            found = f"repository {name}: the {verb} refused: {why}"
+            yield NodeJudgement((), judged(False, found, expected), name)
+        if not refusals:
+            yield NodeJudgement((), judged(True, f"repository {name}: {expected}", expected), name)
+
+
 @LIBRARIES.library_check(
     "library-in-memory",
     "warning",
