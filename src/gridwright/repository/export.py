@@ -98,7 +98,7 @@ def export(
         learn(opened, report)
         _plan(opened, options, report)
         return report
-    with closing(UploadJournal(opened.known.state.descriptor)) as uploads, ExitStack() as held:
+    with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
         opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
         require_store(opened, report)
         lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))

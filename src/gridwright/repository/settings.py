@@ -71,15 +71,18 @@ class OpenRepository:
     _released_names: ReleasedNames | None = None
 
     @classmethod
-    def open(cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True) -> OpenRepository:
+    def open(
+        cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True, looks: bool = False
+    ) -> OpenRepository:
         """Open it; no other command works on this directory meanwhile, unless `alone` is false.
 
+        Who only `looks` holds up nobody, and changes nothing that is known.
         Raises GridwrightError, and OSError where the directory cannot be opened.
         """
         with ExitStack() as opened:
             below = opened.enter_context(Beneath(settings.directory))
-            known = opened.enter_context(closing(Known(settings.directory)))
-            lock = hold_directory(settings.directory) if alone else None
+            known = opened.enter_context(closing(Known(settings.directory, looks=looks)))
+            lock = hold_directory(settings.directory) if alone and not looks else None
             if lock is not None:
                 opened.callback(os.close, lock)
             bind(known, store, below, Keys(settings.prefix))
@@ -120,7 +123,7 @@ def hold_directory(directory: Path) -> int:
     """Hold a lock on what is known, until the descriptor is closed. Raises GridwrightError, OSError."""
     state = open_state(directory)
     try:
-        descriptor = open_file(state.descriptor, LOCK, os.O_RDWR | os.O_CREAT)
+        descriptor = open_file(state.made, LOCK, os.O_RDWR | os.O_CREAT)
     finally:
         state.close()
     try:

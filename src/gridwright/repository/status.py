@@ -193,7 +193,7 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     work = find_changes(opened, (), report, deletions=True)
     status.failed, status.nameless, status.notes = report.failed, report.nameless, report.all_notes
     status.left_behind = told_failed(known)
-    status.refused = [f"the {what} refused: {why}" for what, why in refusals(known)]
+    status.refused = [f"the {what} refused: {why}" for what, why in refusals(known.fact)]
     status.notes += [f"trash: {each.text()}" for each in trashed(opened.below.root)]
     work.pop(Action.DELETE, None)
     if Action.COMPARE in work:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import socket
 import ssl
 import stat
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 from gridwright.handed_files import open_file
-from gridwright.services.connections import Bounds, Listener, within_descriptors
+from gridwright.services.connections import Bounds, Listener, listen_on, within_descriptors
 
 Network = IPv4Network | IPv6Network
 SHORTEST_TOKEN = 16
@@ -31,8 +30,6 @@ _FEWEST_DISTINCT = 6
 """Characters that differ: of 16 random hexadecimal digits, fewer do in one of 50,000 tokens."""
 _MOST_PEM_BYTES = 1 << 20
 _LONGEST_TOKEN = 1024
-_WAITING = 512
-"""Connections that the kernel keeps for a service that is busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,20 +102,15 @@ class Listening:
 
     def bind(self, bounds: Bounds) -> Listener:
         """A socket that listens there. Raises GridwrightError (status ENVIRONMENT) where it cannot."""
-        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
-        made = Listener(family, socket.SOCK_STREAM)
-        made.bounds, made.proxies = within_descriptors(bounds), self.proxies
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((self.address, self.port))
-            made.listen(_WAITING)
+            made = listen_on(self.address, self.port)
         except OSError as error:
-            made.close()
             raise environment_error(
                 f"cannot be listened on: {error.strerror or error}",
                 where=f"{self.address}:{self.port}",
                 remedy="name another port, or end what has this one (`ss -ltnp`)",
             ) from None
+        made.bounds, made.proxies = within_descriptors(bounds), self.proxies
         return made
 
 

@@ -30,7 +30,7 @@ def run_ls(flags: LsFlags) -> ExitStatus:
             where=linked[1].name,
             remedy=f"list them: ls -l {linked[1].mounted}",
         )
-    with open_repository(flags, settings_of(flags), alone=False) as opened:
+    with open_repository(flags, settings_of(flags), looks=True) as opened:
         report = RepositoryReport(opened.settings.name, "ls")
         entries = list(list_entries(opened, below(opened.settings.directory, flags.paths), report))
     Output("repo ls", json=flags.json).show(
