@@ -19,14 +19,14 @@ from pathlib import Path
 ALICE, MALLORY = 2001, 2002
 
 
-def as_user(uid: int, act: Callable[[], None]) -> None:
-    """Run a function as a user, without groups; raises AssertionError with its traceback where it fails."""
+def as_user(uid: int, act: Callable[[], object], groups: Sequence[int] = ()) -> None:
+    """Run a function as a user, in these groups; raises AssertionError with its traceback where it fails."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            os.setgroups([])
+            os.setgroups(groups)
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
             act()

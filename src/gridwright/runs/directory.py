@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -348,9 +349,9 @@ def _make(runs: Path, above: int, name: str, record: RunRecord) -> tuple[Path, i
     unnamed = f".{name}.{secrets.token_hex(8)}"
     opened = make_private(above, unnamed.encode())
     try:
-        os.fchmod(opened, 0o755)
-        os.mkdir(LOGS, 0o755, dir_fd=opened)
+        os.mkdir(LOGS, dir_fd=opened)
         _write_json(opened, RUN_FILE, record)
+        os.fchmod(opened, _given_mode(os.stat(LOGS, dir_fd=opened)))
         for number in range(1, 1000):
             last = name if number == 1 else f"{name}-{number}"
             with contextlib.suppress(FileNotFoundError):
@@ -364,6 +365,14 @@ def _make(runs: Path, above: int, name: str, record: RunRecord) -> tuple[Path, i
         os.close(opened)
         remove_tree(unnamed, directory=above)
         raise
+
+
+def _given_mode(made: os.stat_result) -> int:
+    """The mode of a run, as the system gave it to a new directory by umask, setgid bit and ACLs.
+
+    So users share runs by the group of a shared directory. Others never write there, nor root's group.
+    """
+    return stat.S_IMODE(made.st_mode) & ~(stat.S_IWOTH if os.geteuid() else stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _plain(name: str) -> str:
