@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gridwright.beneath import DIRECTORY
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.refusals import refusal
 from gridwright.trusted import open_directory, open_file, untrusted, user_name, why_untrusted_path
 
 PARTS = ("ask", "grid_engine", "iotest", "lsf", "parts", "slurm", "workload")
@@ -183,12 +184,17 @@ def _holds(directory: int, name: str, content: bytes) -> bool:
         return False
 
 
-def unusable_state(error: OSError, state: Path, path: Path | None = None) -> GridwrightError:
-    """The error of a state directory that cannot be used; `path` where the system names no file."""
+def unusable_state(
+    error: OSError, state: Path, path: Path | None = None, *, remedy: str = _REMEDY
+) -> GridwrightError:
+    """The error of a state directory that cannot be used; `path` where the system names no file.
+
+    A name that the system gives is one in `state`. `remedy` is what helps whatever the reason is.
+    """
+    where = path or state / os.fsdecode(error.filename or "")
+    why = refusal(where, error, remedy, writes=True)
     return environment_error(
-        f"the state directory cannot be used: {error.strerror}",
-        where=str(path or error.filename or state),
-        remedy=_REMEDY,
+        f"the state directory cannot be used: {why.reason}", where=str(where), remedy=why.remedy
     )
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from gridwright.errors import GridwrightError
+from gridwright.report.write import write_report
 from gridwright.runs.directory import load_run
+from gridwright.runs.find import find_run
+from gridwright.schedulers.local.store import Store
+from gridwright.spec import load_spec
 from tests.support.as_user import ALICE, as_user, open_to_all
 from tests.support.records import finished_run
 
@@ -20,7 +27,8 @@ BEN, PROJECT = 2003, 2900
 def project(tmp_path: Path) -> Path:
     """A directory as `install -d -m 2775 -o root -g project` makes it."""
     # Whom a test becomes may not be able to read what is imported late.
-    load_run(finished_run(tmp_path / "warm"))
+    write_report(finished_run(tmp_path / "warm"))
+    load_run(find_run(tmp_path / "warm", "last"))
     open_to_all(tmp_path)
     place = tmp_path / "project"
     place.mkdir()
@@ -74,3 +82,87 @@ def test_no_umask_lets_all_write_a_run_nor_the_group_of_one_of_roots(tmp_path: P
     finally:
         os.umask(before)
     assert (stat.S_IMODE(made.stat().st_mode), made.stat().st_gid) == (0o2755, PROJECT)
+
+
+def refused(uid: int, act: Callable[[], object], groups: Sequence[int] = ()) -> str:
+    """What a user is told who is refused, on one line."""
+
+    def tries() -> None:
+        with pytest.raises(GridwrightError) as caught:
+            act()
+        raise RuntimeError(f"told: {' '.join(str(caught.value).split())}")
+
+    with pytest.raises(AssertionError) as failed:
+        as_user(uid, tries, groups)
+    return str(failed.value).rpartition("told: ")[2].strip()
+
+
+def test_the_report_of_somebody_elses_run_is_named_where_it_is_current(project: Path) -> None:
+    run = of_alice(project / "runs", 0o022)
+
+    def names() -> None:
+        assert write_report(run) == run / "report.html"
+
+    told = refused(BEN, lambda: write_report(run), [PROJECT])
+    assert "the report cannot be written" in told
+    assert f"directory {run} belongs to {ALICE} (mode 2755)" in told
+    assert "--out FILE" in told
+    as_user(ALICE, names, [PROJECT])
+    as_user(BEN, names, [PROJECT])
+    os.utime(run / "report.html", (1, 1))
+    assert "the report cannot be written" in refused(BEN, lambda: write_report(run), [PROJECT])
+
+
+def test_a_path_that_names_no_run_is_named_with_the_reason(tmp_path: Path, project: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, ALICE, ALICE)
+    run = of_alice(home / "runs", 0o022)
+    home.chmod(0o700)
+    here = project / "runs"
+    told = refused(BEN, lambda: find_run(here, str(run)))
+    assert told.startswith(f"{run}: the run cannot be read: Permission denied: directory {home} belongs to")
+    assert f"have {ALICE} run setfacl -m u:{BEN}:x {home}" in told
+    told = refused(BEN, lambda: find_run(here, str(project / "absent")))
+    assert told.startswith(f"{project / 'absent'}: no run is here: No such file")
+    told = refused(BEN, lambda: find_run(run.parent, "last"))
+    assert "there are no runs here" not in told
+    assert f"directory {home} belongs to {ALICE}" in told
+
+
+def test_who_keeps_a_user_from_a_file_is_named_and_what_its_owner_can_do(project: Path) -> None:
+    home = project.parent / "home"
+    home.mkdir()
+    file = home / "grid.yaml"
+    file.write_text("provider: local\n")
+    for each in (file, home):
+        os.chown(each, ALICE, PROJECT)
+    file.chmod(0)
+    assert f"chmod u+r {file}; or" in refused(ALICE, lambda: load_spec(file))
+    told = refused(BEN, lambda: load_spec(file), [PROJECT])
+    assert f"it belongs to {ALICE} (mode 0000) have {ALICE} run chmod g+r {file}" in told
+    assert f"have {ALICE} run setfacl -m u:{BEN}:r {file}" in refused(BEN, lambda: load_spec(file))
+    home.chmod(0o700)
+    told = refused(BEN, lambda: load_spec(file), [PROJECT])
+    assert f"directory {home} belongs to {ALICE} (mode 0700) have {ALICE} run chmod g+x {home}" in told
+
+
+def test_each_way_to_refuse_a_state_directory_has_its_own_remedy(project: Path) -> None:
+    """Real file systems refuse: one is read-only, one is full, one is another user's."""
+    state = project.parent / "state"
+    state.mkdir()
+    os.chown(state, ALICE, ALICE)
+    options = f"nr_inodes=3,uid={ALICE},mode=700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "t", state], check=True)
+    try:
+        told = refused(ALICE, lambda: Store(state / "jobs"))
+        assert f"{state / 'jobs/jobs.sqlite'}: the state directory cannot be used: No space left" in told
+        assert "free space there; or" in told
+        subprocess.run(["mount", "-o", "remount,ro", state], check=True)
+        told = refused(ALICE, lambda: Store(state / "jobs"))
+        assert told.startswith(f"{state / 'jobs/jobs.sqlite'}: the state directory cannot be used: Read-only")
+        assert "remount it read-write" in told
+    finally:
+        subprocess.run(["umount", state], check=True)
+    state.chmod(0o500)
+    assert f"chmod u+wx {state}" in refused(ALICE, lambda: Store(state / "jobs"))

@@ -12,6 +12,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "beneath": frozenset(),
     "trusted": frozenset({"beneath", "errors"}),
+    "refusals": frozenset({"trusted"}),
     "atomic": frozenset({"beneath", "trusted"}),
     "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
@@ -61,7 +62,7 @@ FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
         *("beneath", "trusted", "atomic", "state_parts", "foreign_text", "handed_files", "own_directories"),
-        *("endpoints", "secret_text"),
+        *("endpoints", "refusals", "secret_text"),
     }
 )
 

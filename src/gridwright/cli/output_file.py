@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gridwright.cli.arguments import Reader
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.refusals import refusal
 
 
 def check_output(reader: Reader, flag: str, path: Path | None, *, overwrite: bool = True) -> None:
@@ -71,6 +72,5 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 
 def _refused(path: Path, error: OSError) -> GridwrightError:
-    return environment_error(
-        f"cannot be written: {error.strerror}", where=str(path), remedy="Name a place that can be"
-    )
+    why = refusal(path, error, "name a place that can be", writes=True)
+    return environment_error(f"cannot be written: {why.reason}", where=str(path), remedy=why.remedy)

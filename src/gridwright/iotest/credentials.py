@@ -21,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gridwright.beneath import remove_tree
 from gridwright.errors import environment_error
 from gridwright.iotest.wire import COORDINATOR, coordinator_context
+from gridwright.refusals import refusal
 from gridwright.state_parts import fresh_directory
 
 VALID = timedelta(days=1)
@@ -119,10 +120,13 @@ class HandedOver:
                 self._write(node, authority.of_node(node))
         except OSError as error:
             self.remove()
+            where = self._directory / os.fsdecode(error.filename or "")
+            otherwise = "name a directory that all nodes share with `state:` in the grid spec"
+            why = refusal(where, error, otherwise, writes=True)
             raise environment_error(
-                f"the certificates of the test cannot be written: {error.strerror}",
-                where=str(error.filename or self._directory),
-                remedy="name a directory that all nodes share with `state:` in the grid spec",
+                f"the certificates of the test cannot be written: {why.reason}",
+                where=str(where),
+                remedy=why.remedy,
             ) from error
 
     def file_of(self, node: str) -> Path:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, TextIO, cast
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.refusals import refusal
 from gridwright.trusted import open_directory, open_file
 
 FRESH_S = 24 * 3600.0
@@ -58,10 +59,10 @@ class MoveJournal:
                 remedy="wait for it, or stop it",
             ) from None
         except OSError as error:
+            otherwise = "run this as whoever keeps the state directory of the grid"
+            why = refusal(self.path, error, otherwise, writes=True)
             raise environment_error(
-                f"the journal cannot be written: {error.strerror}",
-                where=str(self.path),
-                remedy="run this as whoever keeps the state directory of the grid",
+                f"the journal cannot be written: {why.reason}", where=str(self.path), remedy=why.remedy
             ) from error
         return self
 

@@ -20,6 +20,7 @@ from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import NodeSamples, Snapshot
+from gridwright.refusals import refusal
 
 FORMAT = 1
 _MOST_LATE = 10
@@ -86,9 +87,8 @@ class Recorder:
             raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> Exception:
-        return environment_error(
-            f"cannot be written: {error.strerror}", where=str(self.path), remedy="name another file"
-        )
+        why = refusal(self.path, error, "name another file", writes=True)
+        return environment_error(f"cannot be written: {why.reason}", where=str(self.path), remedy=why.remedy)
 
     def __enter__(self) -> Self:
         return self

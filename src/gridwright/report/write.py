@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
 from gridwright.atomic import write_atomically
 from gridwright.errors import environment_error
+from gridwright.handed_files import open_file
+from gridwright.refusals import refusal
 from gridwright.report.page import ReportInput, render_report
 from gridwright.report.stream_sweep.page import sweep_page
 from gridwright.runs.directory import REPORT_FILE, LoadedRun, load_run
@@ -16,7 +19,9 @@ from gridwright.runs.record_file import figures_of
 def write_report(run: Path, out: Path | None = None) -> Path:
     """Write `report.html` into the run directory, or to `out`; returns its path.
 
-    Raises GridwrightError if the run cannot be loaded or the file cannot be written.
+    Where nothing can be written beside a run, as beside one of another user's, the report that is there and
+    newer than what was measured is the one. Raises GridwrightError if the run cannot be loaded or the file
+    cannot be written.
     """
     loaded = load_run(run)
     path = out if out is not None else run / REPORT_FILE
@@ -25,12 +30,24 @@ def write_report(run: Path, out: Path | None = None) -> Path:
     try:
         write_atomically(path, page)
     except OSError as error:
+        if out is None and _is_current(path):
+            return path
+        why = refusal(path, error, "give another place with --out FILE", writes=True)
         raise environment_error(
-            f"the report cannot be written: {error.strerror}",
-            where=str(path),
-            remedy="give another place with --out FILE",
+            f"the report cannot be written: {why.reason}", where=str(path), remedy=why.remedy
         ) from error
     return path
+
+
+def _is_current(report: Path) -> bool:
+    """Whether a report can be read, and nothing of its run was written after it."""
+    try:
+        with open_file(report, follows=False) as file:
+            written = os.fstat(file.fileno()).st_mtime_ns
+        rest = [each.stat() for each in report.parent.iterdir() if each.is_file() and each != report]
+    except OSError:
+        return False
+    return all(each.st_mtime_ns <= written for each in rest)
 
 
 def _page(loaded: LoadedRun) -> str:

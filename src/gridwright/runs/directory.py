@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gridwright.atomic import write_atomically
 from gridwright.beneath import make_private, remove_tree
 from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.refusals import refusal
 from gridwright.runs.host import host_facts, software_versions
 from gridwright.runs.iotest_events import (
     IOTEST_EVENTS,
@@ -141,10 +142,11 @@ class RunDirectory:
                 os.close(above)
             return cls(path, opened, record)
         except OSError as error:
+            why = refusal(
+                runs / "run", error, "give another place with --runs DIR or GRIDWRIGHT_RUNS", writes=True
+            )
             raise environment_error(
-                f"the run directory cannot be made: {error.strerror}",
-                where=str(runs),
-                remedy="give another place with --runs DIR or GRIDWRIGHT_RUNS",
+                f"the run directory cannot be made: {why.reason}", where=str(runs), remedy=why.remedy
             ) from error
 
     def take(self, event: RunEvent) -> None:

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gridwright.atomic import open_place
-from gridwright.errors import input_error
+from gridwright.errors import GridwrightError, input_error
+from gridwright.refusals import refusal
 from gridwright.trusted import sudo_callers, untrusted, user_name, why_untrusted_path
 
 RUN_FILE = "run.json"
@@ -25,7 +26,11 @@ _REMEDY = "give another place with --runs DIR or GRIDWRIGHT_RUNS: one of your ow
 
 
 def check_place(runs: Path) -> None:
-    """Raise GridwrightError (INPUT) where run directories cannot be kept in `runs`, as it is no directory."""
+    """Raise GridwrightError (INPUT) where `runs` is no directory, or in one that is closed to this user."""
+    try:
+        runs.exists()
+    except PermissionError as error:
+        raise closed_place(runs, error) from error
     there = next((each for each in (runs, *runs.absolute().parents) if os.path.lexists(each)), runs)
     if os.path.lexists(there) and not there.is_dir():
         found = "a link that leads nowhere" if there.is_symlink() else "a file"
@@ -34,6 +39,12 @@ def check_place(runs: Path) -> None:
             where=str(there),
             remedy="name a directory with --runs DIR or GRIDWRIGHT_RUNS; one that is not there is made",
         )
+
+
+def closed_place(runs: Path, error: OSError) -> GridwrightError:
+    """The error of a directory of runs that permission is denied to."""
+    why = refusal(runs, error, "name another place with --runs DIR or GRIDWRIGHT_RUNS")
+    return input_error(f"the runs cannot be read: {why.reason}", where=str(runs), remedy=why.remedy)
 
 
 def open_for_runs(runs: Path) -> int:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gridwright.atomic import write_atomically
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.handed_files import parsed_json, read_within
+from gridwright.refusals import refusal
 from gridwright.runs.launch_record import TestClass
 from gridwright.runs.records import HostFacts
 from gridwright.spec.model import LibraryName
@@ -182,11 +183,8 @@ def load_profiles(path: Path) -> Profiles:
     try:
         content = read_within(path, _MAX_BYTES)
     except OSError as error:
-        raise input_error(
-            f"cannot be read: {error.strerror}",
-            where=str(path),
-            remedy="name a file that `gridwright workload FILE --profile OUT` wrote",
-        ) from error
+        why = refusal(path, error, "name a file that `gridwright workload FILE --profile OUT` wrote")
+        raise input_error(f"cannot be read: {why.reason}", where=str(path), remedy=why.remedy) from error
     except ValueError as error:
         raise _other_file(str(path), str(error)) from None
     return parse_profiles(content, str(path))

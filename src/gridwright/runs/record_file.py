@@ -5,6 +5,7 @@ It is no link, of a bounded size, and says which field is wrong.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.handed_files import checked_json, read_within
+from gridwright.refusals import refusal
 
 _LOG = logging.getLogger("gridwright.runs")
 R = TypeVar("R", bound=BaseModel)
@@ -36,10 +38,11 @@ def load_record(file: Path, model: type[R]) -> R | None:
 
 def unreadable(file: Path, error: OSError) -> GridwrightError:
     """What to say of a file that the system does not give."""
-    reason = "it is a link, and a run has none" if file.is_symlink() else error.strerror or error.args[-1]
-    return environment_error(
-        f"cannot be read: {reason}", where=str(file), remedy="look at it, or name another run"
-    )
+    otherwise = "look at it, or name another run"
+    reason, remedy = refusal(file, error, otherwise)
+    if error.errno == errno.ELOOP:
+        reason, remedy = "it is a link, and a run has none", otherwise
+    return environment_error(f"cannot be read: {reason}", where=str(file), remedy=remedy)
 
 
 def damaged(file: Path, error: Exception) -> GridwrightError:

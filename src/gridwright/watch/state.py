@@ -16,6 +16,7 @@ from gridwright import handed_files
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.messages import Extensible, MessageError, decode, encode
 from gridwright.own_directories import state_home
+from gridwright.refusals import refusal
 from gridwright.spec.model import GridSpec
 from gridwright.trusted import open_directory, open_file
 from gridwright.watch.change_log import LoggedChange
@@ -152,10 +153,9 @@ def write_state(directory: Path, state: WatchState) -> None:
 
 def unwritable(error: OSError, path: Path) -> GridwrightError:
     """The error of a state directory that takes nothing."""
+    why = refusal(path, error, "name another directory with --state", writes=True)
     return environment_error(
-        f"what the watch knows cannot be written: {error.strerror}",
-        where=str(path),
-        remedy="make room there, or name another directory with --state",
+        f"what the watch knows cannot be written: {why.reason}", where=str(path), remedy=why.remedy
     )
 
 

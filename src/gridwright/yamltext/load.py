@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.handed_files import read_named
+from gridwright.refusals import refusal
 from gridwright.yamltext.document import Document, compose
 from gridwright.yamltext.explain import empty_values, explain
 from gridwright.yamltext.format import FileFormat
@@ -36,9 +37,10 @@ def read_file(file: Path, of: FileFormat, instead: Callable[[Path], str]) -> byt
         return read_named(file, of.max_bytes)
     except FileNotFoundError:
         raise input_error("no such file", where=str(file), remedy=instead(file)) from None
-    except PermissionError:
+    except PermissionError as error:
+        why = refusal(file, error, "name another file")
         raise input_error(
-            "no permission to read it", where=str(file), remedy=f"Run chmod u+r {file}"
+            f"no permission to read it: {why.reason}", where=str(file), remedy=why.remedy
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -163,15 +163,3 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal(tmp_path / "no" / "grid.yaml").startswith("DIR/no/grid.yaml: no such file\n")
     assert "cannot be read" in refusal(Path("a\0b"))
     assert "cannot be read: File name too long" in refusal(tmp_path / ("x" * 300))
-
-
-def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deny(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    file = tmp_path / "grid.yaml"
-    file.write_text(DISK)
-    # Root reads everything, so the refusal is made.
-    monkeypatch.setattr(Path, "open", deny)
-    with pytest.raises(GridwrightError, match="no permission to read it"):
-        load_spec(file)

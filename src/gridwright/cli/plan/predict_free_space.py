@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.errors import input_error
 from gridwright.handed_files import read_named
+from gridwright.refusals import refusal
 
 if TYPE_CHECKING:
     from gridwright.filesystems.allocation import TargetSpace
@@ -66,11 +67,8 @@ def _read(path: Path) -> str:
     try:
         data = read_named(path, _MOST_BYTES)
     except OSError as error:
-        raise input_error(
-            f"it cannot be read: {error.strerror or error}",
-            where=str(path),
-            remedy=f"save what `lfs df PATH` prints there, or write {FLAG} {NOW}",
-        ) from error
+        why = refusal(path, error, f"save what `lfs df PATH` prints there, or write {FLAG} {NOW}")
+        raise input_error(f"it cannot be read: {why.reason}", where=str(path), remedy=why.remedy) from error
     if len(data) > _MOST_BYTES:
         raise input_error(
             "it is too long to be what `lfs df` prints", where=str(path), remedy="name another file"

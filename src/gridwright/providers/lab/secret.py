@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gridwright.errors import environment_error
+from gridwright.refusals import refusal
 
 
 def secret(path: Path, make: Callable[[], bytes]) -> bytes:
@@ -18,10 +19,9 @@ def secret(path: Path, make: Callable[[], bytes]) -> bytes:
         except FileNotFoundError:
             return _keep(path, make())
     except OSError as error:
+        why = refusal(path, error, "name another directory with state: in the spec", writes=True)
         raise environment_error(
-            f"a key of the lab cannot be kept: {error.strerror}",
-            where=str(path),
-            remedy="see whether the disk is full, then run gridwright up again",
+            f"a key of the lab cannot be kept: {why.reason}", where=str(path), remedy=why.remedy
         ) from error
 
 

@@ -25,6 +25,7 @@ from gridwright.own_directories import state_home
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.schema import CHANGES, TABLES, VERSION
+from gridwright.state_parts import unusable_state
 from gridwright.trusted import open_directory, open_file
 
 FILE = "jobs.sqlite"
@@ -67,7 +68,8 @@ class Store:
 
     def _make_place(self) -> None:
         state = self.state
-        remedy = _own_instead(state)
+        otherwise = _own_instead(state)
+        remedy = f"see whose it is, and move it away; or {otherwise}"
         try:
             # Jobs run what it says, and runner and launcher open their files in it by name: what is above it
             # cannot be exchanged either.
@@ -79,11 +81,7 @@ class Store:
             finally:
                 os.close(opened)
         except OSError as error:
-            raise environment_error(
-                f"the state directory cannot be used: {error.strerror}",
-                where=str(error.filename or state),
-                remedy=remedy,
-            ) from error
+            raise unusable_state(error, state, remedy=otherwise) from error
 
     def _prepare(self) -> None:
         (version,) = self.one("PRAGMA user_version")
@@ -246,7 +244,7 @@ def _own_instead(state: Path) -> str:
     """How to go on where a state directory cannot be used: each user has a queue of its own by default."""
     with contextlib.suppress(GridwrightError):
         if state.is_relative_to(state_home() / "gridwright"):
-            return "see whose it is, and move it away; or set XDG_STATE_HOME to another directory of your own"
+            return "set XDG_STATE_HOME to another directory of your own"
     return (
         "leave state: out of the grid spec: each user then has a queue of its own, below "
         "~/.local/state/gridwright; or have it name another directory that no other user can write"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem, input_error
+from gridwright.refusals import refusal
 
 # Also those that were rotated (night.log.3, night.log-20261121) or packed.
 _LOG_NAME = re.compile(r".+\.(?:log|acct|html?)(?:[.-]?\d{1,14})?(?:\.gz)?", re.IGNORECASE)
@@ -55,10 +56,10 @@ def _files_below(directory: Path) -> Iterator[Path]:
     """Yield the files below a directory, without those that are hidden. Raises GridwrightError."""
 
     def unreadable(error: OSError) -> None:
+        where = str(error.filename or directory)
+        why = refusal(where, error, "name directories that you may read")
         raise input_error(
-            f"the directory cannot be read: {error.strerror}",
-            where=str(error.filename or directory),
-            remedy="Name directories that you may read.",
+            f"the directory cannot be read: {why.reason}", where=where, remedy=why.remedy
         ) from error
 
     # Links to directories are not followed: they may lead in a circle.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gridwright.errors import Finding, GridwrightError, Problem, input_error
+from gridwright.refusals import refusal
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_events import ImportRefused, LaunchEnded, WorkloadBegun, WorkloadEvent
 from gridwright.workload.imports.accounting_file import accounting_kind, read_accounting
@@ -55,9 +56,8 @@ def _read(log: Path, node: str, number: int) -> tuple[list[LaunchRecord], list[F
         if kind is not None:
             return read_accounting(log, kind, first_number=number)
     except OSError as error:
-        raise input_error(
-            f"it cannot be read: {error.strerror or error}", where=str(log), remedy="name a readable file"
-        ) from error
+        why = refusal(log, error, "name a readable file")
+        raise input_error(f"it cannot be read: {why.reason}", where=str(log), remedy=why.remedy) from error
     launch, told = read_sas_log(log, number=number, node=node)
     return [replace(launch, log=str(log))], told
 

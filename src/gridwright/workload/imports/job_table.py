@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.refusals import refusal
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.launches import launch_columns
 from gridwright.runs.parquet import read_columns
@@ -50,8 +51,10 @@ def read_jobs(path: Path) -> JobTable:
     try:
         columns = read_columns(path, MOST_JOBS)
     except OSError as error:
-        what = f"cannot be read: {error.strerror or error}"
-        raise GridwrightError(Problem(what, str(path), remedy=_REMEDY)) from error
+        why = refusal(path, error, _REMEDY)
+        raise GridwrightError(
+            Problem(f"cannot be read: {why.reason}", str(path), remedy=why.remedy)
+        ) from error
     except ValueError as error:
         raise GridwrightError(Problem(f"is no table: {error}", str(path), remedy=_REMEDY)) from error
     name = "name" if "name" in columns else "test"

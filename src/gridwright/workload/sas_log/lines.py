@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gridwright.errors import input_error
+from gridwright.refusals import refusal
 from gridwright.workload.sas_log.text import LONGEST_LINE, whole_lines
 
 # What the logging facility puts before each line, for servers and for jobs with a LOGCONFIGLOC; and what
@@ -59,10 +60,9 @@ def scan_lines(path: Path, taker: LineTaker) -> int:
         for piece in whole_lines(path, status.st_size):
             line = _scan_piece(piece, line, taker)
     except OSError as error:
+        why = refusal(path, error, "name a readable file")
         raise input_error(
-            f"the log cannot be read: {error.strerror or error}",
-            where=str(path),
-            remedy="Name a readable file.",
+            f"the log cannot be read: {why.reason}", where=str(path), remedy=why.remedy
         ) from error
     return status.st_size
 

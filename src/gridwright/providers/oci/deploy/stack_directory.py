@@ -16,6 +16,7 @@ from pathlib import Path
 from gridwright.atomic import write_atomically
 from gridwright.beneath import Beneath, remove_tree
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.refusals import refusal
 from gridwright.trusted import open_directory, read_file
 
 WRITTEN = "written-by-gridwright.json"
@@ -117,10 +118,12 @@ class StackFiles:
             os.close(opened)
 
     def _unusable(self, error: OSError) -> GridwrightError:
+        where = self.directory / os.fsdecode(error.filename or "")
+        why = refusal(where, error, "name another one as oci.state", writes=True)
         return environment_error(
-            f"the directory of Terraform's state cannot be used: {error.strerror or error}",
-            where=str(error.filename or self.directory),
-            remedy="mend its rights or its disk, or name another one as oci.state",
+            f"the directory of Terraform's state cannot be used: {why.reason}",
+            where=str(where),
+            remedy=why.remedy,
         )
 
 
