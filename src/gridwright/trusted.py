@@ -113,8 +113,8 @@ def _fuse_user(device: int) -> int | None:
     return None
 
 
-class _Fault(NamedTuple):
-    """Why something is not believed, and what mends it where its owner can do so without losing anything."""
+class Fault(NamedTuple):
+    """Why something is not believed, and what mends it, where its owner asks and loses nothing."""
 
     reason: str
     remedy: str | None = None
@@ -147,7 +147,7 @@ def why_untrusted_path(
     nobody else can make it but in a sticky directory. `writers` are the bits of a mode that let others write.
     Raises OSError.
     """
-    fault = _way_fault(path, is_shared=is_shared, owners=owners, writers=writers)
+    fault = way_fault(path, is_shared=is_shared, owners=owners, writers=writers)
     return fault and fault.reason
 
 
@@ -160,27 +160,27 @@ def _fault(
     remedied: str | None = None,
     owners: Collection[int] = (),
     writers: int = _OTHERS_WRITE,
-) -> _Fault | None:
+) -> Fault | None:
     """The fault of what lies at a place; `remedied` is the path that the remedy names."""
     believed = (0, os.geteuid(), *owners)
     if (user := _fuse_user(status.st_dev)) is not None and user not in believed:
-        return _Fault(f"{name} is on a FUSE file system that {user_name(user)} has mounted")
+        return Fault(f"{name} is on a FUSE file system that {user_name(user)} has mounted")
     owner = user_name(status.st_uid)
     if status.st_uid not in believed:
-        return _Fault(f"{name} belongs to {owner}")
+        return Fault(f"{name} belongs to {owner}")
     is_kept = is_shared and status.st_mode & stat.S_ISVTX
     if status.st_mode & writers and not is_kept and others_write(status, place):
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         remedy = None
         if remedied and status.st_uid == os.geteuid():
             remedy = f"chmod go-w {shlex.quote(remedied)}"
-        return _Fault(f"other users can write {name} (mode {mode}, owner {owner})", remedy)
+        return Fault(f"other users can write {name} (mode {mode}, owner {owner})", remedy)
     return None
 
 
-def _way_fault(
+def way_fault(
     path: str | Path, *, is_shared: bool = False, owners: Collection[int] = (), writers: int = _OTHERS_WRITE
-) -> _Fault | None:
+) -> Fault | None:
     """As `why_untrusted_path`: goes from name to name, and puts its target in the place of a link."""
     names = os.fspath(path).split("/")[::-1]
     way = [("/", _is_closed(os.lstat("/")))]
@@ -216,7 +216,7 @@ def _way_fault(
             way = way[:1] if target.startswith("/") else way
             continue
         if not is_last and not stat.S_ISDIR(status.st_mode):
-            return _Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
+            return Fault(f"{called} is no directory, and belongs to {user_name(status.st_uid)}")
         shared = is_shared or not is_last
         fault = _fault(
             status, place, is_shared=shared, name=called, remedied=place, owners=owners, writers=writers
@@ -279,7 +279,7 @@ def open_directory(
 
 
 def _hold_way(path: str | Path, is_shared: bool, remedy: str | None) -> None:
-    if fault := _way_fault(path, is_shared=is_shared):
+    if fault := way_fault(path, is_shared=is_shared):
         raise _refusal(path, fault, remedy)
 
 
@@ -293,7 +293,7 @@ def _make_above(path: Path, remedy: str | None) -> None:
             _hold_way(place, True, remedy)
 
 
-def _refusal(path: str | Path, fault: _Fault, remedy: str | None) -> GridwrightError:
+def _refusal(path: str | Path, fault: Fault, remedy: str | None) -> GridwrightError:
     """The error of a fault; where only a mode is wrong, or root has a user's HOME, the remedy is for that."""
     if fault.remedy is None and os.geteuid() == 0:
         for name in ("HOME", "XDG_STATE_HOME"):
@@ -357,9 +357,9 @@ def open_file(
     owner = user_name(status.st_uid)
     fault = _fault(status, descriptor, remedied=whole)
     if not stat.S_ISREG(status.st_mode):
-        fault = _Fault(f"it is no regular file, and belongs to {owner}")
+        fault = Fault(f"it is no regular file, and belongs to {owner}")
     elif fault is None and status.st_nlink > 1:
-        fault = _Fault(f"it has another name elsewhere (a hard link), and belongs to {owner}")
+        fault = Fault(f"it has another name elsewhere (a hard link), and belongs to {owner}")
     if fault:
         os.close(descriptor)
         raise _refusal(whole, fault, remedy)

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.library_directories import make_library_directories
 from gridwright.report.write import write_report
 from gridwright.runs.directory import load_run
 from gridwright.runs.find import find_run
 from gridwright.schedulers.local.store import Store
-from gridwright.spec import load_spec
+from gridwright.setup.site_roles import read_site_roles
+from gridwright.spec import load_spec, parse_spec
 from tests.support.as_user import ALICE, as_user, open_to_all
 from tests.support.records import finished_run
 
@@ -166,3 +168,54 @@ def test_each_way_to_refuse_a_state_directory_has_its_own_remedy(project: Path) 
         subprocess.run(["umount", state], check=True)
     state.chmod(0o500)
     assert f"chmod u+wx {state}" in refused(ALICE, lambda: Store(state / "jobs"))
+
+
+def test_libraries_are_made_where_the_group_lets_the_user_write_and_nowhere_else(project: Path) -> None:
+    file = project / "grid.yaml"
+    file.write_text("filesystems: {disk: {type: local, path: ./disk}}\n")
+    spec = load_spec(file)
+    told = refused(BEN, lambda: make_library_directories(spec))
+    assert f"{project} belongs to root" in told
+    project.chmod(0o1777)
+    told = refused(ALICE, lambda: make_library_directories(spec), [PROJECT])
+    assert f"if they belong there: mkdir -p {project}/disk/data" in told
+    project.chmod(0o2775)
+    os.chown(project, BEN, PROJECT)
+    project.chmod(0o2775)
+    assert "have them made by who may" in refused(0, lambda: make_library_directories(spec))
+
+    def makes() -> None:
+        assert len(make_library_directories(spec)) == 3
+
+    as_user(ALICE, makes, [PROJECT])
+    made = (project / "disk/data").stat()
+    assert (made.st_uid, made.st_gid) == (ALICE, PROJECT)
+
+
+def test_a_role_that_its_owners_group_can_write_is_a_doubt_with_the_command_that_mends_it(
+    project: Path,
+) -> None:
+    role = project.parent / "roles/extra"
+    (role / "tasks").mkdir(parents=True)
+    (role / "tasks/main.yml").write_text("- ansible.builtin.command: 'true'\n")
+    for each in (role.parent, role, *role.rglob("*")):
+        os.chown(each, ALICE, PROJECT)
+        each.chmod(0o2775 if each.is_dir() else 0o664)
+    role.parent.chmod(0o755)
+    text = f"filesystems: {{disk: {{type: local, path: /data}}}}\nsetup: {{after: [{role}]}}"
+    spec = parse_spec(text, base=project)
+    assert f"chmod -R go-w {role}; or" in refused(ALICE, lambda: read_site_roles(spec, ()))
+
+    def checks() -> None:
+        (doubt,) = read_site_roles(spec, (), runs=False).doubts
+        assert "is not run: other users can write it" in doubt.what
+
+    def mends() -> None:
+        subprocess.run(["chmod", "-R", "go-w", role], check=True)
+        assert len(read_site_roles(spec, ()).after) == 1
+
+    as_user(ALICE, checks)
+    assert f"chown -R root {role}, as root" in refused(0, lambda: read_site_roles(spec, ()))
+    as_user(ALICE, mends)
+    (role / "tasks/main.yml").chmod(0o664)
+    assert f"chmod -R go-w {role}; or" in refused(ALICE, lambda: read_site_roles(spec, ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,7 @@ from gridwright.filesystems.mount_table import Mount, mount_of, parse_mounts
 from gridwright.filesystems.mounts import is_closed
 from gridwright.spec.filesystem import FileSystem
 from gridwright.spec.model import GridSpec
+from gridwright.trusted import user_name
 
 LOOK_S = 10.0
 """For file systems that answer; one that does not is told of by the test that needs it."""
@@ -31,8 +33,9 @@ _MOUNT_PLACES = (PurePosixPath("/mnt"), PurePosixPath("/media"))
 def make_library_directories(spec: GridSpec) -> list[str]:
     """Make the directories of libraries that are missing on this machine, and return their paths.
 
-    A directory is made in the directory of its file system, where that belongs to the user and is no mount
-    point that nothing is mounted on; and below the directory of the grid spec. Root's are for all users
+    A directory is made in the directory of its file system, where that is no mount point that nothing is
+    mounted on, and below the directory of the grid spec. It is the user's, or its group lets the user write,
+    unless all users may. Root's are for all users
     (LIBRARY_MODES), whatever the umask; a user's have the modes that the umask gives. Nothing is made, and
     GridwrightError (status ENVIRONMENT) raised with one problem for each file system, where another one is
     missing. A file system that hangs is left to those who use it. Touches what may hang in a child process.
@@ -136,10 +139,19 @@ def _obstacle(
         if not (filesystem.is_node_local and beside_spec):
             return f"file system {name}: there is no such directory", str(root), mount
     holder = next(parent for parent in next(iter(paths.values())).parents if parent.exists())
-    if holder.stat().st_uid != os.geteuid():
-        owner = f"file system {name}: its libraries are not there, and {holder} belongs to another user"
-        return owner, str(root), f"have them made by who may: {make}"
-    return None
+    status = holder.stat()
+    if status.st_uid == os.geteuid():
+        return None
+    may = os.geteuid() != _ROOT and os.access(holder, os.W_OK | os.X_OK, effective_ids=True)
+    if may and not status.st_mode & stat.S_IWOTH:
+        return None
+    owner = (
+        f"file system {name}: its libraries are not there, and {holder} belongs to {user_name(status.st_uid)}"
+    )
+    if may:
+        mkdir = f"mkdir -p {' '.join(shlex.quote(str(path)) for path in paths.values())}"
+        return f"{owner}, as a place of all users", str(root), f"if they belong there: {mkdir}"
+    return owner, str(root), f"have them made by who may: {make}"
 
 
 def _unmounted(filesystem: FileSystem, name: str, mounts: list[Mount]) -> str | None:

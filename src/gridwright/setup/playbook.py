@@ -169,11 +169,11 @@ def playbook_files(
     return {name: files[name] for name in sorted(files)}
 
 
-def site_roles(spec: GridSpec, provided: Provided = _NOTHING) -> SiteRoles:
-    """The site's own roles. Raises GridwrightError (INPUT) with all that is wrong with them."""
+def site_roles(spec: GridSpec, provided: Provided = _NOTHING, *, runs: bool = True) -> SiteRoles:
+    """The site's own roles: `read_site_roles`. Raises GridwrightError (INPUT) with all that is wrong."""
     ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
     brought = {role.name for role in (*roles_of_kinds(), *provided.roles)}
-    return read_site_roles(spec, {each.name for each in ours.iterdir()} | brought)
+    return read_site_roles(spec, {each.name for each in ours.iterdir()} | brought, runs=runs)
 
 
 def roles_of_kinds() -> list[PlaybookRole]:

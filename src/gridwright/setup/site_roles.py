@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import DEFAULT_GROUPS
-from gridwright.trusted import why_untrusted_path
+from gridwright.trusted import Fault, user_name, way_fault
 
 LARGEST_BYTES = 4 << 20
 """All files of a role: every machine fetches them at its start, and render writes them."""
@@ -21,7 +22,7 @@ MOST_FILES = 1000
 LONGEST_PATH = 100
 """Bytes of a name in a tar archive of the format ustar (POSIX.1-1988), as the bundle is."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
-_OWN_IT = "let root or you own it with all that is above it, for no other to write, or use a copy of yours"
+_OWN_IT = "root or you have to own it and all that is above it, and nobody else may write there"
 _LEFT_OUT = frozenset({"__pycache__", ".git", ".DS_Store", ".molecule", ".cache"})
 
 
@@ -50,6 +51,8 @@ class SiteRoles:
 
     before: Sequence[SiteRole] = ()
     after: Sequence[SiteRole] = ()
+    doubts: Sequence[Problem] = ()
+    """Why others are not run: other users can write them."""
 
     def on(self, groups: Collection[str]) -> SiteRoles:
         """Those that run in any of the groups."""
@@ -71,14 +74,27 @@ class _Reading:
     taken: Collection[str]
     problems: list[Problem] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
+    doubts: list[Problem] = field(default_factory=list)
+    """Of roles that are not run as other users can write them."""
 
     def problem(self, path: tuple[str, ...], what: str, remedy: str) -> None:
         self.problems.append(problem_at(self.spec, ("setup", *path), what, remedy))
 
+    def doubt(self, path: tuple[str, ...], directory: Path, place: Path, fault: Fault) -> None:
+        """Note that a role is not run for what is wrong with a place in it, or above it."""
+        role = shlex.quote(str(directory.absolute()))
+        mend = fault.remedy or f"chown -R {user_name(os.geteuid())} {role}, as root"
+        if fault.remedy and (place != directory or fault.remedy.endswith(f" {role}")):
+            mend = f"chmod -R go-w {role}"
+        remedy = f"run {mend}; or use a copy of yours: {_OWN_IT}"
+        what = f"{place} is not run: {fault.reason}"
+        self.doubts.append(problem_at(self.spec, ("setup", *path), what, remedy))
 
-def read_site_roles(spec: GridSpec, taken: Collection[str]) -> SiteRoles:
+
+def read_site_roles(spec: GridSpec, taken: Collection[str], *, runs: bool = True) -> SiteRoles:
     """Read the roles that a spec names; `taken` are names of Gridwright's own.
 
+    Where nothing `runs` them, those that others can write are no problem, and left out as `doubts`.
     Raises GridwrightError (INPUT) with every problem of them, each at its line of the spec.
     """
     reading = _Reading(spec, taken)
@@ -90,9 +106,10 @@ def read_site_roles(spec: GridSpec, taken: Collection[str]) -> SiteRoles:
         if name not in reading.seen:
             names = ", ".join(sorted(reading.seen)) or "none"
             reading.problem(("only_on", name), f"the spec has no role {name}", f"roles of it: {names}")
-    if reading.problems:
-        raise GridwrightError(*reading.problems)
-    return SiteRoles(before=before, after=after)
+    problems = [*reading.problems, *(reading.doubts if runs else ())]
+    if problems:
+        raise GridwrightError(*problems)
+    return SiteRoles(before=before, after=after, doubts=reading.doubts)
 
 
 def _role(reading: _Reading, path: tuple[str, ...], directory: Path) -> SiteRole | None:
@@ -114,8 +131,8 @@ def _role(reading: _Reading, path: tuple[str, ...], directory: Path) -> SiteRole
     if not (directory / "tasks/main.yml").is_file():
         reading.problem(path, f"{directory} has no tasks/main.yml", "name the directory of a role of Ansible")
         return None
-    if reason := why_untrusted_path(directory.absolute()):
-        reading.problem(path, f"{directory} is not run: {reason}", _OWN_IT)
+    if fault := way_fault(directory.absolute()):
+        reading.doubt(path, directory, directory, fault)
         return None
     groups = tuple(reading.spec.setup.only_on.get(name, DEFAULT_GROUPS))
     return SiteRole(name, groups, _files(reading, path, directory))
@@ -132,8 +149,9 @@ def _files(reading: _Reading, path: tuple[str, ...], directory: Path) -> dict[st
                 reading.problem(
                     path, f"{each} is no plain file", "put a copy of the file there, or remove it"
                 )
-            elif reason := why_untrusted_path(each.absolute()):
-                reading.problem(path, f"{each} is not run: {reason}", _OWN_IT)
+            elif fault := way_fault(each.absolute()):
+                reading.doubt(path, directory, each, fault)
+                return {}
             elif len(os.fsencode(name)) > LONGEST_PATH:
                 reading.problem(
                     path, f"{name} is longer than {LONGEST_PATH} bytes", "give the file a shorter path"

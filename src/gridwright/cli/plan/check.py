@@ -35,7 +35,7 @@ def check(
             _check_catalogue(spec)
         elif spec.is_placed:
             _check_layouts(spec)
-        _check_roles(spec)
+        doubted = _check_roles(spec)
     except GridwrightError as error:
         if not as_json:
             raise
@@ -43,7 +43,8 @@ def check(
         output.show(LazyResult(document=lambda: _document(shown, ok=False, problems=problems), text=str))
         raise typer.Exit(int(error.status)) from None
     findings = warn(spec)
-    silenced = len(all_findings(spec)) - len(findings)
+    findings += [each for each in doubted if each.name not in spec.silence]
+    silenced = len(all_findings(spec)) + len(doubted) - len(findings)
     output.show(
         LazyResult(
             document=lambda: _document(shown, ok=True, findings=findings),
@@ -66,16 +67,26 @@ def _check_layouts(spec: "GridSpec") -> None:
     check_layouts(spec)
 
 
-def _check_roles(spec: "GridSpec") -> None:
-    """Raise GridwrightError for roles and certificates of the site that cannot be used."""
+def _check_roles(spec: "GridSpec") -> "list[Finding]":
+    """What keeps set-up from running roles that others can write; here nothing is run.
+
+    Raises GridwrightError for roles and certificates of the site that cannot be used.
+    """
+    from gridwright.errors import Finding
+
+    doubted: list[Finding] = []
     if spec.setup != type(spec.setup)():  # the playbook takes long to import
         from gridwright.setup.playbook import site_roles
 
-        site_roles(spec)
+        doubted = [
+            Finding("warning", "site-role-writable", f"{each.where}: {each.what}", str(each.remedy))
+            for each in site_roles(spec, runs=False).doubts
+        ]
     if spec.users is not None:
         from gridwright.setup.users_spec import users_configuration
 
         users_configuration(spec)
+    return doubted
 
 
 def _document(file: Path, *, ok: bool, **items: "Sequence[Finding | Problem]") -> dict[str, object]:
