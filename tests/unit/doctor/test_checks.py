@@ -187,6 +187,15 @@ def test_a_node_that_does_not_answer_is_a_fault(answer: CommandOutput | None, fo
     (fault,) = wrong(observation_of(SPEC, {"compute1": answer}, 0.0, 1.0))
     assert (fault.level, fault.name, fault.nodes) == ("error", "node-silent", ("compute1",))
     assert found in fault.found
+    assert "takes ssh without a password" in fault.remedy
+
+
+def test_a_node_without_this_python_is_no_matter_of_ssh() -> None:
+    said = b"bash: line 1: /opt/new/bin/python3: No such file or directory"
+    (fault,) = wrong(observation_of(SPEC, {"compute1": CommandOutput(127, b"", said)}, 0.0, 1.0))
+    assert fault.name == "node-silent"
+    assert "/opt/new/bin/python3" in fault.found
+    assert "ssh works, and this Python is not on the node" in fault.remedy
 
 
 def test_this_machine_is_looked_at_where_there_is_no_other(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -174,3 +175,28 @@ def test_the_spec_of_a_lab_on_a_node_of_it_names_one_for_nodes(
     with pytest.raises(GridwrightError, match="this machine is a node of lab alab") as caught:
         LabHead.of(spec)
     assert "provider: site" in str(caught.value.problems[0].remedy)
+
+
+@pytest.mark.root
+def test_a_node_that_has_another_installation_names_it(tmp_path: Path) -> None:
+    """A process of its own mount namespace and root, as the first one of a node is."""
+    root, old = tmp_path / "root", tmp_path / "old venv"
+    (old / "bin").mkdir(parents=True)
+    (old / "bin/gridwright").touch()
+    (root / "opt/old venv").mkdir(parents=True)
+    program = (
+        "import os, sys, subprocess; subprocess.run(['mount', '--bind', *sys.argv[1:3]], check=True); "
+        "os.chroot(sys.argv[3]); print(flush=True); sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", program, str(old), f"{root}/opt/old venv", str(root)]
+    with subprocess.Popen(
+        ["unshare", "--mount", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as node:
+        assert node.stdout is not None
+        assert node.stdout.readline() == b"\n"
+        why = host_python.other_installation(node.pid)
+        node.communicate()
+    assert why is not None
+    assert str(Path(sys.executable)) in why
+    assert why.endswith("another installation made the lab, /opt/old venv/bin/gridwright")
+    assert host_python.other_installation(os.getpid()) is None

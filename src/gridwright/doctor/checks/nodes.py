@@ -14,6 +14,12 @@ from gridwright.doctor.observation import Observation
 from gridwright.units import format_bytes
 
 NODES = Topic("Nodes")
+_LACKS_PYTHON = r"/\S*python[0-9.]*: ([Nn]o such file|not found)"
+"""What shells say, bash and dash."""
+_NO_PYTHON = (
+    "ssh works, and this Python is not on the node: install Gridwright there at the same path; nodes of a "
+    "lab have the installation that made it: use that one, or gridwright down and up"
+)
 USABLE_PART = 0.9
 """Kernel and firmware keep some of the memory that a node has."""
 
@@ -30,9 +36,9 @@ USABLE_PART = 0.9
 def _silent(observation: Observation) -> Iterator[NodeJudgement]:
     for node, reason in observation.silent.items():
         # Nodes that are silent alike are one result, whatever ssh calls each of them.
-        yield NodeJudgement(
-            (node,), judged(False, re.sub(rf"\b{re.escape(node)}\b", "NODE", reason), "an answer")
-        )
+        alike = re.sub(rf"\b{re.escape(node)}\b", "NODE", reason)
+        remedy = _NO_PYTHON if re.search(_LACKS_PYTHON, reason) else None
+        yield NodeJudgement((node,), judged(False, alike, "an answer", remedy))
     for node in observation.facts:
         yield NodeJudgement((node,), judged(True, "it answers", "an answer"))
 

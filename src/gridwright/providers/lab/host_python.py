@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -53,6 +55,32 @@ def closed_python() -> str | None:
     return (
         f"users of the lab cannot run gridwright on nodes: {closed[0]} is below {_ROOTS_HOME}, root's alone"
     )
+
+
+def other_installation(node: int) -> str | None:
+    """Why nodes of a lab cannot run this Gridwright, by the first process of one; None where they can.
+
+    Nodes have the Python of what made the lab at its path, and that of another installation is not there.
+    """
+    root = Path(f"/proc/{node}/root")
+    needed = (Path(sys.executable), Path(gridwright.__file__).parent)
+    absent = [path for path in needed if not os.path.lexists(f"{root}{path}")]
+    if not absent or not root.exists():
+        return None
+    why = f"its nodes lack {absent[0]}, which this Gridwright runs from: another installation made the lab"
+    makers = (Path(point, "bin/gridwright") for point in _mount_points(node))
+    maker = next((each for each in makers if os.path.lexists(f"{root}{each}")), None)
+    return f"{why}, {maker}" if maker else why
+
+
+def _mount_points(process: int) -> Iterator[str]:
+    """Where file systems are mounted for a process, by the paths that it has for them (proc(5))."""
+    try:
+        lines = Path(f"/proc/{process}/mountinfo").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        yield re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split(" ")[4])
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.kernel_files import names_in
 from gridwright.providers.lab.contents import contents, missing
+from gridwright.providers.lab.host_python import other_installation
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, part_of
 from gridwright.providers.lab.spec_copy import differences
@@ -39,6 +40,21 @@ def refuse_half_removed(record: LabRecord) -> None:
         where=str(Places(record.lab).home),
         remedy=f"{_down(record.lab)}; then gridwright up makes a new one",
     )
+
+
+def refuse_other_installation(record: LabRecord) -> None:
+    """Raise GridwrightError (ENVIRONMENT) where the nodes of a lab that is up cannot run this Gridwright."""
+    if why := made_by_another(record):
+        raise environment_error(
+            f"lab {record.lab} is up, and cannot be used from here: {why}",
+            remedy=f"use that command; or {_down(record.lab)}; then gridwright up makes a new one",
+        )
+
+
+def made_by_another(record: LabRecord) -> str | None:
+    """Why the nodes of a lab cannot run this Gridwright; None where they can, or none is up."""
+    first = next((node.process for node in record.nodes if node.process and node.up), None)
+    return other_installation(first.pid) if first else None
 
 
 def refuse_missing(record: LabRecord, spec: GridSpec) -> None:

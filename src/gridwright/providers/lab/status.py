@@ -14,6 +14,7 @@ from gridwright.filesystems.health import Condition, Health
 from gridwright.providers.lab.contents import missing
 from gridwright.providers.lab.layout import LabLayout
 from gridwright.providers.lab.record import LabRecord, NodeRecord, Standing, read
+from gridwright.providers.lab.refusals import made_by_another
 from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
 from gridwright.providers.lab.spec_copy import kept_spec
 from gridwright.report.terminal.frame import framed_table, text_of
@@ -79,12 +80,14 @@ class LabStatus:
     """What is lacking of what powers nodes on and off; None where nothing is, or no node is powered."""
     missing: tuple[str, ...] = ()
     """Of one that is stopped, paths of its data that are not there any more."""
+    other_python: str | None = None
+    """Why this Gridwright cannot run on its nodes; None where it can."""
 
     @property
     def whole(self) -> bool:
         """Whether everything is up and serves."""
         healthy = all(each.condition == Condition.HEALTHY for each in self.filesystems)
-        serve = self.power is None and all(node.serves for node in self.nodes)
+        serve = self.power is None and self.other_python is None and all(node.serves for node in self.nodes)
         return self.state == "up" and healthy and serve
 
     def document(self) -> dict[str, Any]:
@@ -135,6 +138,8 @@ def _sizes(filesystem: LabFileSystemStatus) -> list[str]:
 def _lacking(status: LabStatus) -> Iterable[str]:
     if status.power is not None:
         yield status.power
+    if status.other_python is not None:
+        yield f"{status.other_python}; use that command, or gridwright down and up"
     for node in status.nodes:
         for each in node.services:
             if each.lacking is not None:
@@ -170,7 +175,8 @@ def status(lab: str) -> LabStatus:
         _filesystem(name, filesystem, controller, record.layout)
         for name, filesystem in spec.filesystems.items()
     )
-    return LabStatus(lab, "up", record.network, nodes, filesystems, power)
+    other = made_by_another(record)
+    return LabStatus(lab, "up", record.network, nodes, filesystems, power, other_python=other)
 
 
 def _power(record: LabRecord, powered: frozenset[str]) -> str | None:

@@ -24,6 +24,7 @@ from gridwright.providers.lab.refusals import (
     refuse_changes,
     refuse_half_removed,
     refuse_missing,
+    refuse_other_installation,
     refuse_unknown,
 )
 from gridwright.providers.lab.services.users import make_homes
@@ -84,6 +85,7 @@ def up(spec: GridSpec, caller: Caller) -> LabUp:
     layout = layout_of(spec)
     record = _usable_record(spec)
     if record is not None and record.is_up:
+        refuse_other_installation(record)
         image = Path(record.image)
     else:
         check_machine(spec, layout)
