@@ -19,6 +19,7 @@ from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.reserved import STATE_FILES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
 _TRASH = [RESERVED.encode(), TRASH.encode()]
-_STATE_FILES = (b"known.", b"known-", b"migration.sqlite", b"manifest.parquet", b"lock")
-"""How names of files in a state directory beside the data begin."""
 
 
 class Action(StrEnum):
@@ -80,7 +79,7 @@ def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> Non
             "them back",
             path,
         )
-    elif len(names) != 2 or not names[-1].startswith(_STATE_FILES):
+    elif len(names) != 2 or not names[-1].startswith(STATE_FILES):
         report.note_of(
             f"are never exported: names in {RESERVED}, and names that begin with {PART.decode()}, are "
             "Gridwright's own",
