@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pwd
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -168,28 +169,45 @@ def _mount_of(descriptor: int) -> str:
 def make_private(directory: int, name: bytes) -> int:
     """Make a directory, in an open one, that nobody else may enter; its descriptor.
 
-    Raises OSError: FileExistsError where the name is taken, ESTALE where another has come in its place.
+    Raises OSError: FileExistsError where the name is taken, ESTALE where another has come in its place, or
+    the file system gives what is made there another owner or mode.
     """
     os.mkdir(name, 0o700, dir_fd=directory)
     made = os.open(name, DIRECTORY, dir_fd=directory)
     status = os.fstat(made)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         os.close(made)
-        raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(name))
+        raise _not_own(status, name)
     return made
+
+
+def _not_own(status: os.stat_result, path: str | bytes | os.PathLike[str]) -> OSError:
+    """The error of a directory that is not this user's alone: whose it is, with its mode."""
+    try:
+        owner = pwd.getpwuid(status.st_uid).pw_name
+    except KeyError:
+        owner = str(status.st_uid)
+    why = f"the directory belongs to {owner} and has mode {stat.S_IMODE(status.st_mode):04o}"
+    return OSError(errno.ESTALE, why, os.fsdecode(path))
 
 
 def open_own(path: str | bytes | os.PathLike[str], *, directory: int | None = None) -> int:
     """Open a directory, by a path or by a name in an open one, that this user made and nobody else can write.
 
-    Its own name is not followed. Raises OSError: ESTALE where another has come in its place.
+    Its own name is not followed. Raises OSError: ESTALE where it is another user's, or others can write it.
     """
-    opened = os.open(path, DIRECTORY, dir_fd=directory)
+    try:
+        opened = os.open(path, DIRECTORY, dir_fd=directory)
+    except PermissionError:
+        status = os.stat(path, dir_fd=directory, follow_symlinks=False)
+        if status.st_uid == os.geteuid():
+            raise
+        raise _not_own(status, path) from None
     status = os.fstat(opened)
     owners = OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()}
     if status.st_uid not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         os.close(opened)
-        raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(path))
+        raise _not_own(status, path)
     return opened
 
 

@@ -42,7 +42,7 @@ class Trashed:
             os.chown(path, owner, owner)
             path.chmod(mode)
         assert self("export").status == 0
-        self._client.delete_object(Bucket=BUCKET, Key=f"{self._prefix}/alice/secret")
+        self.remove_object("alice/secret")
         assert self("import", "--deletions").status == 0
         assert not (closed / "secret").exists()
 
@@ -50,6 +50,10 @@ class Trashed:
         ended = self._gridwright("repo", verb, *arguments, *self._flags)
         assert "Traceback" not in ended.err, ended.err
         return ended
+
+    def remove_object(self, path: str) -> None:
+        """Take a file out of the bucket."""
+        self._client.delete_object(Bucket=BUCKET, Key=f"{self._prefix}/{path}")
 
     @property
     def is_exported(self) -> bool:

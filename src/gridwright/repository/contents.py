@@ -151,7 +151,7 @@ class _Contents:
                 self._report.add("brought", 0)
                 return
         except OSError as error:
-            self._report.problem(row.path, f"it cannot be made: {error.strerror}")
+            self._report.refused(row.path, "made", error)
             return
         if row.inode:
             self._begin(row)
@@ -314,7 +314,7 @@ class _Contents:
     def _not_written(self, row: KnownFile, error: OSError) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_is_full(self._opened) from error
-        self._report.problem(row.path, f"it cannot be written: {error.strerror}")
+        self._report.refused(row.path, "written", error)
 
     def _is_changed(self, fetching: Fetching) -> bool:
         """Whether the name was written to meanwhile; then what was fetched is dropped."""

@@ -203,7 +203,7 @@ class _Export:
             self._report.note_of("went while they were to be exported", path)
             return
         except OSError as error:
-            self._report.problem(path, f"it cannot be read: {error.strerror}")
+            self._report.refused(path, "read", error)
             return
         sending.attempt = attempt
         bound(sending, self._report)
@@ -223,7 +223,7 @@ class _Export:
 
     def _unread(self, sending: Sending, error: OSError) -> None:
         sending.close()
-        self._report.problem(sending.path, f"it cannot be read: {error.strerror}")
+        self._report.refused(sending.path, "read", error)
 
     def _refuse_hollow(self, sending: Sending) -> None:
         if sending.descriptor is not None:

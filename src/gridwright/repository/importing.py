@@ -358,9 +358,9 @@ class _Import:
                 where=str(self._opened.settings.directory),
                 remedy="make room, and run the command again: it goes on",
             ) from error
-        why = "a symbolic link or a file is where a directory should be" if error.errno in (
-            errno.ELOOP, errno.ENOTDIR) else error.strerror  # fmt: skip
-        self._report.problem(path, f"it cannot be made: {why}")
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            error = OSError(error.errno, "a symbolic link or a file is where a directory should be")
+        self._report.refused(path, "made", error)
 
 
 def _compared(row: KnownFile) -> tuple[int, int, int, int]:

@@ -127,7 +127,7 @@ class _Release:
                 raise
             self._report.problem(row.path, error.problems[0].what)
         except OSError as error:
-            self._report.problem(row.path, f"it cannot be released: {error.strerror}")
+            self._report.refused(row.path, "released", error)
 
     def _release(self, row: KnownFile) -> None:
         directory, name = self._opened.below.parent(row.path)
@@ -333,7 +333,7 @@ class _LocalRelease(_Release):
             self._report.add("released", waiting.row.size)
         except OSError as error:
             self._is_all_placed = False
-            self._report.problem(waiting.row.path, f"it cannot be released: {error.strerror}")
+            self._report.refused(waiting.row.path, "released", error)
 
     def _give_back(self, waiting: _FileAside, why: str) -> None:
         row, aside = waiting.row, waiting.aside

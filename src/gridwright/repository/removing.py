@@ -85,7 +85,7 @@ def _is_removed(opened: OpenRepository, placer: Placer, report: RepositoryReport
         _remove(opened, placer, row, status)
     except OSError as error:
         if error.errno != errno.ENOTEMPTY:
-            report.problem(path, f"it cannot be removed: {error.strerror}")
+            report.refused(path, "removed", error)
         return False
     opened.known.forget(path)
     return True

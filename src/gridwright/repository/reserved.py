@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
+import stat
 from contextlib import suppress
+from pathlib import Path
 
-from gridwright.beneath import DIRECTORY, OWNERS_OF_ROOT, Beneath, make_private, open_own
+from gridwright.beneath import DIRECTORY, OWNERS_OF_ROOT, Beneath, descriptor_path, make_private, open_own
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.trusted import user_name
 
 MARK = b".gridwright-mark"
 STATE_FILES = (b"known.", b"known-", b"migration.sqlite", b"manifest.parquet", b"lock", b"library", MARK)
@@ -26,11 +30,15 @@ _OWN = RESERVED.encode()
 _NAMES = (TRASH.encode(), *STATE_FILES)
 
 
+class ReservedOfAnother(OSError):
+    """`.gridwright` is another user's, who alone can move anything to its trash."""
+
+
 def open_reserved(root: int, *, make: bool) -> int:
     """Open `.gridwright` of an open directory; with `make`, made where it is not.
 
     One of a release that gave no mark gets it, where nothing lies in it but what Gridwright puts there.
-    Raises OSError: ESTALE where another directory has its name.
+    Raises OSError: ESTALE where another directory has its name, ReservedOfAnother where it is another user's.
     """
     if make and not is_there(root, _OWN):
         with suppress(FileExistsError), same_times(root):
@@ -39,7 +47,12 @@ def open_reserved(root: int, *, make: bool) -> int:
                 _mark(made)
             finally:
                 os.close(made)
-    opened = open_own(_OWN, directory=root)
+    try:
+        opened = open_own(_OWN, directory=root)
+    except OSError as error:
+        if why := why_of_another(root):
+            raise ReservedOfAnother(errno.ESTALE, why, RESERVED) from error
+        raise
     try:
         if not is_there(opened, MARK):
             if not all(os.fsencode(name).startswith(_NAMES) for name in os.listdir(opened)):  # noqa: PTH208
@@ -50,6 +63,22 @@ def open_reserved(root: int, *, make: bool) -> int:
         os.close(opened)
         raise
     return opened
+
+
+def why_of_another(root: int) -> str | None:
+    """Whose `.gridwright` of an open directory is, and what helps; None where it is this user's, or none."""
+    try:
+        status = os.stat(_OWN, dir_fd=root, follow_symlinks=False)
+    except OSError:
+        return None
+    if not stat.S_ISDIR(status.st_mode) or _is_own(status.st_uid):
+        return None
+    owner = user_name(status.st_uid)
+    place = shlex.quote(str(Path(descriptor_path(root)).readlink() / RESERVED))
+    return (
+        f"{RESERVED} belongs to {owner}, who alone sees what lies in its trash and moves files there: run "
+        f"this as {owner}, or have {owner} remove it when nothing in it is needed: rm -r {place}"
+    )
 
 
 def remove_reserved(root: int) -> None:
@@ -72,8 +101,11 @@ def remove_reserved(root: int) -> None:
 
 def may_be_reserved(uid: int, mode: int) -> bool:
     """Whether a directory is closed to all but its owner, who is the user of this process."""
-    owners = OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()}
-    return uid in owners and not mode & 0o077
+    return _is_own(uid) and not mode & 0o077
+
+
+def _is_own(uid: int) -> bool:
+    return uid in (OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()})
 
 
 def is_reserved(directory: int) -> bool:

@@ -115,7 +115,7 @@ def _compare(
             raise
         report.problem(path, error.problems[0].what)
     except OSError as error:
-        report.problem(path, f"it cannot be read: {error.strerror}")
+        report.refused(path, "read", error)
 
 
 def _note(report: RepositoryReport, path: bytes, is_alike: bool, else_what: str, size: int = 0) -> None:

@@ -69,7 +69,7 @@ def _note(
     try:
         status = None if below is None else below.status(path)
     except OSError as error:
-        report.problem(path, f"it cannot be looked at: {error.strerror}")
+        report.refused(path, "looked at", error)
         return
     if below is not None and status is None:
         report.add("looked at, without a file")

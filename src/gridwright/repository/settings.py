@@ -12,14 +12,15 @@ from typing import Any, Literal
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
+from gridwright.refusals import REMEDIES
 from gridwright.repository.binding import bind
 from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.counted_names import CountedNames, cut
 from gridwright.repository.file_clock import FileClock
-from gridwright.repository.keys import Keys, prefix_of, shown
+from gridwright.repository.keys import RESERVED, Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.request_prices import cost
-from gridwright.repository.reserved import LibraryFiles, open_reserved
+from gridwright.repository.reserved import LibraryFiles, ReservedOfAnother, open_reserved
 from gridwright.repository.state_directory import LOCK, open_state
 from gridwright.repository.store import ObjectStore
 from gridwright.trusted import open_file
@@ -163,6 +164,8 @@ class RepositoryReport:
     done: dict[str, ReportedCount] = field(default_factory=dict)
     failed: CountedNames = field(default_factory=CountedNames)
     """What could not be done."""
+    remedies: dict[str, str] = field(default_factory=dict)
+    """What to do about reasons of that, by the words of the system."""
     nameless: CountedNames = field(default_factory=CountedNames)
     """Files that no object can be made of, since no key can have their names: an export is whole without."""
     notes: list[str] = field(default_factory=list)
@@ -186,6 +189,21 @@ class RepositoryReport:
     def problem(self, name: bytes | str, why: str) -> None:
         """Note what could not be done."""
         self.failed.add(name, why)
+
+    def refused(self, name: bytes, what: str, error: OSError) -> None:
+        """Note what the system refuses; that the trash is another user's is said once for all files.
+
+        `what` is the participle of what cannot be done, such as `written`.
+        """
+        reason = error.strerror or str(error)
+        if isinstance(error, ReservedOfAnother):
+            if not any(each == RESERVED for each, _ in self.failed.first):
+                self.problem(RESERVED, reason)
+            self.note_of("stay as they are, since nothing can go to the trash", name)
+            return
+        if error.errno in REMEDIES and reason == os.strerror(error.errno):
+            self.remedies[reason] = REMEDIES[error.errno]
+        self.problem(name, f"it cannot be {what}: {reason}")
 
     @property
     def problems(self) -> list[tuple[str, str]]:
@@ -266,6 +284,7 @@ class RepositoryReport:
         if self.failed.count:
             lines.append(f"  could not be done: {self.failed.count}")
             lines += [f"    {each}" for each in self.failed.lines()]
+            lines += [f"    {reason}: {remedy}" for reason, remedy in self.remedies.items()]
         return "\n".join(lines)
 
 

@@ -52,6 +52,8 @@ class TrashReport:
     there: list[TrashedFiles] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     """What is `.gridwright` of this library, with trash, and was given another name."""
+    of_another: str | None = None
+    """Whose `.gridwright` is where it is another user's, so that nothing of it is seen, and what helps."""
     removed: list[TrashedFiles] = field(default_factory=list)
     stayed: list[TrashedFiles] = field(default_factory=list)
     """What could not be removed."""
@@ -59,16 +61,21 @@ class TrashReport:
     def document(self) -> dict[str, Any]:
         """The result for programs."""
         parts = {"there": self.there, "removed": self.removed, "stayed": self.stayed}
-        return {"repository": self.repository, "elsewhere": self.elsewhere} | {
-            name: [asdict(each) for each in found] for name, found in parts.items()
-        }
+        places = {"elsewhere": self.elsewhere, "of_another": self.of_another}
+        return (
+            {"repository": self.repository}
+            | places
+            | {name: [asdict(each) for each in found] for name, found in parts.items()}
+        )
 
     def text(self) -> str:
         """The result for people."""
         lines = [f"{self.repository}: trash, below {RESERVED}/{TRASH}"]
         lines += [f"  removed: {each.text()}" for each in self.removed]
         lines += [f"  could not be removed: {each.text()}" for each in self.stayed]
-        lines += [f"  {each.text()}" for each in self.there] or ["  nothing lies there"]
+        lines += [f"  {each.text()}" for each in self.there] or [
+            f"  {self.of_another or 'nothing lies there'}"
+        ]
         lines += [f"  {each}: {IS_RENAMED}" for each in self.elsewhere]
         return "\n".join(lines)
 

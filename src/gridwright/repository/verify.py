@@ -114,7 +114,7 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
             raise
         report.problem(row.path, error.problems[0].what)
     except OSError as error:
-        report.problem(row.path, f"it cannot be read: {error.strerror}")
+        report.refused(row.path, "read", error)
 
 
 def _compare_small(
