@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from gridwright.filesystems.mount_table import Mount, mount_of
 
-
 TARGET_TYPES = frozenset({"lustre", "lustre_tgt"})
 """Of what type a server mounts its targets: Lustre 2.15 added `lustre_tgt`, and 2.17 deprecates the other one
 (`lustre_tgt_fs_type` of lustre/target/tgt_mount.c; `lustre_fill_super` of lustre/llite/super25.c)."""

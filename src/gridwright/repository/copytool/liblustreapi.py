@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from ctypes import (
     POINTER,
     byref,
@@ -27,20 +28,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.repository.copytool.action_list import Fid, HsmAction, parse_action_list
+from gridwright.repository.copytool.action_list import Fid, HsmAction, HsmVerb, parse_action_list
 
 _NAME = "liblustreapi.so.1"
 RETRY = 2
 """HP_FLAG_RETRY of lustre_user.h: the coordinator may hand the action out again, where its policy says so."""
 _O_NONBLOCK = os.O_NONBLOCK
 _LONGEST_PATH = 4096
-EXISTS, RELEASED, ARCHIVED = 1, 4, 8
-"""HS_EXISTS, HS_RELEASED and HS_ARCHIVED of lustre_user.h."""
+EXISTS, RELEASED, ARCHIVED, NEVER_RELEASE, LOST = 1, 4, 8, 16, 64
+"""HS_EXISTS, HS_RELEASED, HS_ARCHIVED, HS_NORELEASE and HS_LOST of lustre_user.h."""
 _FLUSH_WRITES = 2
 """LL_DV_WR_FLUSH: all clients write what they have, and those that read may keep it."""
 _RELEASE = 12
 """HUA_RELEASE."""
 _WHOLE = 2**64 - 1
+_LAYOUT = "lustre.lov"
+_FIRST_OBJECT = {0x0BD10BD0: 32, 0x0BD30BD0: 48}
+"""By LOV_USER_MAGIC_V1 and _V3."""
+_COMPOSITE = 0x0BD60BD0
+"""LOV_USER_MAGIC_COMP_V1: a head of 32 bytes, and entries of 48 with the offset of their layout after 24."""
+_ON_MDT = 0x100
+"""LOV_PATTERN_MDT, of the word after the magic of a layout."""
+_O_LOV_DELAY_CREATE = os.O_NOCTTY | os.O_ASYNC
+"""Objects of the file are made when it has a layout (lustre_user.h)."""
 
 
 class _Extent(ctypes.Structure):
@@ -254,14 +264,23 @@ class CopytoolHandle:
         return parse_action_list(ctypes.string_at(found, size.value) if found else b"")
 
     def begin(self, action: HsmAction, *, only_to_refuse: bool = False) -> BegunAction:
-        """Begin an action; with `only_to_refuse` no volatile file is made. Raises OSError."""
-        begun = c_void_p()
+        """Begin an action; with `only_to_refuse` no volatile file is made. Raises OSError.
+
+        What is restored gets the stripes, components and mirrors that the file had when it was released.
+        """
+        begun, layout = c_void_p(), None
+        if action.verb is HsmVerb.RESTORE and not only_to_refuse:
+            layout = _layout_of(self.fid_path(action.fid))
+        flags = _O_LOV_DELAY_CREATE if layout else 0
         _done(
             self._library.llapi_hsm_action_begin(
-                byref(begun), self._handle, action.item, -1, 0, only_to_refuse
+                byref(begun), self._handle, action.item, -1, flags, only_to_refuse
             )
         )
-        return BegunAction(self._library, begun, action)
+        found = BegunAction(self._library, begun, action)
+        if layout:
+            found.set_layout(layout)
+        return found
 
     def fid_path(self, fid: Fid) -> bytes:
         """A path by which the file is reached, whatever its names."""
@@ -300,6 +319,15 @@ class BegunAction:
         """
         return _done(self._library.llapi_hsm_action_get_fd(self._begun))
 
+    def set_layout(self, layout: bytes) -> None:
+        """Give what is restored a layout, before its first byte. One of a pool that is gone is left out."""
+        descriptor = self.open_content()
+        try:
+            with suppress(OSError):
+                os.setxattr(descriptor, _LAYOUT, layout, os.XATTR_CREATE)
+        finally:
+            os.close(descriptor)
+
     def progress(self, offset: int, length: int, total: int) -> None:
         """Tell what was moved since the last time. Raises OSError: ECANCELED where it was cancelled."""
         _done(self._library.llapi_hsm_action_progress(self._begun, byref(_Extent(offset, length)), total, 0))
@@ -308,6 +336,32 @@ class BegunAction:
         """End it: with 0 the content is in place, else with an errno. Raises OSError."""
         flags = RETRY if may_retry else 0
         _done(self._library.llapi_hsm_action_end(byref(self._begun), byref(_Extent(0, length)), flags, error))
+
+
+def _layout_of(path: bytes) -> bytes | None:
+    """The layout of a released file; None of one that was imported: it never had any objects.
+
+    `struct lov_user_md_v1` and `_v3` of lustre_user.h: the first object stands after 32 or 48 bytes.
+    """
+    try:
+        layout = os.getxattr(path, _LAYOUT)
+    except OSError:
+        return None
+    start = _FIRST_OBJECT.get(int.from_bytes(layout[:4], "little"))
+    return None if start is not None and not any(layout[start : start + 16]) else layout
+
+
+def is_on_mdt(descriptor: int) -> bool:
+    """Whether an open file has content on a metadata target (data on MDT). Raises OSError."""
+    layout = os.getxattr(descriptor, _LAYOUT)
+
+    def word(offset: int) -> int:
+        return int.from_bytes(layout[offset : offset + 4], "little")
+
+    starts = range(0)
+    if word(0) == _COMPOSITE:
+        starts = range(32, 32 + 48 * int.from_bytes(layout[14:16], "little"), 48)
+    return any(word(word(start + 24) + 4) & _ON_MDT for start in starts)
 
 
 def _done(code: int) -> int:
