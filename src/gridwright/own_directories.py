@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import tempfile
+import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from gridwright.beneath import DIRECTORY, remove_tree
 from gridwright.errors import environment_error
 from gridwright.trusted import sudo_callers, untrusted, why_untrusted_path
+
+_YOUNG_S = 60.0
+"""A directory that is as young as this may be one that its process is about to hold."""
 
 
 def state_home() -> Path:
@@ -85,3 +91,33 @@ def temporary_directory(prefix: str, place: str | None = None) -> Path:
     if reason := _why_untrusted(Path(place)):
         raise untrusted(place, reason, "set TMPDIR to a directory of your own, or to one with the sticky bit")
     return Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+
+
+def held_directory(prefix: str, place: str | None = None) -> tuple[Path, int]:
+    """A temporary directory, and the descriptor by which this process holds it until it ends.
+
+    Those of this user that nobody holds any more, since their processes were killed, are removed. Raises as
+    `temporary_directory`.
+    """
+    _remove_left(prefix, place or tempfile.gettempdir())
+    made = temporary_directory(prefix, place)
+    held = os.open(made, DIRECTORY)
+    # Where the file system has no locks, it is left when it is killed.
+    with suppress(OSError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return made, held
+
+
+def _remove_left(prefix: str, place: str) -> None:
+    with suppress(OSError):
+        for each in [each.path for each in os.scandir(place) if each.name.startswith(prefix)]:
+            with suppress(OSError):
+                opened = os.open(each, DIRECTORY)
+                try:
+                    status = os.fstat(opened)
+                    is_old = time.time() - status.st_mtime > _YOUNG_S
+                    if is_old and status.st_uid == os.geteuid():
+                        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        remove_tree(each)
+                finally:
+                    os.close(opened)

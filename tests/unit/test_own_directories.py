@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.own_directories import cache_home, home_directory, state_home, temporary_directory
+from gridwright.own_directories import (
+    cache_home,
+    held_directory,
+    home_directory,
+    state_home,
+    temporary_directory,
+)
 from gridwright.providers.lab.image import image_directory
 from gridwright.schedulers.local.kind import KIND
 from gridwright.schedulers.ssh_head import host_keys_file
@@ -105,6 +112,48 @@ def test_temporary_files_go_where_no_other_user_can_exchange_them(
     assert problem.where == str(place)
     assert "set TMPDIR" in (problem.remedy or "")
     assert not list(place.iterdir())
+
+
+HOLDS = """
+import os, sys
+from gridwright.own_directories import held_directory
+made, _ = held_directory("gridwright-test.", sys.argv[1])
+(made / "shared").touch()
+print(made, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.root
+def test_what_a_killed_process_of_this_user_held_goes_and_nothing_else_does(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    tmp_path.chmod(0o1777)
+
+    def held() -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDS, tmp_path],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    (killed, left), (living, kept) = held(), held()
+    killed.kill()
+    killed.communicate()
+    as_user(MALLORY, (tmp_path / "gridwright-test.of-mallory").mkdir)
+    (tmp_path / "gridwright-test.link").symlink_to(kept)
+    young, old = tmp_path / "gridwright-test.young", [left, kept, tmp_path / "gridwright-test.of-mallory"]
+    young.mkdir()
+    for each in old:
+        os.utime(each, (1, 1))
+    made, descriptor = held_directory("gridwright-test.", str(tmp_path))
+    os.close(descriptor)
+    assert not left.exists()
+    assert (kept / "shared").exists()
+    assert {each.name for each in tmp_path.iterdir()} == {
+        kept.name, made.name, "gridwright-test.link", "gridwright-test.young", "gridwright-test.of-mallory",
+    }  # fmt: skip
+    living.communicate()
 
 
 @pytest.mark.root
