@@ -174,6 +174,14 @@ def test_what_is_restored_has_the_layout_that_it_had(library: Library, name: str
     assert library.machine.run(shape).out == before
 
 
+def test_its_owner_cannot_free_what_was_read_back_without_proof(library: Library) -> None:
+    """By Lustre's own command, after somebody else may have written the object."""
+    library.machine.run(f"chown user {DIRECTORY}/idle && cat {DIRECTORY}/idle >/dev/null")
+    freed = library.machine.run(f"su user -c 'lfs hsm_release {DIRECTORY}/idle'", ok=False)
+    assert freed.status != 0
+    assert library.seen("idle") == library.before["idle"]
+
+
 def test_files_that_lustre_does_not_release_are_told_as_such(library: Library) -> None:
     (why,) = (each for each in library.report["done"] if "on an MDT" in each)
     assert library.report["done"][why]["count"] == 1

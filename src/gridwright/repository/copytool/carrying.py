@@ -115,7 +115,12 @@ class Carrier:
         return reference.size
 
     def note_restored(self, underway: Underway) -> None:
-        """The content is in place: the file is no name only any more. Raises OSError."""
+        """The content is in place: the file is no name only any more. Raises OSError.
+
+        Its object may change from now on, so that Lustre alone must not take it for archived: a release by
+        its owner (lfs hsm_release) would free it, whatever the bucket has by then.
+        """
+        self.handle.forget_archived(underway.begun.action.fid)
         path = self.handle.fid_path(underway.begun.action.fid)
         state = _state(path)
         if state is not None and state.is_name_only:
