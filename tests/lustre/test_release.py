@@ -198,7 +198,9 @@ def test_a_file_that_was_read_back_is_held_against_its_object_again(library: Lib
         )
     client = library.store.client()
     client.put_object(Bucket=BUCKET, Key="release/conflicting", Body=b"by somebody else")
-    report = library.machine.gridwright(*library.words("verify", "--json"), ok=False).json
+    report = library.machine.gridwright(
+        *library.words("verify", "--json", "--hsm-archive", "1"), ok=False
+    ).json
     assert "edited" in str(report["problems"])
     brought = library.machine.gridwright(*library.words("import", "--json", "--hsm-archive", "1"), ok=False)
     assert "conflicting" in str(brought.json["problems"])

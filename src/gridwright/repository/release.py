@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gridwright.errors import environment_error
@@ -202,7 +202,7 @@ class _HsmRelease(_Release):
         if not _is_same_file(status, row):
             return
         row.is_name_only = True
-        write_state(descriptor, row.state(bucket_url))
+        write_state(descriptor, replace(row.state(bucket_url), had_content=True))
         if not names.is_released(descriptor):
             row.is_name_only = False
             write_state(descriptor, row.state(bucket_url))

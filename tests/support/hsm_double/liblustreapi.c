@@ -158,7 +158,10 @@ int llapi_hsm_copytool_recv(struct hsm_copytool_private *tool, void **list, int 
 int llapi_hsm_action_begin(struct hsm_copyaction_private **out, const struct hsm_copytool_private *tool,
 			   const struct item *item, int mdt, int flags, bool is_error)
 {
-	if (!out || !tool || tool->magic != TOOL_MAGIC || !item || item->len < sizeof(*item) || mdt < -1 || flags)
+	if (!out || !tool || tool->magic != TOOL_MAGIC || !item || item->len < sizeof(*item) || mdt < -1)
+		return -EINVAL;
+	/* O_LOV_DELAY_CREATE alone, of what is restored. */
+	if (flags && (item->action != 21 || flags != (O_NOCTTY | O_ASYNC)))
 		return -EINVAL;
 	struct hsm_copyaction_private *action = calloc(1, sizeof(*action));
 	char text[400];

@@ -43,12 +43,10 @@ _RELEASE = 12
 """HUA_RELEASE."""
 _WHOLE = 2**64 - 1
 _LAYOUT = "lustre.lov"
-_FIRST_OBJECT = {0x0BD10BD0: 32, 0x0BD30BD0: 48}
-"""By LOV_USER_MAGIC_V1 and _V3."""
 _COMPOSITE = 0x0BD60BD0
 """LOV_USER_MAGIC_COMP_V1: a head of 32 bytes, and entries of 48 with the offset of their layout after 24."""
-_ON_MDT = 0x100
-"""LOV_PATTERN_MDT, of the word after the magic of a layout."""
+_ON_MDT, _PATTERN_RELEASED = 0x100, 0x80000000
+"""LOV_PATTERN_MDT and LOV_PATTERN_F_RELEASED, of the word after the magic of a layout."""
 _O_LOV_DELAY_CREATE = os.O_NOCTTY | os.O_ASYNC
 """Objects of the file are made when it has a layout (lustre_user.h)."""
 
@@ -266,24 +264,19 @@ class CopytoolHandle:
     def begin(self, action: HsmAction, *, only_to_refuse: bool = False) -> BegunAction:
         """Begin an action; with `only_to_refuse` no volatile file is made. Raises OSError.
 
-        What is restored gets the stripes, components and mirrors that the file had when it was released.
+        What is restored gets its layout by `set_layout`, or else that of its directory by the first write.
         """
-        begun, layout = c_void_p(), None
-        if action.verb is HsmVerb.RESTORE and not only_to_refuse:
-            layout = _layout_of(self.fid_path(action.fid))
-        flags = _O_LOV_DELAY_CREATE if layout else 0
+        begun = c_void_p()
+        flags = _O_LOV_DELAY_CREATE if action.verb is HsmVerb.RESTORE else 0
         _done(
             self._library.llapi_hsm_action_begin(
                 byref(begun), self._handle, action.item, -1, flags, only_to_refuse
             )
         )
-        found = BegunAction(self._library, begun, action)
-        if layout:
-            found.set_layout(layout)
-        return found
+        return BegunAction(self._library, begun, action)
 
     def forget_archived(self, fid: Fid) -> None:
-        """Have nobody release a file by Lustre's own commands before it was archived again. Raises OSError."""
+        """Have nobody release a file by Lustre's own commands before it is archived again. Raises OSError."""
         descriptor = os.open(self.fid_path(fid), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self._whole.set_hsm_state(descriptor, 0, ARCHIVED, 0)
@@ -327,15 +320,6 @@ class BegunAction:
         """
         return _done(self._library.llapi_hsm_action_get_fd(self._begun))
 
-    def set_layout(self, layout: bytes) -> None:
-        """Give what is restored a layout, before its first byte. One of a pool that is gone is left out."""
-        descriptor = self.open_content()
-        try:
-            with suppress(OSError):
-                os.setxattr(descriptor, _LAYOUT, layout, os.XATTR_CREATE)
-        finally:
-            os.close(descriptor)
-
     def progress(self, offset: int, length: int, total: int) -> None:
         """Tell what was moved since the last time. Raises OSError: ECANCELED where it was cancelled."""
         _done(self._library.llapi_hsm_action_progress(self._begun, byref(_Extent(offset, length)), total, 0))
@@ -346,17 +330,21 @@ class BegunAction:
         _done(self._library.llapi_hsm_action_end(byref(self._begun), byref(_Extent(0, length)), flags, error))
 
 
-def _layout_of(path: bytes) -> bytes | None:
-    """The layout of a released file; None of one that was imported: it never had any objects.
+def copy_layout(source: bytes, descriptor: int) -> None:
+    """Give what is restored stripes, components and mirrors of the released file, before its first byte.
 
-    `struct lov_user_md_v1` and `_v3` of lustre_user.h: the first object stands after 32 or 48 bytes.
+    Where that cannot be, as with a pool that is gone, the first write gives it those of its directory.
     """
-    try:
-        layout = os.getxattr(path, _LAYOUT)
-    except OSError:
-        return None
-    start = _FIRST_OBJECT.get(int.from_bytes(layout[:4], "little"))
-    return None if start is not None and not any(layout[start : start + 16]) else layout
+    with suppress(OSError):
+        os.setxattr(descriptor, _LAYOUT, _unreleased(os.getxattr(source, _LAYOUT)), os.XATTR_CREATE)
+
+
+def _unreleased(layout: bytes) -> bytes:
+    """A plain layout without what says that it is released; in composite ones Lustre's client hides that."""
+    if int.from_bytes(layout[:4], "little") == _COMPOSITE:
+        return layout
+    pattern = int.from_bytes(layout[4:8], "little") & ~_PATTERN_RELEASED
+    return layout[:4] + pattern.to_bytes(4, "little") + layout[8:]
 
 
 def is_on_mdt(descriptor: int) -> bool:
