@@ -32,6 +32,8 @@ _READ_ROWS = 2_000
 MOST_GROUP_ROWS, MOST_GROUP_BYTES = 1 << 20, 1 << 30
 """Of a row group, as the file says it; those that are written have 20,000 rows."""
 
+_LONG: Any = object()
+"""A text that is not taken."""
 Values = tuple[Any, ...]
 """Of one row, in the order of columns."""
 
@@ -93,9 +95,8 @@ def read(file: str, layout: Layout) -> Iterator[tuple[Any, ...]]:
         with pq.ParquetFile(file, pre_buffer=False, read_dictionary=texts) as opened:
             names = _columns_of(opened, layout)
             for batch in opened.iter_batches(_READ_ROWS, columns=names, use_threads=False):
-                fitting = _bounded(batch, layout)
-                columns = [fitting.column(name).to_pylist() for name in names]
-                yield ROWS, len(batch) - len(fitting), names, list(zip(*columns, strict=True))
+                left_out, rows = _rows_of(batch, layout)
+                yield ROWS, left_out, names, rows
 
 
 def _schema(layout: Layout, facts: Mapping[str, str]) -> Any:  # noqa: ANN401 - Arrow has no types
@@ -157,28 +158,35 @@ def _columns_of(opened: Any, layout: Layout) -> list[str]:  # noqa: ANN401 - Arr
     return columns
 
 
-def _bounded(batch: Any, layout: Layout) -> Any:  # noqa: ANN401 - Arrow has no types
-    """A batch whose texts are plain ones, without the rows that have a longer one than any that is written.
-
-    Texts come as numbers in a dictionary, so that a long one that many rows have is not copied before.
-    """
-    import pyarrow as pa
-
-    long_rows = set[int]()
+def _rows_of(batch: Any, layout: Layout) -> tuple[int, list[Values]]:  # noqa: ANN401 - Arrow has no types
+    """The rows of a batch, and how many were left out, that have a longer text than any that is written."""
+    left_out, columns = set[int](), []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_dictionary(column.type):
-            # pyarrow.compute could do this, and takes 8 MiB of memory.
-            texts, most = column.dictionary, layout.columns[name][1]
-            ends = memoryview(texts.buffers()[1]).cast("i")[texts.offset : texts.offset + len(texts) + 1]
-            long = {place for place in range(len(texts)) if ends[place + 1] - ends[place] > most}
-            if long:
-                long_rows |= {row for row, place in enumerate(column.indices.to_pylist()) if place in long}
-    if long_rows:
-        batch = batch.filter(pa.array([row not in long_rows for row in range(len(batch))]))
-    arrays = [
-        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+        kind, most = layout.columns[name]
+        values = column.to_pylist() if kind == "int" else _texts_of(column, kind, most)
+        left_out |= {row for row, value in enumerate(values) if value is _LONG}
+        columns.append(values)
+    rows = list(zip(*columns, strict=True))
+    return len(left_out), [row for place, row in enumerate(rows) if place not in left_out]
+
+
+def _texts_of(column: Any, kind: str, most: int) -> list[Any]:  # noqa: ANN401 - Arrow has no types
+    """The texts of a column, with _LONG for those that are too long.
+
+    They come as numbers in a dictionary, so that a long one that many rows have is copied for none. Arrow
+    itself would load `pyarrow.compute` to look them up: 9 MiB of memory.
+    """
+    texts = column.dictionary
+    _, ends, data = texts.buffers()
+    bounds = memoryview(ends).cast("i")[texts.offset : texts.offset + len(texts) + 1]
+    content = memoryview(data or b"")
+    found: dict[int | None, Any] = {None: None}
+    places = column.indices.to_pylist()
+    for place in set(places) - {None}:
+        start, end = bounds[place], bounds[place + 1]
+        value = _LONG if end - start > most else bytes(content[start:end])
+        found[place] = value.decode() if kind == "str" and value is not _LONG else value
+    return [found[place] for place in places]
 
 
 class _Reading:
