@@ -173,7 +173,7 @@ def test_an_endpoint_that_is_none_is_named(gridwright: Command, tmp_path: Path, 
 
 
 def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel waits for the rest of a piece: whoever asks again after each packet waits for all threads."""
+    """The kernel waits for the rest of a piece: who asks again after each packet waits for all threads."""
     size, calls = 200_000, list[int]()
     receive = plain.PlainConnection.receive
 
