@@ -13,9 +13,7 @@ const LONG: usize = 1 << 20;
 #[allow(clippy::needless_pass_by_value)] // Python hands over what it extracted
 pub fn crc64(py: Python<'_>, data: PyBuffer<u8>, before: u64) -> PyResult<u64> {
     if !data.is_c_contiguous() {
-        return Err(PyBufferError::new_err(
-            "the bytes do not lie in one piece",
-        ));
+        return Err(PyBufferError::new_err("the bytes do not lie in one piece"));
     }
     let bytes = if data.len_bytes() == 0 {
         &[]
