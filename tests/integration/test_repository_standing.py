@@ -17,7 +17,7 @@ from gridwright.repository.bringing import import_objects
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions
 from gridwright.repository.keys import MANIFEST
-from gridwright.repository.manifest import read_facts
+from gridwright.repository.manifest import Manifest
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
@@ -306,9 +306,9 @@ def test_a_manifest_of_an_earlier_release_says_when_its_only_library_was_exporte
     manifest = tmp_path / MANIFEST
     key = f"{prefix(url)}/.gridwright/{MANIFEST}"
     manifest.write_bytes(server.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
-    assert set(read_facts(manifest)) == {"exported", "written"}
+    assert set(Manifest(manifest).facts) == {"exported", "written"}
     forget(library)
-    assert run(library, server, repository_status, url).last_export == float(read_facts(manifest)["exported"])
+    assert run(library, server, repository_status, url).last_export == float(Manifest(manifest).facts["exported"])
     assert run(other, server, repository_status, url).last_export is None
 
 

@@ -79,6 +79,11 @@ class PlainRequests:
         self._sockets: set[socket.socket] = set()
         self._is_broken_off = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is no TLS."""
+        return self._tls is None
+
     def head(self, request: StoreRequest, length: int | None = None) -> bytes:
         """The head of a request, signed; `length` is that of its body. Raises Unusual without credentials."""
         path = f"{self._bucket.path}/{quote(request.key, safe='/~')}" if request.key else self._of_bucket
@@ -229,13 +234,15 @@ class PlainConnection:
                 return bytes(found), bytes(have[end:]) == b"\r\n\r\n"
             del have[: end + size + 4]
 
-    def receive(self, start: int, end: int) -> int:
-        """Receive into a part of the view; how much.
+    def receive(self, start: int, end: int, *, is_body: bool = False) -> int:
+        """Receive into a part of the view; how much. That is all of it, for a body, unless that takes long.
 
+        The kernel waits for the rest, without TLS: each call less spares a wait for the interpreter.
         Raises Unusual at the end of the connection, StoreError where it comes too slowly, and OSError.
         """
         since_s = time.monotonic()
-        got = self._socket.recv_into(self.view[start:end]) if self._socket is not None else 0
+        flags = socket.MSG_WAITALL if is_body and self.requests.is_plain else 0
+        got = self._socket.recv_into(self.view[start:end], 0, flags) if self._socket is not None else 0
         if not got:
             raise Unusual
         try:

@@ -59,7 +59,7 @@ def fetch(
     crc = 0
     while True:
         while filled - at < end - start and filled < len(connection.view):
-            filled += connection.receive(filled, min(at + end - start, len(connection.view)))
+            filled += connection.receive(filled, min(at + end - start, len(connection.view)), is_body=True)
         piece = connection.view[at:filled]
         crc = crc64(piece, crc)
         write_at(descriptor, piece, start)
