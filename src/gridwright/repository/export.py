@@ -29,6 +29,7 @@ from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.s3.parts import PART_BYTES
+from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
@@ -279,7 +280,7 @@ class _Export:
                 return True
             copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
         except StoreError as error:
-            if error.fault in (StoreFault.UNREACHABLE, StoreFault.FORBIDDEN, StoreFault.THROTTLED):
+            if error.fault in (*MAY_PASS, StoreFault.FORBIDDEN):
                 raise
             # Its object is not the known one any more, or is archived: the content is here.
             task.action = Action.SEND

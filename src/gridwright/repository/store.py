@@ -26,6 +26,8 @@ class StoreFault(StrEnum):
     FORBIDDEN = "forbidden"
     ARCHIVED = "archived"
     """In a storage class that has to be restored before it can be read."""
+    CONFLICT = "conflict"
+    """Another request for the same object is under way, and was each time it was tried."""
     THROTTLED = "throttled"
     """It asks to slow down, and went on so for as long as was tried."""
     UNREACHABLE = "unreachable"
@@ -43,6 +45,7 @@ REMEDIES: Mapping[StoreFault, str] = {
     StoreFault.CHANGED: "look who else writes to the bucket; the next export or import names both sides",
     StoreFault.FORBIDDEN: "look at the rights of these credentials, and at the policies of bucket and key",
     StoreFault.ARCHIVED: "restore it first: gridwright repo import --contents starts that with --restore",
+    StoreFault.CONFLICT: "run the command again: what else writes to this object has to end first",
     StoreFault.THROTTLED: "go on later, or with a lower --requests-per-second",
     StoreFault.UNREACHABLE: "look at the network and at the store; the command goes on where it stopped",
     StoreFault.DAMAGED: "try again; if it stays, the store or the way to it damages data",
@@ -72,17 +75,26 @@ class StoreError(GridwrightError):
     """A store did not do what was asked: which fault, with which object, and in the store's own words.
 
     `operation` is S3's name of what was asked, and `status` that of its answer over HTTP, if there was one.
+    `remedy` is what to do, where the answer tells more of that than the fault does.
     """
 
     def __init__(
-        self, fault: StoreFault, url: str, said: str = "", operation: str = "", status: int = 0
+        self,
+        fault: StoreFault,
+        url: str,
+        said: str = "",
+        operation: str = "",
+        status: int = 0,
+        remedy: str | None = None,
     ) -> None:
         answer = ", ".join([*([operation] if operation else []), *([f"HTTP {status}"] if status else [])])
         what = _WHAT[fault] + (f": {said}" if said else "") + (f" ({answer})" if answer else "")
-        remedy = REMEDIES[fault]
-        if fault is StoreFault.FORBIDDEN and operation in ACTIONS:
+        if remedy is None and fault is StoreFault.FORBIDDEN and operation in ACTIONS:
             remedy = f"allow these credentials {ACTIONS[operation]}; policies of bucket and key count, too"
-        super().__init__(Problem(what=what, where=shown(url), remedy=remedy), status=ExitStatus.ENVIRONMENT)
+        super().__init__(
+            Problem(what=what, where=shown(url), remedy=remedy or REMEDIES[fault]),
+            status=ExitStatus.ENVIRONMENT,
+        )
         self.fault = fault
         self.url = url
         self.said = said
@@ -94,6 +106,7 @@ _WHAT: Mapping[StoreFault, str] = {
     StoreFault.CHANGED: "the object is changed",
     StoreFault.FORBIDDEN: "access is forbidden",
     StoreFault.ARCHIVED: "the object is archived",
+    StoreFault.CONFLICT: "another request for the object is under way",
     StoreFault.THROTTLED: "the store asks to slow down",
     StoreFault.UNREACHABLE: "the store is unreachable",
     StoreFault.DAMAGED: "the object is damaged",
@@ -292,8 +305,11 @@ class ObjectStore(ReadableStore, Protocol):
     def delete(self, key: str) -> None:
         """Delete an object; done where there is none. In a bucket with versions, older ones stay."""
 
-    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
-        """Have an archived object made readable for some days; done where that is under way."""
+    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> bool:
+        """Have an archived object made readable for some days; whether that begins now.
+
+        It does not where it is under way, or the object can be read by now.
+        """
 
     def close(self) -> None:
         """Give up what is under way."""

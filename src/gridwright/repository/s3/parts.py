@@ -32,9 +32,18 @@ _MOST_PARTS = 10_000
 _MIB = 1 << 20
 _COPIED_BYTES = 512 << 20
 """Bytes of a part that the store copies: 10,000 of them are the largest object, of 5 TB."""
+_ATTEMPTS = 3
+"""Uploads of one object whose ends may meet another request for the key."""
 _LEAVING_S = 0.6
 """How long who gives up waits for parts to be taken away: an order to stop is obeyed within a second."""
 _MD5 = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+class _Conflict(Exception):
+    """Another request for the key came in between; its cause says so.
+
+    S3 wants the whole upload anew then (Amazon S3 API Reference, CompleteMultipartUpload: If-None-Match).
+    """
 
 
 def part_bytes(size: int) -> int:
@@ -62,14 +71,20 @@ class _Object:
     looks: bool
     step: int
     """Bytes of each part but the last."""
-    left: int
+    left: int = 0
     """Parts that are not done with."""
+    attempt: int = 1
     future: Future[Mapping[str, str]] = field(default_factory=Future)
     upload_id: str = ""
     failure: BaseException | None = None
     etags: dict[int, str] = field(default_factory=dict)
     sums: dict[int, tuple[int, int]] = field(default_factory=dict)
     """CRC and length by the number of a part."""
+
+    @property
+    def count(self) -> int:
+        """Parts in all."""
+        return -(-self.content.size // self.step) or 1
 
     @property
     def made_etag(self) -> str | None:
@@ -130,8 +145,7 @@ class PartSending:
         """
         is_copied = isinstance(content, ObjectReference)
         step = max(part_bytes(content.size), _COPIED_BYTES if is_copied else 0)
-        count = -(-content.size // step) or 1
-        wanted = _Object(key, url, content, metadata, condition, progress, looks, step, count)
+        wanted = _Object(key, url, content, metadata, condition, progress, looks, step)
         self._threads.under_way.begin(wanted.future)
         self._threads.put(lambda _: self._begin(wanted))
         return wanted.future
@@ -155,7 +169,8 @@ class PartSending:
             self._threads.under_way.failed(wanted.future, error)
             self._count(-1)
             return
-        for number in range(1, wanted.left + 1):
+        wanted.left = wanted.count
+        for number in range(1, wanted.count + 1):
             self._threads.put(lambda connection, number=number: self._part(connection, wanted, number))  # type: ignore[misc]
 
     def _part(self, connection: PlainConnection, wanted: _Object, number: int) -> None:
@@ -239,11 +254,24 @@ class PartSending:
             with suppress(StoreError):
                 self._abort(wanted.key, wanted.upload_id)
                 self._ended(wanted)
-            self._threads.under_way.failed(wanted.future, error)
+            if not isinstance(error, _Conflict):
+                self._threads.under_way.failed(wanted.future, error)
+            elif wanted.attempt < _ATTEMPTS and not self._tries.waits(wanted.attempt):
+                self._anew(wanted)
+            else:
+                self._threads.under_way.failed(wanted.future, error.__cause__)
         else:
             self._ended(wanted)
             self._threads.under_way.done(wanted.future, made)
         self._count(-1)
+
+    def _anew(self, wanted: _Object) -> None:
+        """Send all parts once more: an upload that met another request is of no use any more."""
+        wanted.attempt += 1
+        wanted.progress = None  # Its bytes were counted.
+        wanted.etags.clear()
+        wanted.sums.clear()
+        self._threads.put(lambda _: self._begin(wanted))
 
     def _ended(self, wanted: _Object) -> None:
         if self._journal is not None:
@@ -272,10 +300,15 @@ class PartSending:
         def ask() -> Mapping[str, Any]:
             nonlocal tries
             tries += 1
-            found = self._ask_once(
-                wanted, "complete_multipart_upload", UploadId=wanted.upload_id,
-                MultipartUpload={"Parts": parts}, **condition,
-            )  # fmt: skip
+            try:
+                found = self._ask_once(
+                    wanted, "complete_multipart_upload", UploadId=wanted.upload_id,
+                    MultipartUpload={"Parts": parts}, **condition,
+                )  # fmt: skip
+            except StoreError as error:
+                if error.fault is StoreFault.CONFLICT:
+                    raise _Conflict from error
+                raise
             if not found.get("ETag"):
                 # S3 says success before it has done it: what follows may be cut off.
                 said = "its answer has no ETag"

@@ -277,10 +277,16 @@ class S3Store:
             )
         )
 
-    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
-        """Have an archived object made readable for some days; done where that is under way."""
+    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> bool:
+        """Have an archived object made readable for some days; whether that begins now."""
+        head = _answer(self.head(key, version_id))
+        if head.is_being_restored or head.is_restored:
+            return False
         self._count("restore")
-        request = {"Days": days, "GlacierJobParameters": {"Tier": tier}}
+        request: dict[str, Any] = {"GlacierJobParameters": {"Tier": tier}}
+        # What Intelligent-Tiering has archived can be read for good then: S3 refuses days.
+        if head.entry.storage_class != "INTELLIGENT_TIERING":
+            request["Days"] = days
         try:
             self._ask(
                 "restore_object",
@@ -292,6 +298,8 @@ class S3Store:
         except StoreError as error:
             if "already in progress" not in error.said:
                 raise
+            return False
+        return True
 
     def close(self) -> None:
         """Give up what is under way."""
