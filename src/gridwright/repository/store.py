@@ -165,6 +165,31 @@ class WriteCondition:
 
 
 ANY = WriteCondition()
+
+
+class SentSum(StrEnum):
+    """The checksum that goes with each content that is sent: all of it is read once before."""
+
+    NONE = "none"
+    CRC64 = "CRC-64/NVME"
+    MD5 = "MD5"
+    WRONG = "a wrong CRC-64/NVME"
+    """Tries whether a store looks at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAbilities:
+    """What a trial has shown of a store (`probing.py`); without one, what is safe with all of them."""
+
+    copies_if_none_there: bool = False
+    """CopyObject heeds `If-None-Match: *` and `If-Match` for the object that it makes."""
+    ends_parts_if_none_there: bool = False
+    """CompleteMultipartUpload heeds `If-None-Match: *`."""
+    makes_anew: bool = False
+    """`If-None-Match: *` lets an object be made where one was deleted, in a bucket with versions, too."""
+    sent_sum: SentSum = SentSum.NONE
+
+
 UNREADABLE = ""
 """The ETag of an object of which a listing says what makes no sense, such as a size of -5 bytes."""
 PAGE = 1000
@@ -268,6 +293,9 @@ class ObjectStore(ReadableStore, Protocol):
     def bucket(self) -> str:
         """The bucket's name."""
 
+    abilities: StoreAbilities
+    """What it can do, as far as it is known."""
+
     @property
     def software(self) -> str:
         """What the store says it is (the header `Server` of its answers); empty where it says nothing."""
@@ -300,10 +328,18 @@ class ObjectStore(ReadableStore, Protocol):
         """
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
-        """Make an object of another one of the bucket, with these metadata; no content is moved."""
+        """Make an object of another one of the bucket, with these metadata; no content is moved.
 
-    def delete(self, key: str) -> None:
-        """Delete an object; done where there is none. In a bucket with versions, older ones stay."""
+        It is made where none is, or of itself while it is the known one. Raises an UNSUPPORTED where the
+        store would copy over any.
+        """
+
+    def delete(self, key: str, etag: str | None = None) -> None:
+        """Delete an object; done where there is none. In a bucket with versions, older ones stay.
+
+        With `etag`, only while it has that: raises a CHANGED. Stores that do not know this condition delete
+        what is there.
+        """
 
     def restore(self, key: str, version_id: str | None, days: int, tier: str) -> bool:
         """Have an archived object made readable for some days; whether that begins now.
