@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES
 from gridwright.repository.known_file import COLUMNS
 
@@ -16,6 +18,14 @@ _TYPES = {
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
     "libraries": "TEXT",
 }  # fmt: skip
+
+
+REMEDY = "remove that file: the next command makes it anew from manifest and files"
+
+
+def connected(file: Path, timeout_s: float) -> sqlite3.Connection:
+    """A connection that begins no transaction by itself. Raises sqlite3.Error."""
+    return sqlite3.connect(file, timeout=timeout_s, isolation_level=None)
 
 
 def prepare(database: sqlite3.Connection) -> None:
@@ -65,3 +75,10 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
+
+
+def damaged(file: Path, why: str) -> GridwrightError:
+    """The error of what is known and cannot be used."""
+    return environment_error(
+        f"what is known of the repository cannot be read: {why}", where=str(file), remedy=REMEDY
+    )
