@@ -1,8 +1,7 @@
 """Sends to the bucket what was created or changed, over nothing that somebody else has written.
 
-Every object is written under a condition: where none should be, only where none is; over the known one,
-only while it is there. Where the condition does not hold, both sides are compared: the same content is no
-conflict, as after a kill between an object and its row; else both stay, and are named.
+Every object is written under a condition: where none should be, or over the known one. Where it fails,
+both sides are compared: the same content is no conflict, as after a kill; else both stay, and are named.
 """
 
 from __future__ import annotations
