@@ -308,7 +308,8 @@ def test_a_manifest_of_an_earlier_release_says_when_its_only_library_was_exporte
     manifest.write_bytes(server.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
     assert set(Manifest(manifest).facts) == {"exported", "written"}
     forget(library)
-    assert run(library, server, repository_status, url).last_export == float(Manifest(manifest).facts["exported"])
+    exported = float(Manifest(manifest).facts["exported"])
+    assert run(library, server, repository_status, url).last_export == exported
     assert run(other, server, repository_status, url).last_export is None
 
 

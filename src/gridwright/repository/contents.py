@@ -377,8 +377,10 @@ class _Contents:
     def _refused(self, row: KnownFile, error: StoreError) -> None:
         if error.fault is StoreFault.ARCHIVED and self._options.restore:
             try:
-                self._opened.store.restore(row.key or "", row.version_id, RESTORE_DAYS, self._options.restore)
-                self._report.add("restore started", row.size)
+                if self._opened.store.restore(
+                    row.key or "", row.version_id, RESTORE_DAYS, self._options.restore
+                ):
+                    self._report.add("restore started", row.size)
             except StoreError as other:
                 error = other
             else:

@@ -1,8 +1,7 @@
 """Sends to the bucket what was created or changed, over nothing that somebody else has written.
 
-Every object is written under a condition: where none should be, only where none is; over the known one,
-only while it is there. Where the condition does not hold, both sides are compared: the same content is no
-conflict, as after a kill between an object and its row; else both stay, and are named.
+Every object is written under a condition: where none should be, or over the known one. Where it fails,
+both sides are compared: the same content is no conflict, as after a kill; else both stay, and are named.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from gridwright.repository.missing import is_listing_due, list_objects, name_mis
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
+from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
@@ -277,7 +277,7 @@ class _Export:
                 return True
             copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
         except StoreError as error:
-            if error.fault in (StoreFault.UNREACHABLE, StoreFault.FORBIDDEN, StoreFault.THROTTLED):
+            if error.fault in (*MAY_PASS, StoreFault.FORBIDDEN):
                 raise
             # Its object is not the known one any more, or is archived: the content is here.
             task.action = Action.SEND

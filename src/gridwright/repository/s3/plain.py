@@ -22,6 +22,7 @@ from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnect
 from gridwright.repository.s3.faults import refusal
 from gridwright.repository.s3.patience import LONGEST_BODY, Patience, TooMuch
 from gridwright.repository.s3.signing import NO_BODY, UNSIGNED, Credentials, RequestSigner
+from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.store import StoreError, StoreFault
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _LONGEST_HEAD = 32 << 10
 _LONGEST_LINE = 1024
 """Before a chunk of a body: its size, and extensions that nobody uses."""
 _FINAL = frozenset({404, 405, 409, 412, 501})
-"""Statuses of refusals that another try would not change."""
+"""Statuses of refusals that another try would not change, but for those whose code says so."""
 _TIMEOUT = struct.pack("@ll", READ_S, 0)
 """A `struct timeval`."""
 
@@ -200,7 +201,10 @@ class PlainConnection:
             raise Unusual
         body = b"" if request.method == "HEAD" else self.body(headers, end + 4, filled)
         self.done()
-        raise refusal(status, body, self.requests.url(request.key), request.operation)
+        refused = refusal(status, body, self.requests.url(request.key), request.operation)
+        if refused.fault in MAY_PASS:
+            raise Unusual
+        raise refused
 
     def body(self, headers: Mapping[str, str], start: int, filled: int) -> bytes:
         """All of an answer's body, of which the view has the beginning. Raises Unusual, OSError."""
