@@ -28,7 +28,7 @@ from gridwright.repository.lease import Lease
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
-from gridwright.repository.s3.parts import PART_BYTES
+from gridwright.repository.s3.parts import PART_BYTES, part_count
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
@@ -125,8 +125,9 @@ def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryRepo
     ExportDeletions(opened, report, options.delete_up_to).are_allowed()
     sent = report.done.get(Action.SEND)
     report.requests = {"put": sum(each.count for each in report.done.values())}
-    if sent:
-        report.requests["put"] += sent.bytes // PART_BYTES
+    if sent and sent.bytes > PART_BYTES:
+        sizes = (size for _, action, size, _ in opened.known.work() if action == Action.SEND)
+        report.requests["put"] += sum(part_count(size) + 1 for size in sizes if size > PART_BYTES)
 
 
 @dataclass(slots=True)

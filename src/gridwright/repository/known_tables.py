@@ -55,6 +55,15 @@ def prepare(database: sqlite3.Connection) -> None:
     )
 
 
+SUM_OF_SIZES = "coalesce(sum(size >> 32), 0), coalesce(sum(size & 4294967295), 0)"
+"""The sum of sizes of up to 2^63 - 1 bytes each, which overflows in SQLite: both halves, for `exact_sum`."""
+
+
+def exact_sum(high: int, low: int) -> int:
+    """The sum whose halves a question with `SUM_OF_SIZES` has given."""
+    return (high << 32) + low
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """All or nothing, of what is written within a `with`."""

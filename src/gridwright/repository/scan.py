@@ -20,6 +20,7 @@ from gridwright.repository.keys import RESERVED, TRASH
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.reserved import STATE_FILES
+from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
 _TRASH = [RESERVED.encode(), TRASH.encode()]
+
+
+_HOLES = 1 << 30
+"""Bytes that a file has not here, and that an export sends all the same: so many are worth a note."""
 
 
 class Action(StrEnum):
@@ -107,7 +112,8 @@ def keep_changed(
     found = [(path, status) for path, status in looked_at if _has_object(path, status, report)]
     opened.known.mark(path for path, _ in found)
     stamps = opened.known.stamps([path for path, _ in found])
-    _keep_work(opened, [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)])
+    touched = [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)]
+    _keep_work(opened, [(path, each) for path, each in touched if _fits_object(opened, path, each, report)])
 
 
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
@@ -115,6 +121,20 @@ def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bo
         return True
     report.note_of(f"have no object, since each is {kind_of(status.st_mode)}", path)
     return False
+
+
+def _fits_object(opened: OpenRepository, path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
+    """Whether an object can be as large as a file; names one that can be none, or is mostly holes."""
+    if not stat.S_ISREG(status.st_mode):
+        return True
+    if reason := why_too_large(status.st_size):
+        report.problem(path, reason)
+        return False
+    here = status.st_blocks * 512
+    # What is released on a Lustre has no blocks here, and no holes.
+    if not opened.is_guarded and status.st_size - here >= _HOLES and here * 2 < status.st_size:
+        report.note_of("take less than half of their size here: holes of them are sent as zeros", path)
+    return True
 
 
 def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]) -> None:
