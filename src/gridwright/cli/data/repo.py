@@ -15,8 +15,10 @@ from gridwright.cli.data.repo_flags import (
     ReleaseFlags,
     VerifyFlags,
     below,
+    refuse_ambiguous,
     settings_of,
     show,
+    with_paths,
 )
 from gridwright.cli.data.repo_linked import linked_of, linked_report
 from gridwright.cli.data.repo_ls import run_ls
@@ -56,6 +58,7 @@ def run_export(flags: ExportFlags) -> ExitStatus:
 
     Example: gridwright repo export archive --dry-run
     """
+    flags = with_paths(flags, of_units=True)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("export", flags, *linked), json=flags.json)
     from gridwright.repository.export import ExportOptions, export
@@ -64,6 +67,7 @@ def run_export(flags: ExportFlags) -> ExitStatus:
     if flags.changelog is not None:
         settings = replace(settings, changelog=flags.changelog)
     with open_repository(flags, settings) as opened, transfer_progress() as progress:
+        refuse_ambiguous(flags, opened, asks_bucket=False)
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
         _timed(opened, report)
     return show(report, json=flags.json)
@@ -76,6 +80,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
 
     Example: gridwright repo import archive
     """
+    flags = with_paths(flags, of_units=flags.from_ is None)
     if is_migration(flags):
         return run_migration(flags)
     if (linked := linked_of(flags)) is not None:
@@ -86,6 +91,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
     from gridwright.repository.importing import ImportOptions
 
     with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
+        refuse_ambiguous(flags, opened, asks_bucket=True)
         values = _values(flags, opened)
         report = import_objects(
             opened,
@@ -111,6 +117,7 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
 
     Example: gridwright repo release archive --until-free 20%
     """
+    flags = with_paths(flags)
     if (linked := linked_of(flags)) is not None:
         return show(
             linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
@@ -129,6 +136,7 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
 
     Example: gridwright repo verify archive
     """
+    flags = with_paths(flags)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("verify", flags, *linked), json=flags.json)
     from gridwright.repository.verify import plan_verify, verify
