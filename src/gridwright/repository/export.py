@@ -7,7 +7,6 @@ conflict, as after a kill between an object and its row; else both stay, and are
 
 from __future__ import annotations
 
-import os
 import queue
 import stat
 import time
@@ -20,6 +19,7 @@ from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn, crc64_of
+from gridwright.repository.counted_names import note_failed
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
@@ -98,7 +98,7 @@ def export(
         learn(opened, report)
         _plan(opened, options, report)
         return report
-    with closing(UploadJournal(opened.known.state.descriptor)) as uploads, ExitStack() as held:
+    with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
         opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
         require_store(opened, report)
         lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
@@ -110,6 +110,8 @@ def export(
         _Export(opened, options, report, lease, progress).run()
         if is_whole := not options.paths and report.is_complete:
             opened.known.set_fact("exported", repr(begun))
+        if not options.paths:
+            note_failed(opened.known, begun, report.failed)
         if is_whole or report.done:
             publish_manifest(opened, report)
     report.seconds = time.time() - begun
@@ -123,11 +125,9 @@ def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryRepo
         tally = report.done.setdefault(action, ReportedCount())
         tally.count, tally.bytes = count, size if action == Action.SEND else 0
     ExportDeletions(opened, report, options.delete_up_to).are_allowed()
-    sent = report.done.get(Action.SEND)
     report.requests = {"put": sum(each.count for each in report.done.values())}
-    if sent and sent.bytes > PART_BYTES:
-        sizes = (size for _, action, size, _ in opened.known.work() if action == Action.SEND)
-        report.requests["put"] += sum(part_count(size) + 1 for size in sizes if size > PART_BYTES)
+    sizes = (size for _, action, size, _ in opened.known.work() if action == Action.SEND)
+    report.requests["put"] += sum(part_count(size) + 1 for size in sizes if size > PART_BYTES)
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ class _Export:
             self._report.problem(path, refusal.reason)
             return
         except FileNotFoundError:
-            self._report.notes.append(f"{os.fsdecode(path)!a} went while it was to be exported")
+            self._report.note_of("went while they were to be exported", path)
             return
         except OSError as error:
             self._report.problem(path, f"it cannot be read: {error.strerror}")

@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.own_directories import temporary_directory
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
+from gridwright.repository.known_elsewhere import LeavingFiles, NewerObjects
 from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
@@ -29,7 +31,8 @@ from gridwright.repository.known_file import (
     why_malformed,
     why_unfit,
 )
-from gridwright.repository.known_tables import SUM_OF_SIZES, exact_sum, prepare, transaction
+from gridwright.repository.known_tables import REMEDY, connected, counts, damaged, prepare, transaction
+from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
 from gridwright.trusted import open_file
 
@@ -40,26 +43,29 @@ _BUSY_S = 30.0
 _LARGE = 64 << 30
 """Bytes of a file that is sent for a minute or more: those of other users do not wait for it."""
 _DIRECTORY = "directory"
-_REMEDY = "remove that file: the next command makes it anew from manifest and files"
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our own
+_SELECT_TOLD = _SELECT.replace("FROM files", "FROM told")
 _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
 class Known:
     """The rows of one repository. One thread uses it."""
 
-    def __init__(self, directory: Path) -> None:
-        """Open it, and make it where it is not. `directory` is the repository's. Raises GridwrightError."""
+    def __init__(self, directory: Path, *, looks: bool = False) -> None:
+        """Open it, and make it where it is not; who only `looks` has a copy. Raises GridwrightError."""
         self.directory = directory
+        self._looks = looks
         try:
-            self.state = open_state(directory, identify=True)
+            self.state = open_state(directory, identify=not looks, looks=looks)
         except OSError as error:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
+        self.working = temporary_directory("gridwright-look-") if looks else self.state.path
+        """Where a command may have files while it runs."""
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
@@ -71,16 +77,18 @@ class Known:
         try:
             self.use_file(FILE)
         except GridwrightError:
-            self.state.close()
+            self._leave()
             raise
 
     def use_file(self, name: str) -> None:
         """Open a file of the state directory, made where it is not. Raises GridwrightError."""
         self.file = self.state.path / name
         try:
-            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
-            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            if not self._looks:
+                os.close(open_file(self.state.made, name, os.O_RDWR | os.O_CREAT, remedy=REMEDY))
+            self.database = copy_of(self.state, name) if self._looks else connected(self.file, _BUSY_S)
             prepare(self.database)
+            self.newer, self.leaving = NewerObjects(self.database), LeavingFiles(self.database)
             self._belong()
             self._was_empty = self.is_empty()
         except (OSError, sqlite3.Error, ValueError) as error:
@@ -104,7 +112,12 @@ class Known:
             self.flush()
         finally:
             self.database.close()
-            self.state.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        self.state.close()
+        if self._looks:
+            self.working.rmdir()
 
     def fact(self, name: str) -> str | None:
         """A fact of the repository, such as when the last export began."""
@@ -130,9 +143,7 @@ class Known:
     def count(self, where: str = "1") -> tuple[int, int]:
         """Rows and bytes that fit a condition of our own."""
         self.flush()
-        query = f"SELECT count(*), {SUM_OF_SIZES} FROM files WHERE {where}"  # noqa: S608
-        count, *halves = self.database.execute(query).fetchone()
-        return count, exact_sum(*halves)
+        return counts(self.database, f"files WHERE {where}").get("", (0, 0))
 
     def get(self, path: bytes) -> KnownFile | None:
         """The row of a path."""
@@ -224,13 +235,11 @@ class Known:
 
     def told(self, key: str) -> KnownFile | None:
         """What the manifest says of an object."""
-        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE key = ?"
-        return self._row(self.database.execute(query, (key,)).fetchone())
+        return self._row(self.database.execute(f"{_SELECT_TOLD} WHERE key = ?", (key,)).fetchone())
 
     def told_path(self, path: bytes) -> KnownFile | None:
         """What was told of a path."""
-        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE path = ?"
-        return self._row(self.database.execute(query, (path,)).fetchone())
+        return self._row(self.database.execute(f"{_SELECT_TOLD} WHERE path = ?", (path,)).fetchone())
 
     def told_work(self, action: str) -> Iterator[KnownFile]:
         """What was told of the paths of work of one kind, some in memory at a time."""
@@ -322,10 +331,7 @@ class Known:
 
     def count_work(self) -> dict[str, tuple[int, int]]:
         """How much is to be done, and its bytes, by action."""
-        query = f"SELECT action, count(*), {SUM_OF_SIZES} FROM work GROUP BY action"  # noqa: S608
-        return {
-            action: (count, exact_sum(*halves)) for action, count, *halves in self.database.execute(query)
-        }
+        return counts(self.database, "work", "action")
 
     def list_objects(self, entries: Iterable[tuple[str, int, str, int, str]]) -> None:
         """Keep a listing of the bucket for this run: key, size, ETag, time, storage class."""
@@ -374,9 +380,7 @@ class Known:
 
     def count_listed(self) -> tuple[int, int]:
         """Objects and bytes of the listing."""
-        query = f"SELECT count(*), {SUM_OF_SIZES} FROM listed"  # noqa: S608
-        count, *halves = self.database.execute(query).fetchone()
-        return count, exact_sum(*halves)
+        return counts(self.database, "listed").get("", (0, 0))
 
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing, of what is written within a `with`."""
@@ -390,10 +394,3 @@ class Known:
             raise damaged(self.file, f"the row of {row.path!a:.80} makes no sense, {reason}")
         row.is_name_only = bool(row.is_name_only)
         return row
-
-
-def damaged(file: Path, why: str) -> GridwrightError:
-    """The error of what is known and cannot be used."""
-    return environment_error(
-        f"what is known of the repository cannot be read: {why}", where=str(file), remedy=_REMEDY
-    )

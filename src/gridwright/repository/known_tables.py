@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES
 from gridwright.repository.known_file import COLUMNS
 
@@ -16,6 +18,14 @@ _TYPES = {
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
     "libraries": "TEXT",
 }  # fmt: skip
+
+
+REMEDY = "remove that file: the next command makes it anew from manifest and files"
+
+
+def connected(file: Path, timeout_s: float) -> sqlite3.Connection:
+    """A connection that begins no transaction by itself. Raises sqlite3.Error."""
+    return sqlite3.connect(file, timeout=timeout_s, isolation_level=None)
 
 
 def prepare(database: sqlite3.Connection) -> None:
@@ -55,13 +65,14 @@ def prepare(database: sqlite3.Connection) -> None:
     )
 
 
-SUM_OF_SIZES = "coalesce(sum(size >> 32), 0), coalesce(sum(size & 4294967295), 0)"
-"""The sum of sizes of up to 2^63 - 1 bytes each, which overflows in SQLite: both halves, for `exact_sum`."""
+def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict[str, tuple[int, int]]:
+    """Rows and the sum of their sizes, by group, of a table of our own with a condition of our own.
 
-
-def exact_sum(high: int, low: int) -> int:
-    """The sum whose halves a question with `SUM_OF_SIZES` has given."""
-    return (high << 32) + low
+    Both halves of sizes are summed, which users choose: with two of 2^62 SQLite's sum overflows.
+    """
+    halves = "sum(size >> 32), sum(size & 4294967295)"
+    found = database.execute(f"SELECT {group}, count(*), {halves} FROM {source} GROUP BY 1")  # noqa: S608
+    return {name: (count, (high << 32) + low) for name, count, high, low in found}
 
 
 @contextmanager
@@ -74,3 +85,10 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
+
+
+def damaged(file: Path, why: str) -> GridwrightError:
+    """The error of what is known and cannot be used."""
+    return environment_error(
+        f"what is known of the repository cannot be read: {why}", where=str(file), remedy=REMEDY
+    )

@@ -26,11 +26,11 @@ _OWN = RESERVED.encode()
 _NAMES = (TRASH.encode(), *STATE_FILES)
 
 
-def open_reserved(root: int, *, make: bool) -> int:
+def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
     """Open `.gridwright` of an open directory; with `make`, made where it is not.
 
-    One of a release that gave no mark gets it, where nothing lies in it but what Gridwright puts there.
-    Raises OSError: ESTALE where another directory has its name.
+    One of a release that gave no mark is believed where nothing lies in it but what Gridwright puts there,
+    and gets it with `make` or `marks`. Raises OSError: ESTALE where another directory has its name.
     """
     if make and not is_there(root, _OWN):
         with suppress(FileExistsError), same_times(root):
@@ -44,8 +44,9 @@ def open_reserved(root: int, *, make: bool) -> int:
         if not is_there(opened, MARK):
             if not all(os.fsencode(name).startswith(_NAMES) for name in os.listdir(opened)):  # noqa: PTH208
                 raise OSError(errno.ESTALE, f"another directory has the name {RESERVED}", RESERVED)
-            with suppress(OSError):
-                _mark(opened)
+            if make or marks:
+                with suppress(OSError):
+                    _mark(opened)
     except BaseException:
         os.close(opened)
         raise
@@ -55,7 +56,7 @@ def open_reserved(root: int, *, make: bool) -> int:
 def remove_reserved(root: int) -> None:
     """Remove `.gridwright` where nothing but its mark lies in it. Raises OSError where it stays."""
     with same_times(root):
-        own = open_reserved(root, make=False)
+        own = open_reserved(root, make=False, marks=True)
         try:
             if os.listdir(own) != [os.fsdecode(MARK)]:  # noqa: PTH208
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), RESERVED)

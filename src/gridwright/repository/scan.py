@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
-from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.reserved import STATE_FILES
@@ -113,7 +113,8 @@ def keep_changed(
     opened.known.mark(path for path, _ in found)
     stamps = opened.known.stamps([path for path, _ in found])
     touched = [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)]
-    _keep_work(opened, [(path, each) for path, each in touched if _fits_object(opened, path, each, report)])
+    fitting = (each for each in touched if _fits_object(opened, *each, report))
+    _keep_work(opened, [each for each in fitting if each[0] in stamps or _has_key(opened, *each, report)])
 
 
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
@@ -128,12 +129,22 @@ def _fits_object(opened: OpenRepository, path: bytes, status: FileStatus, report
     if not stat.S_ISREG(status.st_mode):
         return True
     if reason := why_too_large(status.st_size):
-        report.problem(path, reason)
+        report.nameless.add(path, reason)
         return False
     here = status.st_blocks * 512
     # What is released on a Lustre has no blocks here, and no holes.
     if not opened.is_guarded and status.st_size - here >= _HOLES and here * 2 < status.st_size:
         report.note_of("take less than half of their size here: holes of them are sent as zeros", path)
+    return True
+
+
+def _has_key(opened: OpenRepository, path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
+    """Whether an object can have this name. Where not, no export can help: it is whole without the file."""
+    try:
+        opened.keys.key_of(path, is_directory=stat.S_ISDIR(status.st_mode))
+    except KeyRefusal as refusal:
+        report.nameless.add(path, refusal.reason)
+        return False
     return True
 
 

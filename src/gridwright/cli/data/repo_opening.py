@@ -40,9 +40,9 @@ _COLLECTION = (20_000, 20, 20)
 
 @contextlib.contextmanager
 def open_repository(
-    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
+    flags: StoreFlags, settings: RepositorySettings, *, looks: bool = False
 ) -> Iterator[OpenRepository]:
-    """The repository that the flags name, opened. Raises GridwrightError."""
+    """The repository that the flags name, opened; see `OpenRepository.open`. Raises GridwrightError."""
     from gridwright.repository.aside import put_back_left
     from gridwright.repository.keys import shown
     from gridwright.repository.placeholders import remove_placeholders
@@ -53,7 +53,7 @@ def open_repository(
     gc.freeze()
     gc.set_threshold(*_COLLECTION)
     try:
-        opened = OpenRepository.open(settings, store, alone=alone)
+        opened = OpenRepository.open(settings, store, looks=looks)
     except OSError as error:
         raise environment_error(
             f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
@@ -61,7 +61,7 @@ def open_repository(
     if opened.known.state.note:
         say(opened.known.state.note)
     try:
-        if alone:
+        if not looks:
             removed, problems = remove_placeholders(opened)
             if removed:
                 say(
