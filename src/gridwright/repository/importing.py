@@ -20,7 +20,13 @@ from dataclasses import dataclass, replace
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.below import sync_file_system
-from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
+from gridwright.repository.comparing import (
+    FileSide,
+    file_side,
+    has_same_content,
+    is_name_only,
+    note_restored,
+)
 from gridwright.repository.head_row import row_of_head
 from gridwright.repository.knowledge import keep_listing, tell_manifest
 from gridwright.repository.known_file import KnownFile
@@ -110,6 +116,7 @@ class _Import:
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
+        note_restored(self._opened)
         before = self._opened.known.count(HERE)[0] if self._options.deletions else None
         for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)
@@ -303,6 +310,7 @@ class _Import:
                     self._to_tell.append(row)
                 if len(self._to_fetch) >= _BATCH:
                     self._keep_to_fetch()
+                return
             else:
                 self._make.name_only(row)
                 self._opened.known.put(row)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
+from gridwright.repository.comparing import note_restored
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import ManifestError, read_facts, read_manifest
-from gridwright.repository.publishing import library_of
+from gridwright.repository.publishing import learn_moments, library_of
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -78,16 +79,18 @@ def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
     with fetched_manifest(opened) as found:
         if found is None:
             return
-        rows = read_manifest(found.file, admission)
+        rows, libraries = read_manifest(found.file, admission), set[str]()
         while some := list(islice(rows, _BATCH)):
             opened.known.tell(some)
-        if opened.known.fact("exported") is None:
-            opened.known.set_fact("exported", read_facts(found.file).get("exported", ""))
+            libraries.update(*(each.libraries.split() for each in some))
+        learn_moments(opened.known, read_facts(found.file), libraries)
 
 
 def keep_listing(known: Known, entries: Iterable[ObjectEntry]) -> None:
     """Keep the listing of the bucket, for this run. Raises what `entries` raises."""
     left = iter(entries)
+    known.is_listed = True
+    known.database.execute("DELETE FROM listed")
     while some := list(islice(left, _BATCH)):
         known.list_objects(
             (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
@@ -101,17 +104,18 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
     Raises GridwrightError.
     """
     known = opened.known
+    note_restored(opened)
     with fetched_manifest(opened, unless=known.fact("manifest")) as found:
         if found is None:
             return
         known.newer.forget()
         library = library_of(known)
         # Rows without an inode are of files that are not known to be here: nothing is made of them.
+        libraries = set[str]()
         for told in read_manifest(found.file, Admission(opened, report, is_made=False)):
             _take(opened, report, told, is_ours=library in told.libraries)
-        exported = read_facts(found.file).get("exported", "")
-        if exported and float(exported) > (known.moment("exported") or 0.0):
-            known.set_fact("exported", exported)
+            libraries.update(told.libraries.split())
+        learn_moments(known, read_facts(found.file), libraries)
         known.set_fact("manifest", found.etag)
 
 

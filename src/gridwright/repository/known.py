@@ -70,6 +70,7 @@ class Known:
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
+        self.is_listed = False  # Whether this run has a listing of the bucket.
         self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
         self.before_writing: Callable[[], None] = lambda: None

@@ -27,6 +27,8 @@ MOST_REFUSED = 1_000
 MOST_GROUP_ROWS, MOST_GROUP_BYTES = 1 << 20, 1 << 30
 """Of a row group, as the file says it; those that are written have 20,000 rows."""
 _LATEST_S = 2**33
+EXPORTED_OF = "exported of "
+"""How facts begin that say when a library, by its identifier, was last exported as a whole."""
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
@@ -104,9 +106,9 @@ def read_facts(file: Path) -> dict[str, str]:
                 f"it has format {head.get(b'gridwright.format')!r:.40}, and this release reads {FORMAT}"
             )
         facts = {str(name): str(value) for name, value in json.loads(head[b"gridwright.facts"]).items()}
-        if exported := facts.get("exported"):
-            moment = float(exported)
-            if not 0 <= moment < _LATEST_S:
+        for name, exported in facts.items():
+            is_moment = exported and (name == "exported" or name.startswith(EXPORTED_OF))
+            if is_moment and not 0 <= float(exported) < _LATEST_S:
                 raise ManifestError(f"its export began at {exported:.40}, which is no time")
         return facts
 

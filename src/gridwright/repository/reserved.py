@@ -14,16 +14,14 @@ from contextlib import suppress
 from gridwright.beneath import DIRECTORY, OWNERS_OF_ROOT, Beneath, make_private, open_own
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.repository.state_directory import is_state_file
 
 MARK = b".gridwright-mark"
-STATE_FILES = (b"known.", b"known-", b"migration.sqlite", b"manifest.parquet", b"lock", b"library", MARK)
-"""How names of files begin that Gridwright keeps in it, where a repository's state is beside the data."""
 IS_RENAMED = (
     f"it is {RESERVED}, with the trash, under another name: nothing of it is exported, and no command "
     f"empties it; rename it to {RESERVED} again"
 )
 _OWN = RESERVED.encode()
-_NAMES = (TRASH.encode(), *STATE_FILES)
 
 
 def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
@@ -42,7 +40,8 @@ def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
     opened = open_own(_OWN, directory=root)
     try:
         if not is_there(opened, MARK):
-            if not all(os.fsencode(name).startswith(_NAMES) for name in os.listdir(opened)):  # noqa: PTH208
+            names = map(os.fsencode, os.listdir(opened))  # noqa: PTH208 - of a descriptor
+            if not all(name == TRASH.encode() or is_state_file(name) for name in names):
                 raise OSError(errno.ESTALE, f"another directory has the name {RESERVED}", RESERVED)
             if make or marks:
                 with suppress(OSError):
