@@ -26,8 +26,8 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a directory is opened that must not be a symbolic link."""
 _PIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _IMPLIED_MODE = 0o755
-_SQUASHED_UID = 65_534
-"""Whose root's files are on an export with root_squash, by default (exports(5))."""
+OWNERS_OF_ROOT = frozenset({0, 65_534})
+"""Whose root's files are: on an export with root_squash those of nobody, by default (exports(5))."""
 _DEEPEST = 100
 """Open directories while a tree is removed: deeper ones are moved up first, so that no tree is too deep."""
 _ROUNDS = 50
@@ -186,7 +186,7 @@ def open_own(path: str | bytes | os.PathLike[str], *, directory: int | None = No
     """
     opened = os.open(path, DIRECTORY, dir_fd=directory)
     status = os.fstat(opened)
-    owners = {os.geteuid(), _SQUASHED_UID} if os.geteuid() == 0 else {os.geteuid()}
+    owners = OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()}
     if status.st_uid not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         os.close(opened)
         raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(path))
@@ -312,8 +312,8 @@ class OwnDirectory:
 def own_directories(place: Path, prefix: str) -> Iterator[OwnDirectory]:
     """Directories of the user who runs this whose names begin with a prefix, each open until the next.
 
-    Whoever may write the place may give such a name to anything: what is not a directory of one's own is left
-    out. None where the place is not there.
+    Whoever may write the place may give such a name to anything, also to another directory of one's own: what
+    proves one is a file in it (`trusted.read_file`). What others may write is left out, and so are theirs.
     """
     try:
         parent = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -326,7 +326,8 @@ def own_directories(place: Path, prefix: str) -> Iterator[OwnDirectory]:
             except OSError:
                 continue
             try:
-                if os.fstat(opened).st_uid == os.geteuid():
+                status = os.fstat(opened)
+                if status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     yield OwnDirectory(place / name, opened, parent)
             finally:
                 os.close(opened)

@@ -25,7 +25,7 @@ SWEEPS: list[tuple[str, str, Callable[[Path], object]]] = [
     (private_directories.PREFIX, private_directories.MARKER, private_directories.remove_stale),
     (private_directories.PREFIX + "run-", private_directories.MARKER,
      lambda library: private_directories.remove_run(library, Path("run"))),
-    (node.PREFIX, "marker",
+    (node.PREFIX, "gridwright-probe",
      lambda library: node.Probe().obey(Begin(directory=str(library), mark="x", owner=True))),
 ]  # fmt: skip
 
@@ -58,3 +58,30 @@ def test_what_another_user_put_there_holds_nobody_and_stays(
     assert not own.exists()
     assert (library / f"{prefix}pipe").is_dir()
     assert (library / f"{prefix}forged" / marker).exists()
+
+
+@pytest.mark.parametrize(("prefix", "marker", "sweep"), SWEEPS)
+def test_another_directory_of_root_is_not_removed_for_the_name_that_mallory_gave_it(
+    tmp_path: Path, prefix: str, marker: str, sweep: Callable[[Path], object]
+) -> None:
+    """She owns the library, and so may rename all in it; in what everybody may write she makes the marker."""
+    open_to_all(tmp_path)
+    library = tmp_path / "work"
+    library.mkdir()
+    os.chown(library, MALLORY, MALLORY)
+    for name, mode in (("closed", 0o700), ("open", 0o755), ("shared", 0o1777)):
+        (library / name).mkdir()
+        (library / name / "precious").write_text("root's")
+        (library / name).chmod(mode)
+
+    def mallory() -> None:
+        (library / "shared" / marker).write_text(json.dumps(DEAD | {"run": "run", "node": "n1"}))
+        for each in ("closed", "open", "shared"):
+            (library / each).rename(library / f"{prefix}{each}")
+
+    as_user(MALLORY, mallory)
+    for each in library.iterdir():
+        os.utime(each, (0, 0))
+    sweep(library)
+    left = sorted(each.parent.name for each in library.glob("*/precious"))
+    assert left == [f"{prefix}{each}" for each in ("closed", "open", "shared")]

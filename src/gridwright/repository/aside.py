@@ -4,16 +4,22 @@ Who resolved a name before it was taken away opens the file, however late; so it
 directory of its own until a time of grace is over. Where somebody has come, it gets its name back. A kill at
 any step leaves that directory, and the next command that changes something puts back what lies in it
 (`put_back_left`).
+
+Whoever owns a directory may give such a name to any other one of root's in it, such as the trash. So files
+lie one directory deeper, under a name that nobody else can know, and that was noted before: only they are put
+back.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 
+from gridwright.beneath import DIRECTORY, make_private, open_own
 from gridwright.repository.below import ASIDE, same_times
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
@@ -25,8 +31,13 @@ from gridwright.repository.settings import OpenRepository
 from gridwright.repository.walking import parts_below
 
 FACT = "releasing"
-"""Whether such directories may be there, which is noted before the first one is made."""
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""The secret name, noted before the first directory is made; 0 where none is left. Older releases noted 1."""
+_NONE_LEFT = (None, "0")
+_OF_OLDER = (
+    "a killed release of an older version left it, or somebody gave another directory this name: look what "
+    "lies in it, move what belongs beside it there, and remove it"
+)
+_SECRET = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +48,33 @@ class AsideDirectory:
     """The open directory that both lie in."""
     own: bytes
     """Its name there."""
+    outer: int
     descriptor: int
+    """Of the directory in it, in which the file lies."""
+    secret: bytes
+    """The name of that."""
 
     @classmethod
-    def make(cls, beside: int) -> AsideDirectory:
+    def make(cls, beside: int, secret: bytes) -> AsideDirectory:
         """Make one that nobody else can have made. Raises OSError."""
         own = ASIDE + secrets.token_hex(8).encode()
         with same_times(beside):
-            os.mkdir(own, 0o700, dir_fd=beside)
-        return cls.open(beside, own)
+            outer = make_private(beside, own)
+        try:
+            os.mkdir(secret, 0o700, dir_fd=outer)
+        finally:
+            os.close(outer)
+        return cls.open(beside, own, secret)
 
     @classmethod
-    def open(cls, beside: int, own: bytes) -> AsideDirectory:
-        """Open one. Raises OSError, PermissionError where it is somebody else's."""
-        descriptor = os.open(own, _DIRECTORY, dir_fd=beside)
-        status = os.fstat(descriptor)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            os.close(descriptor)
-            raise PermissionError(errno.EPERM, "it is somebody else's")
-        return cls(os.dup(beside), own, descriptor)
+    def open(cls, beside: int, own: bytes, secret: bytes) -> AsideDirectory:
+        """Open one. Raises OSError: FileNotFoundError where it is none that was made with this secret."""
+        outer = open_own(own, directory=beside)
+        try:
+            return cls(os.dup(beside), own, outer, os.open(secret, DIRECTORY, dir_fd=outer), secret)
+        except BaseException:
+            os.close(outer)
+            raise
 
     def take(self, name: bytes) -> None:
         """Move what has a name beside this directory into it. Raises OSError."""
@@ -80,17 +99,30 @@ class AsideDirectory:
     def remove(self) -> None:
         """Remove the directory, which is empty. Raises OSError."""
         with suppress(FileNotFoundError), same_times(self.beside):
+            os.rmdir(self.secret, dir_fd=self.outer)
             os.rmdir(self.own, dir_fd=self.beside)
 
     def close(self) -> None:
-        """Close both directories."""
-        os.close(self.descriptor)
-        os.close(self.beside)
+        """Close all three directories."""
+        for descriptor in (self.descriptor, self.outer, self.beside):
+            os.close(descriptor)
+
+
+def note_begun(opened: OpenRepository) -> bytes:
+    """Note that files will lie aside, and in what: it has the name of a release before that left some."""
+    if not _SECRET.fullmatch(noted := opened.known.fact(FACT) or ""):
+        opened.known.set_fact(FACT, noted := secrets.token_hex(16))
+    return noted.encode()
+
+
+def may_be_left(opened: OpenRepository) -> bool:
+    """Whether files may lie aside."""
+    return opened.known.fact(FACT) not in _NONE_LEFT
 
 
 def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
     """Put back what a killed release left; what could not be, and why. Raises OSError."""
-    if opened.known.fact(FACT) != "1":
+    if not may_be_left(opened):
         return []
     problems = []
     for path in [each.path for each in parts_below(opened.below.root, lambda name: name.startswith(ASIDE))]:
@@ -98,8 +130,10 @@ def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
         if any(each.startswith(ASIDE) for each in directory.split(b"/")):
             continue
         try:
-            aside = AsideDirectory.open(*opened.below.parent(path))
-        except OSError:
+            if (aside := _noted(opened, path)) is None:
+                continue
+        except OSError as error:
+            problems.append((path, str(error.strerror)))
             continue
         try:
             _put_back(opened, aside, directory)
@@ -112,6 +146,30 @@ def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
     if not problems:
         opened.known.set_fact(FACT, "0")
     return problems
+
+
+def _noted(opened: OpenRepository, path: bytes) -> AsideDirectory | None:
+    """What lies at a path, where a release of this repository has made it; None where nothing is left there.
+
+    Raises OSError for one of an older release, which had no secret: it cannot be told from other directories.
+    """
+    noted = opened.known.fact(FACT) or ""
+    try:
+        beside, own = opened.below.parent(path)
+        if _SECRET.fullmatch(noted):
+            with suppress(FileNotFoundError):
+                return AsideDirectory.open(beside, own, noted.encode())
+        os.close(open_own(own, directory=beside))
+    except OSError:
+        # It is somebody else's, or is none.
+        return None
+    try:
+        # Killed before anything lay in it.
+        os.rmdir(own, dir_fd=beside)
+    except OSError:
+        if not _SECRET.fullmatch(noted):
+            raise OSError(errno.ESTALE, _OF_OLDER) from None
+    return None
 
 
 def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -> None:
@@ -149,5 +207,5 @@ def two_have_come(own: bytes) -> str:
     """What to do where a file lies aside, and another one has its name."""
     return (
         "another file was made under its name while it was released: that one has the name, and the released "
-        f"one lies in {os.fsdecode(own)} beside it; keep either, and remove that directory"
+        f"one lies below {os.fsdecode(own)} beside it; keep either, and remove that directory"
     )

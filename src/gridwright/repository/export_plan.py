@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gridwright.repository.deletion import ExportDeletions
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.missing import name_missing, send_again
-from gridwright.repository.s3.parts import PART_BYTES
+from gridwright.repository.s3.parts import PART_BYTES, part_count
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 
@@ -25,18 +25,17 @@ def plan_export(
     deletions, delete_up_to, prefer = options
     find_changes(opened, paths, report, deletions=deletions)
     send_again(opened, paths, prefer)
-    had_files = opened.known.has_files()
+    had_files, more = opened.known.has_files(), 0
     for path, action, size, _ in opened.known.work():
         if action == Action.SEND and had_files and _will_be_renamed(opened, path):
             report.add(Action.RENAME)
         else:
             report.add(action, size if action == Action.SEND else 0)
+            # One of parts is begun and ended, too.
+            more += part_count(size) + 1 if action == Action.SEND and size > PART_BYTES else 0
     name_missing(opened, paths, report)
     ExportDeletions(opened, report, delete_up_to).are_allowed()
-    sent = report.done.get(Action.SEND)
-    report.requests = {"put": sum(each.count for each in report.done.values())}
-    if sent:
-        report.requests["put"] += sent.bytes // PART_BYTES
+    report.requests = {"put": sum(each.count for each in report.done.values()) + more}
 
 
 def _will_be_renamed(opened: OpenRepository, path: bytes) -> bool:

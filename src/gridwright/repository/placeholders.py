@@ -39,8 +39,8 @@ def remove_placeholders(opened: OpenRepository) -> tuple[int, list[tuple[bytes, 
     attribute = attribute_name()
     for walked, troubles in walk_below(opened.below.root):
         for trouble in troubles:
-            if trouble.errno is not None:
-                raise OSError(trouble.errno, os.strerror(trouble.errno), os.fsdecode(trouble.path))
+            if not trouble.is_left_out:
+                raise OSError(trouble.errno, trouble.why, os.fsdecode(trouble.path))
         for path in [each.path for each in walked if stat.S_ISREG(each.st_mode)]:
             try:
                 directory, name = opened.below.parent(path)

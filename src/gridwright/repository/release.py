@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gridwright.errors import environment_error
-from gridwright.repository.aside import FACT, AsideDirectory, two_have_come
+from gridwright.repository.aside import FACT, AsideDirectory, may_be_left, note_begun, two_have_come
 from gridwright.repository.comparing import note_restored
 from gridwright.repository.content import crc64_of, is_same_content, is_same_moment, open_for_reading
 from gridwright.repository.copytool.released import ReleasedNames
@@ -38,7 +38,7 @@ GRACE_S = 0.1
 """How long a file waits for those who resolved its name before it was taken away: they are between two
 steps of open(2), or were taken off their core there."""
 _MOST_ASIDE = 64
-"""Files that wait so at a time: each has three descriptors."""
+"""Files that wait so at a time: each has four descriptors."""
 _CHANGED, _OPEN = "left, as they were changed", "left, as they are open"
 _LINKED = "left, as they have another name"
 """Space is free when all names of a file are gone."""
@@ -227,7 +227,7 @@ class _LocalRelease(_Release):
         super().__init__(opened, options, report)
         self._lease = Lease(opened.store, opened.keys.own(LEASE))
         self._waiting: list[_FileAside] = []
-        self._is_all_placed = opened.known.fact(FACT) != "1"
+        self._is_all_placed = not may_be_left(opened)
 
     def run(self) -> None:
         """The same, with a note that files may lie aside, and other machines told of each before it goes."""
@@ -238,7 +238,7 @@ class _LocalRelease(_Release):
         recall_store(opened)
         with self._lease:
             learn(opened, self._report)
-            opened.known.set_fact(FACT, "1")
+            note_begun(opened)
             super().run()
             if self._is_all_placed:
                 opened.known.set_fact(FACT, "0")
@@ -303,7 +303,7 @@ class _LocalRelease(_Release):
         """Take the name of a leased file away for a moment."""
         name = row.path.rpartition(b"/")[2]
         attributes = _attributes(descriptor)
-        aside = AsideDirectory.make(directory)
+        aside = AsideDirectory.make(directory, note_begun(self._opened))
         held.callback(aside.close)
         try:
             aside.take(name)

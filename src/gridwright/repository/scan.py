@@ -20,6 +20,8 @@ from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.reserved import MARK
+from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.state_directory import is_state_file
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
 _TRASH = [RESERVED.encode(), TRASH.encode()]
+_HOLES = 1 << 30
+"""Bytes that a file has not here, and that an export sends all the same: so many are worth a note."""
 
 
 class Action(StrEnum):
@@ -113,7 +117,7 @@ def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> Non
             "them back",
             path,
         )
-    elif len(names) != 2 or not is_state_file(names[-1]):
+    elif len(names) != 2 or not (names[-1] == MARK or is_state_file(names[-1])):
         report.note_of(
             f"are never exported: names in {RESERVED}, and names that begin with {PART.decode()}, are "
             "Gridwright's own",
@@ -142,7 +146,8 @@ def keep_changed(
     opened.known.mark(path for path, _ in found)
     stamps = opened.known.stamps([path for path, _ in found])
     touched = [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)]
-    _keep_work(opened, [each for each in touched if each[0] in stamps or _has_key(opened, *each, report)])
+    fitting = (each for each in touched if _fits_object(opened, *each, report))
+    _keep_work(opened, [each for each in fitting if each[0] in stamps or _has_key(opened, *each, report)])
 
 
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
@@ -150,6 +155,20 @@ def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bo
         return True
     report.note_of(f"have no object, since each is {kind_of(status.st_mode)}", path)
     return False
+
+
+def _fits_object(opened: OpenRepository, path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
+    """Whether an object can be as large as a file; names one that can be none, or is mostly holes."""
+    if not stat.S_ISREG(status.st_mode):
+        return True
+    if reason := why_too_large(status.st_size):
+        report.nameless.add(path, reason)
+        return False
+    here = status.st_blocks * 512
+    # What is released on a Lustre has no blocks here, and no holes.
+    if not opened.is_guarded and status.st_size - here >= _HOLES and here * 2 < status.st_size:
+        report.note_of("take less than half of their size here: holes of them are sent as zeros", path)
+    return True
 
 
 def _has_key(opened: OpenRepository, path: bytes, status: FileStatus, report: RepositoryReport) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.request_prices import cost
+from gridwright.repository.reserved import LibraryFiles, open_reserved
 from gridwright.repository.state_directory import LOCK, open_state
 from gridwright.repository.store import ObjectStore
 from gridwright.trusted import open_file
@@ -83,11 +84,14 @@ class OpenRepository:
         Raises GridwrightError, and OSError where the directory cannot be opened.
         """
         with ExitStack() as opened:
-            below = opened.enter_context(Beneath(settings.directory))
+            below = opened.enter_context(LibraryFiles(settings.directory))
             known = opened.enter_context(closing(Known(settings.directory, looks=looks)))
             lock = hold_directory(settings.directory) if alone and not looks else None
             if lock is not None:
                 opened.callback(os.close, lock)
+                with suppress(OSError):
+                    # One of an older release gets its mark before anybody gives it another name.
+                    os.close(open_reserved(below.root, make=False, marks=True))
             bind(known, store, below, Keys(settings.prefix))
             opened.pop_all()
         return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)

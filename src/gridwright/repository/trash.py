@@ -20,6 +20,7 @@ from typing import Any
 from gridwright.beneath import DIRECTORY, Beneath, descriptor_path, make_private, open_own, remove_tree
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.repository.reserved import IS_RENAMED, open_reserved, remove_reserved
 from gridwright.repository.walking import walk_below
 from gridwright.units import format_bytes
 
@@ -49,6 +50,8 @@ class TrashReport:
 
     repository: str
     there: list[TrashedFiles] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    """What is `.gridwright` of this library, with trash, and was given another name."""
     removed: list[TrashedFiles] = field(default_factory=list)
     stayed: list[TrashedFiles] = field(default_factory=list)
     """What could not be removed."""
@@ -56,7 +59,7 @@ class TrashReport:
     def document(self) -> dict[str, Any]:
         """The result for programs."""
         parts = {"there": self.there, "removed": self.removed, "stayed": self.stayed}
-        return {"repository": self.repository} | {
+        return {"repository": self.repository, "elsewhere": self.elsewhere} | {
             name: [asdict(each) for each in found] for name, found in parts.items()
         }
 
@@ -66,6 +69,7 @@ class TrashReport:
         lines += [f"  removed: {each.text()}" for each in self.removed]
         lines += [f"  could not be removed: {each.text()}" for each in self.stayed]
         lines += [f"  {each.text()}" for each in self.there] or ["  nothing lies there"]
+        lines += [f"  {each}: {IS_RENAMED}" for each in self.elsewhere]
         return "\n".join(lines)
 
 
@@ -136,13 +140,13 @@ class Trash:
                     os.rmdir(self._numbered(number), dir_fd=trash)
                 finally:
                     os.close(trash)
-            with suppress(OSError), same_times(self._root):
-                own = _own(self._root, RESERVED.encode(), make=False)
+            with suppress(OSError):
+                own = open_reserved(self._root, make=False)
                 try:
                     os.rmdir(TRASH, dir_fd=own)
                 finally:
                     os.close(own)
-                os.rmdir(RESERVED, dir_fd=self._root)
+                remove_reserved(self._root)
 
     def _numbered(self, number: int) -> str:
         return f"{self._name}.{number}" if number else self._name
@@ -209,7 +213,7 @@ def _moment(name: str) -> float | None:
 
 
 def _opened_trash(root: int, *, make: bool) -> int:
-    own = _own(root, RESERVED.encode(), make=make)
+    own = open_reserved(root, make=make)
     try:
         return _own(own, TRASH.encode(), make=make)
     finally:

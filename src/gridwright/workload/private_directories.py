@@ -112,11 +112,13 @@ def remove_run(library: Path, run: Path) -> list[Path]:
     removed = []
     for own in own_directories(library, f"{PREFIX}{run.name}-"):
         with contextlib.suppress(GridwrightError, OSError, ValueError, KeyError, TypeError, AttributeError):
-            # Without a marker its job was killed before there was anything in it.
             try:
                 marker = json.loads(read_file(own.descriptor, MARKER))
             except FileNotFoundError:
-                marker = {"kept": False, "run": str(run)}
+                # Its job was killed before there was anything in it; else it is another one under this name.
+                os.rmdir(own.path.name, dir_fd=own.parent)
+                removed.append(own.path)
+                continue
             if not marker["kept"] and marker["run"] == str(run) and own.remove():
                 removed.append(own.path)
     return removed

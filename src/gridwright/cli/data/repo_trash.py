@@ -33,6 +33,8 @@ def run_trash(flags: TrashFlags) -> ExitStatus:
 
     Example: gridwright repo trash archive --empty-older-than 30d
     """
+    from gridwright.repository.keys import shown
+    from gridwright.repository.reserved import renamed_at_top
     from gridwright.repository.trash import TrashReport, empty_trash, trashed
 
     reader = Reader()
@@ -45,9 +47,10 @@ def run_trash(flags: TrashFlags) -> ExitStatus:
                 for each, is_gone in empty_trash(below.root, older_than_s):
                     (report.removed if is_gone else report.stayed).append(each)
             report.there = list(trashed(below.root))
+            report.elsewhere = [shown(each) for each in renamed_at_top(below.root)]
     except OSError as error:
         raise environment_error(
             f"the trash cannot be looked at: {error.strerror}", where=str(settings.directory)
         ) from error
     Output("repo trash", json=flags.json).show(LazyResult(document=report.document, text=report.text))
-    return ExitStatus.MISSED if report.stayed else ExitStatus.DONE
+    return ExitStatus.MISSED if report.stayed or report.elsewhere else ExitStatus.DONE

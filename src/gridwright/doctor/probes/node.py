@@ -45,9 +45,13 @@ from gridwright.doctor.messages import (
     TryLock,
     Write,
 )
+from gridwright.errors import GridwrightError
 from gridwright.messages import MessageError
+from gridwright.trusted import read_file
 
 PREFIX = ".gridwright-probe-"
+MARKER = "gridwright-probe"
+"""The file in it that proves that a directory is one of trials, whoever gave it its name."""
 STALE_S = 600.0
 """A directory of trials that is older was left by a machine that stopped."""
 RECORD_BYTES = 512
@@ -103,6 +107,8 @@ class Probe:
             self._library = os.open(library, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             os.mkdir(place.name, 0o700, dir_fd=self._library)
             self._opened = open_own(place.name, directory=self._library)
+            self._place = place
+            os.close(self._open(MARKER, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         self._place = place
         return True
 
@@ -211,7 +217,11 @@ def _take(kind: str, file: int) -> None:
 def _remove_stale(library: Path) -> None:
     for own in own_directories(library, PREFIX):
         if time.time() - os.fstat(own.descriptor).st_mtime > STALE_S:
-            own.remove()
+            with suppress(GridwrightError, OSError):
+                # One in which nothing lies was left before it had its marker.
+                if os.listdir(own.descriptor):  # noqa: PTH208 - of a descriptor
+                    read_file(own.descriptor, MARKER)
+                own.remove()
 
 
 def _stop(*_: object) -> None:

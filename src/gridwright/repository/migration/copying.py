@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gridwright.beneath import Beneath, PrivateDirectory, pinned
+from gridwright.beneath import PrivateDirectory, pinned
 from gridwright.repository.content import CHUNK, Torn, is_same_moment, open_for_reading, settled
 from gridwright.repository.extended import read_xattrs
 from gridwright.repository.making import part_name
@@ -20,6 +20,7 @@ from gridwright.repository.migration.attributes import (
     dress,
 )
 from gridwright.repository.placing import Placer, place_new
+from gridwright.repository.reserved import LibraryFiles
 from gridwright.repository.settings import RepositoryReport
 
 ATTEMPTS = 3
@@ -57,8 +58,8 @@ class Copier:
         told of each path before the source is asked for anything, and of an empty one after that. Files that
         are replaced may go to the trash of this `moment`; the report says so.
         """
-        self.source = Beneath(source)
-        self.target = Beneath(target)
+        self.source = LibraryFiles(source)
+        self.target = LibraryFiles(target)
         self.placer = Placer(self.target.root, report, moment, _MOST_WAITING)
         self._pass_by = pass_by
         self._ask = ask

@@ -20,6 +20,7 @@ from gridwright.repository.migration.copying import Copier
 from gridwright.repository.migration.journal import MigrationJournal
 from gridwright.repository.migration.migrate import COPIED, Migration, MigrationOptions
 from gridwright.repository.migration.workers import PATIENCE_S, CopyTask, CopyWorkers, silent_source
+from gridwright.repository.reserved import LibraryFiles
 from gridwright.repository.settings import ReportedCount, RepositoryReport, hold_directory
 from gridwright.repository.unfinished import sweep
 from gridwright.units import format_bytes
@@ -106,7 +107,7 @@ def _check_apart(places: MigrationPlaces) -> None:
 @contextmanager
 def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[Beneath, MigrationJournal]]:
     """The library and its journal; what a killed migration has left is removed."""
-    below = Beneath(places.library)
+    below = LibraryFiles(places.library)
     lock: int | None = None
     try:
         if not dry_run:

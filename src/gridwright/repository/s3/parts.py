@@ -26,14 +26,17 @@ from gridwright.repository.s3.tries import Tries
 from gridwright.repository.s3.under_way import given_up
 from gridwright.repository.store import Progress, SentSum, StoreError, StoreFault, Upload, WriteCondition
 from gridwright.repository.upload_journal import UploadJournal
+from gridwright.units import format_bytes
 
 PART_BYTES = 8 << 20
 """Bytes of a part of most objects: S3 takes 5 MiB to 5 GiB."""
-_MOST_PARTS = 10_000
+_MOST_PARTS, _MOST_PART_BYTES = 10_000, 5 << 30
+LARGEST_OBJECT = _MOST_PARTS * _MOST_PART_BYTES
+"""48.8 TiB (Amazon S3 User Guide, "Amazon S3 multipart upload limits"); other stores take no more."""
 _MIB = 1 << 20
 _WHOLE = {"ChecksumAlgorithm": "CRC64NVME", "ChecksumType": "FULL_OBJECT"}
 _COPIED_BYTES = 512 << 20
-"""Bytes of a part that the store copies: 10,000 of them are the largest object, of 5 TB."""
+"""Bytes of a part that the store copies, of all objects but those above 4.9 TiB."""
 _ATTEMPTS = 3
 """Uploads of one object whose ends may meet another request for the key."""
 _LEAVING_S = 0.6
@@ -52,6 +55,14 @@ def part_bytes(size: int) -> int:
     """Bytes of each part but the last of an object of so many bytes: S3 takes 10,000 parts."""
     least = -(-size // _MOST_PARTS)
     return max(PART_BYTES, -(-least // _MIB) * _MIB)
+
+
+def why_too_large(size: int) -> str | None:
+    """Why no object can have so many bytes; None where one can."""
+    if size <= LARGEST_OBJECT:
+        return None
+    most = format_bytes(LARGEST_OBJECT)
+    return f"no object can be so large: it has {format_bytes(size)}, and {most} is the most"
 
 
 def part_count(size: int) -> int:
