@@ -39,6 +39,9 @@ class Finding:
     text: str
     remedy: str
 
+    def __str__(self) -> str:
+        return f"{self.level} {self.name}: {self.text}\n  {self.remedy}"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

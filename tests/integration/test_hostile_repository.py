@@ -260,7 +260,7 @@ def test_a_manifest_that_is_none_or_a_bomb_is_refused_with_its_address(attacked:
     many = pa.array([f"{each:06}".encode() for each in range(1_001)])
     assert "make no sense" in published(with_column("path", many))
     facts = {**good.schema.metadata, b"gridwright.facts": b'{"exported": "never"}'}
-    assert "damaged" in published(good.replace_schema_metadata(facts))
+    assert "no time" in published(good.replace_schema_metadata(facts))
     attacked.put(f".gridwright/{MANIFEST}", b"PAR1" + bytes(100) + b"PAR1")
     assert "damaged" in attacked("import").text
 

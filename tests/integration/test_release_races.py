@@ -57,7 +57,7 @@ class Heads:
     def send(self, *_what: object) -> Any:
         return SimpleNamespace(result=self.put)
 
-    def delete(self, _key: str) -> None:
+    def delete(self, _key: str, _etag: str | None = None) -> None:
         pass
 
     def close(self) -> None:

@@ -170,3 +170,31 @@ def test_an_endpoint_that_is_none_is_named(gridwright: Command, tmp_path: Path, 
     assert "Traceback" not in ended.text
     assert re.search("endpoint", ended.text)
     assert "PASSW0RD" not in ended.text
+
+
+def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel waits for the rest of a piece: who asks again after each packet waits for all threads."""
+    size, calls = 200_000, list[int]()
+    receive = plain.PlainConnection.receive
+
+    def noted(self: plain.PlainConnection, start: int, end: int, **more: bool) -> int:
+        calls.append(receive(self, start, end, **more))
+        return calls[-1]
+
+    def in_pieces(_head: bytes) -> Iterator[bytes]:
+        yield f'HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nETag: "{ETAG}"\r\n\r\n'.encode()
+        for _ in range(size // 1000):
+            time.sleep(0.0005)
+            yield b"x" * 1000
+
+    monkeypatch.setattr(plain.PlainConnection, "receive", noted)
+    with store_that(in_pieces) as url, (tmp_path / "file").open("w+b") as file:
+        store = S3Store(connect("site-sas", endpoint_url=url))
+        try:
+            reference = ObjectReference("s3://site-sas", "key", ETAG, None, size)
+            assert store.fetch(reference, file.fileno()).result(timeout=60) is not None
+        finally:
+            store.close()
+        file.seek(0)
+        assert file.read() == b"x" * size
+    assert len(calls) <= 2 + -(-size // plain.BUFFER_BYTES)

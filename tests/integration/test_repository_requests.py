@@ -157,8 +157,6 @@ def test_an_authority_that_cannot_be_read_is_named(
     assert str(file) in str(caught.value)
 
 
-# awscrt prints what its provider of credentials raises.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_credentials_that_cannot_be_had_are_a_fault_of_the_store_and_no_traceback(
     library: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

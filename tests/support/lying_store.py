@@ -25,10 +25,13 @@ class Answer:
         status: int,
         headers: dict[str, str],
         body: bytes,
+        given: bytes = b"",
     ) -> None:
         self.method, self.path = request.command, request.path
         self.wanted = {name.lower(): value for name, value in request.headers.items()}
         """Headers of the request."""
+        self.given = given
+        """Body of the request."""
         self.status, self.headers, self.body = status, headers, body
         self.sent: int | None = None
         """Bytes of the body to send before the connection breaks; None sends all."""
@@ -41,6 +44,8 @@ class LyingStore:
 
     def __init__(self, endpoint_url: str, tls: ssl.SSLContext | None = None) -> None:
         self.lie: Callable[[Answer], None] = lambda _answer: None
+        self.instead: Callable[[Answer], None] = lambda _answer: None
+        """Called before the real store is asked: an answer that gets a status here is given in its place."""
         self.ignored: frozenset[str] = frozenset()
         """Headers of requests that are not passed on."""
         self.asked: list[tuple[str, str]] = []
@@ -53,6 +58,15 @@ class LyingStore:
             def handle_any(self) -> None:
                 length = int(self.headers.get("content-length") or 0)
                 body = self.rfile.read(length) if length else b""
+                answer = Answer(self, 0, {}, b"", body)
+                outer.asked.append((self.command, self.path))
+                outer.instead(answer)
+                if not answer.status:
+                    answer = self._answer_of_store(body)
+                outer.lie(answer)
+                self._reply(answer)
+
+            def _answer_of_store(self, body: bytes) -> Answer:
                 connection = HTTPConnection(target, timeout=30)
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
                 for name, value in self.headers.items():
@@ -60,11 +74,9 @@ class LyingStore:
                         connection.putheader(name, value)
                 connection.endheaders(body or None)
                 response = connection.getresponse()
-                answer = Answer(self, response.status, dict(response.getheaders()), response.read())
+                content = response.read()
                 connection.close()
-                outer.asked.append((self.command, self.path))
-                outer.lie(answer)
-                self._reply(answer)
+                return Answer(self, response.status, dict(response.getheaders()), content, body)
 
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 

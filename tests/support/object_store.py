@@ -47,7 +47,9 @@ def names_for(server: StoreServer) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def store_server(directory: Path, kind: str | None = None) -> Iterator[StoreServer]:
+def store_server(
+    directory: Path, kind: str | None = None, *, keeps_versions: bool = False
+) -> Iterator[StoreServer]:
     """A store with an empty bucket `site-sas`."""
     chosen = kind or ("versitygw" if versitygw.binary().exists() else "moto")
     servers = {"versitygw": _versitygw, "seaweedfs": seaweedfs}
@@ -59,6 +61,10 @@ def store_server(directory: Path, kind: str | None = None) -> Iterator[StoreServ
         }  # fmt: skip
         server = StoreServer(endpoint, chosen, environment)
         server.client().create_bucket(Bucket=BUCKET)
+        if keeps_versions:
+            server.client().put_bucket_versioning(
+                Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"}
+            )
         yield server
 
 
@@ -77,12 +83,16 @@ def _moto() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _versitygw(directory: Path) -> Iterator[str]:
-    data = directory / "objects"
+    data, versions = directory / "objects", directory / "versions"
     data.mkdir(parents=True)
+    versions.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [versitygw.binary(), "--port", f"127.0.0.1:{port}", "--quiet", "posix", data],
+        [
+            versitygw.binary(), "--port", f"127.0.0.1:{port}", "--quiet",
+            "posix", "--versioning-dir", versions, data,
+        ],
         env={**os.environ, "ROOT_ACCESS_KEY": "gridwright", "ROOT_SECRET_KEY": "gridwright-secret"},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

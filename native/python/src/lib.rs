@@ -2,6 +2,7 @@
 //! long calls release the interpreter.
 
 mod changes;
+mod checksum;
 mod counters;
 mod flow;
 mod launcher;
@@ -145,6 +146,8 @@ mod _native {
     use super::Phase;
     #[pymodule_export]
     use super::changes::{TreeWalk, WalkedFile};
+    #[pymodule_export]
+    use super::checksum::{combine_crc64, crc64};
     #[pymodule_export]
     use super::counters::{JobProcesses, JobTally, ProcessTable, file_texts, lustre_stats};
     #[pymodule_export]

@@ -79,7 +79,7 @@ class Preflight:
             left = f"{each.used:g} of {each.limit:g} {each.unit} used by others, {each.needed:g} needed"
             yield f"{each.name}: {left}{'' if each.is_enough else ', which is too much'}"
         for one in self.findings:
-            yield f"\n{one.level} {one.name}: {one.text}\n  {one.remedy}"
+            yield f"\n{one}"
         errors = len(self.problems())
         verdict = f"{errors} error{'s'[: errors != 1]}, it cannot be made" if errors else "nothing against it"
         yield f"\ngrid {self.grid}: {verdict}; nothing was made"

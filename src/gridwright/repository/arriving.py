@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ from gridwright.repository.known_file import KnownFile
 
 FLUSHED_FILES, FLUSHED_BYTES = 96, 64 << 20
 """Files that are whole, or their bytes, from which on a flush is worth while."""
+ALONE_BYTES = 1 << 20
+"""Bytes of files, in the mean, that are flushed one by one: that takes no longer than to write them."""
 MOST_HELD = 160
 """Files under way and whole while others are flushed: each holds up to two descriptors; 1024 are usual."""
 _HOLE = 64 << 10
@@ -86,7 +88,9 @@ Arrived = queue.SimpleQueue[Fetching | Flushed]
 class Flushing:
     """Has whole files flushed in a thread of its own while others are fetched: one flush at a time.
 
-    One flush of the file system for many files: a flush for each would take most of the time.
+    One flush of the file system for many small files: a flush for each would take most of the time. Large
+    ones are flushed each: a flush of the file system waits for whatever others write there, and for the
+    ranges that are just coming, too.
     """
 
     def __init__(self, descriptor: int, arrived: Arrived) -> None:
@@ -115,10 +119,18 @@ class Flushing:
         is_worth = len(self.whole) >= FLUSHED_FILES or self._bytes >= FLUSHED_BYTES
         if not self._is_flushing and self.whole and (is_worth or even_few):
             self._is_flushing = True
-            files, self.whole, self._bytes = self.whole, [], 0
-            future = self._thread.submit(sync_file_system, self._descriptor)
+            files, size = self.whole, self._bytes
+            self.whole, self._bytes = [], 0
+            future = self._thread.submit(self._flush, files, size)
             future.add_done_callback(lambda done: self._arrived.put(Flushed(files, done)))
         return self._is_flushing
+
+    def _flush(self, files: Sequence[Fetching], size: int) -> None:
+        if size < len(files) * ALONE_BYTES:
+            sync_file_system(self._descriptor)
+            return
+        for each in files:
+            os.fsync(each.descriptor)
 
     def ended(self) -> None:
         """What `arrived` had was taken: the next flush may begin."""

@@ -35,7 +35,10 @@ def import_objects(
     contents = import_contents(opened, wanted, progress)
     ended(opened, contents)
     contents.verb = names.verb
-    contents.done = {**names.done, **{name: each for name, each in contents.done.items() if each.count}}
+    for name, each in contents.done.items():
+        if each.count:
+            names.count(name).add_all(each)
+    contents.done = names.done
     names.failed.take(contents.failed)
     contents.failed = names.failed
     contents.notes = names.all_notes + contents.notes

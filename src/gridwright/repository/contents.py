@@ -308,6 +308,7 @@ class _Contents:
                 return
             self._make.name_only(row)
             self._opened.known.put(row)
+            self._report.add("made", row.size)
         except OSError as error:
             self._not_written(row, error)
 
@@ -365,6 +366,8 @@ class _Contents:
                 fetching.drop()
                 self._not_written(row, error)
                 continue
+            if not row.is_name_only:
+                self._report.add("made", row.size)
             row.is_name_only = False
             note_here(self._opened, row, os.fstat(fetching.descriptor))
             self._opened.known.put(row)
@@ -374,8 +377,10 @@ class _Contents:
     def _refused(self, row: KnownFile, error: StoreError) -> None:
         if error.fault is StoreFault.ARCHIVED and self._options.restore:
             try:
-                self._opened.store.restore(row.key or "", row.version_id, RESTORE_DAYS, self._options.restore)
-                self._report.add("restore started", row.size)
+                if self._opened.store.restore(
+                    row.key or "", row.version_id, RESTORE_DAYS, self._options.restore
+                ):
+                    self._report.add("restore started", row.size)
             except StoreError as other:
                 error = other
             else:

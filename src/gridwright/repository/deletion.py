@@ -8,6 +8,7 @@ from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
 
+_CHANGED = "the file was deleted and its object was changed; the object stays"
 _FILES = "inode <> 0 AND path <> x''"
 """Rows of files that were here, without the repository's own directory."""
 
@@ -91,10 +92,14 @@ def delete_object_of(
     try:
         head = opened.store.head(row.key).result()
         if head.entry.etag != row.etag and prefer != "files":
-            report.problem(row.path, "the file was deleted and its object was changed; the object stays")
+            report.problem(row.path, _CHANGED)
             return
-        opened.store.delete(row.key)
+        # What somebody writes from now on stays, too, where the store heeds the condition.
+        opened.store.delete(row.key, head.entry.etag)
     except StoreError as error:
+        if error.fault is StoreFault.CHANGED:
+            report.problem(row.path, _CHANGED)
+            return
         if error.fault is not StoreFault.NOT_THERE:
             report.problem(row.path, error.problems[0].what)
             return

@@ -1,8 +1,7 @@
 """Sends to the bucket what was created or changed, over nothing that somebody else has written.
 
-Every object is written under a condition: where none should be, only where none is; over the known one,
-only while it is there. Where the condition does not hold, both sides are compared: the same content is no
-conflict, as after a kill between an object and its row; else both stay, and are named.
+Every object is written under a condition: where none should be, or over the known one. Where it fails,
+both sides are compared: the same content is no conflict, as after a kill; else both stay, and are named.
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn, crc64_of
 from gridwright.repository.counted_names import note_failed
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
+from gridwright.repository.export_plan import plan_export
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
+from gridwright.repository.missing import is_listing_due, list_objects, name_missing, send_again
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
-from gridwright.repository.s3.parts import PART_BYTES
+from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
     Hollow,
@@ -43,7 +44,7 @@ from gridwright.repository.sending import (
     row_of,
     send,
 )
-from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import former_row, has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
@@ -96,18 +97,24 @@ def export(
         changes.take()
     if options.dry_run:
         learn(opened, report)
-        _plan(opened, options, report)
+        list_objects(opened, options.paths)
+        wanted = options.deletions, options.delete_up_to, options.prefer
+        plan_export(opened, report, options.paths, wanted)
         return report
     with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
         opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
         require_store(opened, report)
         lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
+        if changes is None or is_listing_due(opened.known):
+            list_objects(opened, options.paths)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
             changes.find(report, deletions=options.deletions)
         _Export(opened, options, report, lease, progress).run()
+        if opened.known.is_listed:
+            name_missing(opened, options.paths, report)
         if is_whole := not options.paths and report.is_complete:
             opened.known.set_fact("exported", repr(begun))
         if not options.paths:
@@ -116,19 +123,6 @@ def export(
             publish_manifest(opened, report)
     report.seconds = time.time() - begun
     return report
-
-
-def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryReport) -> None:
-    for action, (count, size) in find_changes(
-        opened, options.paths, report, deletions=options.deletions
-    ).items():
-        tally = report.done.setdefault(action, ReportedCount())
-        tally.count, tally.bytes = count, size if action == Action.SEND else 0
-    ExportDeletions(opened, report, options.delete_up_to).are_allowed()
-    sent = report.done.get(Action.SEND)
-    report.requests = {"put": sum(each.count for each in report.done.values())}
-    if sent:
-        report.requests["put"] += sent.bytes // PART_BYTES
 
 
 @dataclass(slots=True)
@@ -170,6 +164,8 @@ class _Export:
 
     def run(self) -> None:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
+        if self._opened.known.is_listed:
+            send_again(self._opened, self._options.paths, self._options.prefer)
         flush_many(self._opened)
         try:
             for path, action, row in self._opened.known.work_with_rows():
@@ -281,7 +277,7 @@ class _Export:
                 return True
             copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
         except StoreError as error:
-            if error.fault in (StoreFault.UNREACHABLE, StoreFault.FORBIDDEN, StoreFault.THROTTLED):
+            if error.fault in (*MAY_PASS, StoreFault.FORBIDDEN):
                 raise
             # Its object is not the known one any more, or is archived: the content is here.
             task.action = Action.SEND
@@ -376,7 +372,9 @@ class _Export:
         sending = task.sending
         if stat.S_ISDIR(sending.status.st_mode):
             # Stores on directories have one wherever something lies below it, and no object of it.
-            self._report.note_of("are directories without an object, only in the manifest", sending.path)
+            self._report.note_of(
+                "are in the manifest alone, as the store keeps no objects of directories", sending.path
+            )
             task.action, task.row = Action.COMPARE, None
             self._known(task, WrittenObject(head.entry.etag, head.version_id, head.crc64))
             return
@@ -396,5 +394,7 @@ class _Export:
             row.libraries = task.row.libraries
         self._opened.known.put(row, settles=True)
         size = sending.content.size if task.action is Action.SEND else 0
+        if sending.attempt > 1:  # It may be one that the listing, which was before, has not.
+            self._opened.known.list_objects([(sending.key, size, row.etag, row.stored_ns, "")])
         self._report.add(task.action, size)
         sending.close()

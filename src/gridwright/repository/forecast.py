@@ -22,8 +22,8 @@ RESTORE = "full restore: names and contents"
 NOT_IN_IT = (
     "One node carries all. Names, latency and other load come on top; S3 may split a busy prefix.",
     "Requests at list prices of S3 Standard in us-east-1, of November 2025; traffic is left out.",
-    "A month is what S3 Standard asks for keeping all of it, what imports by time ask for listings, and what "
-    "is changed, where --changed says how much.",
+    "A month is what S3 Standard asks for keeping all of it, what imports and exports by time ask for "
+    "listings, and what is changed, where --changed says how much.",
 )
 MONTH_S = 730 * 3600
 """As in bills of AWS: 730 hours."""
@@ -121,16 +121,20 @@ def month_forecast(
     export_s: float | None,
     import_s: float | None,
     changed_a_day: int | None = None,
+    *,
+    exports_list: bool = True,
 ) -> MonthForecast:
     """A month at this price; exports and imports come so many seconds after each other, None for never.
 
     `changed_a_day` files are changed each day, and each has one request; 0 seconds means exports at once.
     """
-    imports = int(MONTH_S // import_s) if import_s else 0
-    listings = None if objects is None else imports * math.ceil(objects / PER_LISTING)
+    imports, exports = (int(MONTH_S // each) if each else 0 for each in (import_s, export_s))
+    # Each lists the bucket, an import for what is new, an export for what is gone; those of a service do not.
+    lists = imports + exports * exports_list
+    listings = None if objects is None else lists * math.ceil(objects / PER_LISTING)
     return MonthForecast(
         None if usd_per_gib is None else size / 2**30 * usd_per_gib,
-        int(MONTH_S // export_s) if export_s else 0,
+        exports,
         imports,
         listings,
         None if listings is None else cost({"list": listings}),

@@ -310,6 +310,7 @@ class _Import:
                     self._to_tell.append(row)
                 if len(self._to_fetch) >= _BATCH:
                     self._keep_to_fetch()
+                return
             else:
                 self._make.name_only(row)
                 self._opened.known.put(row)

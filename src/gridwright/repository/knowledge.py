@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
@@ -15,8 +14,9 @@ from gridwright.repository.comparing import note_restored
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import ManifestError, read_facts, read_manifest
-from gridwright.repository.publishing import library_of
+from gridwright.repository.manifest import Manifest
+from gridwright.repository.manifest_program import ManifestError
+from gridwright.repository.publishing import learn_moments, library_of
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -28,9 +28,9 @@ _BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class FetchedManifest:
-    """The bucket's manifest as a file."""
+    """The bucket's manifest."""
 
-    file: Path
+    content: Manifest
     etag: str
 
 
@@ -63,7 +63,8 @@ def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Itera
         reference = ObjectReference(opened.settings.bucket_url, key, entry.etag, head.version_id, entry.size)
         with file.open("w+b") as out:
             opened.store.fetch(reference, out.fileno()).result()
-        yield FetchedManifest(file, entry.etag)
+        with closing(Manifest(file)) as content:
+            yield FetchedManifest(content, entry.etag)
     except ManifestError as error:
         raise environment_error(
             f"the manifest cannot be read: {error}",
@@ -79,16 +80,18 @@ def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
     with fetched_manifest(opened) as found:
         if found is None:
             return
-        rows = read_manifest(found.file, admission)
+        rows, libraries = found.content.rows(admission), set[str]()
         while some := list(islice(rows, _BATCH)):
             opened.known.tell(some)
-        if opened.known.fact("exported") is None:
-            opened.known.set_fact("exported", read_facts(found.file).get("exported", ""))
+            libraries.update(*(each.libraries.split() for each in some))
+        learn_moments(opened.known, found.content.facts, libraries)
 
 
 def keep_listing(known: Known, entries: Iterable[ObjectEntry]) -> None:
     """Keep the listing of the bucket, for this run. Raises what `entries` raises."""
     left = iter(entries)
+    known.is_listed = True
+    known.database.execute("DELETE FROM listed")
     while some := list(islice(left, _BATCH)):
         known.list_objects(
             (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
@@ -109,11 +112,11 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
         known.newer.forget()
         library = library_of(known)
         # Rows without an inode are of files that are not known to be here: nothing is made of them.
-        for told in read_manifest(found.file, Admission(opened, report, is_made=False)):
+        libraries = set[str]()
+        for told in found.content.rows(Admission(opened, report, is_made=False)):
             _take(opened, report, told, is_ours=library in told.libraries)
-        exported = read_facts(found.file).get("exported", "")
-        if exported and float(exported) > (known.moment("exported") or 0.0):
-            known.set_fact("exported", exported)
+            libraries.update(told.libraries.split())
+        learn_moments(known, found.content.facts, libraries)
         known.set_fact("manifest", found.etag)
 
 

@@ -31,7 +31,7 @@ from gridwright.repository.known_file import (
     why_malformed,
     why_unfit,
 )
-from gridwright.repository.known_tables import REMEDY, connected, damaged, prepare, transaction
+from gridwright.repository.known_tables import REMEDY, connected, counts, damaged, prepare, transaction
 from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
 from gridwright.trusted import open_file
@@ -40,6 +40,8 @@ _BATCH, _PENDING = 500, 2000
 _PENDING_S = 2.0
 """After a kill, what was done in so many seconds is compared again."""
 _BUSY_S = 30.0
+_LARGE = 64 << 30
+"""Bytes of a file that is sent for a minute or more: those of other users do not wait for it."""
 _DIRECTORY = "directory"
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
@@ -68,6 +70,7 @@ class Known:
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
+        self.is_listed = False  # Whether this run has a listing of the bucket.
         self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
         self.before_writing: Callable[[], None] = lambda: None
@@ -141,12 +144,7 @@ class Known:
     def count(self, where: str = "1") -> tuple[int, int]:
         """Rows and bytes that fit a condition of our own."""
         self.flush()
-        query = f"SELECT count(*), coalesce(sum(size), 0) FROM files WHERE {where}"  # noqa: S608
-        count, size = self.database.execute(query).fetchone()
-        try:
-            return int(count), int(size)
-        except (OverflowError, ValueError) as error:
-            raise damaged(self.file, f"a size makes no sense: {error}") from error
+        return counts(self.database, f"files WHERE {where}").get("", (0, 0))
 
     def get(self, path: bytes) -> KnownFile | None:
         """The row of a path."""
@@ -316,24 +314,25 @@ class Known:
                 yield path, action, size, source
 
     def work_with_rows(self) -> Iterator[tuple[bytes, str, KnownFile | None]]:
-        """Paths and actions of work in the order in which it was found, and what is known of each."""
+        """Paths and actions of work as it was found, large files last, and what is known of each."""
         columns = ", ".join(f"files.{name}" for name in COLUMNS)
         query = (
             f"SELECT work.rowid, work.path, action, {columns} FROM work LEFT JOIN files "  # noqa: S608
-            "ON files.path = work.path WHERE work.rowid > ? ORDER BY work.rowid LIMIT ?"
+            "ON files.path = work.path WHERE work.rowid > ? AND (work.size >= ?) = ? "
+            "ORDER BY work.rowid LIMIT ?"
         )
-        last = 0
-        while some := self.database.execute(query, (last, _BATCH)).fetchall():
-            writes = self._writes
-            for _, path, action, *values in some:
-                found = tuple(values) if values[0] is not None else None
-                yield path, action, self._now(path, found, writes)
-            last = some[-1][0]
+        for is_large in (False, True):
+            last = 0
+            while some := self.database.execute(query, (last, _LARGE, is_large, _BATCH)).fetchall():
+                writes = self._writes
+                for _, path, action, *values in some:
+                    found = tuple(values) if values[0] is not None else None
+                    yield path, action, self._now(path, found, writes)
+                last = some[-1][0]
 
     def count_work(self) -> dict[str, tuple[int, int]]:
         """How much is to be done, and its bytes, by action."""
-        found = self.database.execute("SELECT action, count(*), sum(size) FROM work GROUP BY action")
-        return {action: (count, size) for action, count, size in found}
+        return counts(self.database, "work", "action")
 
     def list_objects(self, entries: Iterable[tuple[str, int, str, int, str]]) -> None:
         """Keep a listing of the bucket for this run: key, size, ETag, time, storage class."""
@@ -382,8 +381,7 @@ class Known:
 
     def count_listed(self) -> tuple[int, int]:
         """Objects and bytes of the listing."""
-        count, size = self.database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
-        return int(count), int(size)
+        return counts(self.database, "listed").get("", (0, 0))
 
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing, of what is written within a `with`."""

@@ -65,6 +65,16 @@ def prepare(database: sqlite3.Connection) -> None:
     )
 
 
+def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict[str, tuple[int, int]]:
+    """Rows and the sum of their sizes, by group, of a table of our own with a condition of our own.
+
+    Both halves of sizes are summed, which users choose: with two of 2^62 SQLite's sum overflows.
+    """
+    halves = "sum(size >> 32), sum(size & 4294967295)"
+    found = database.execute(f"SELECT {group}, count(*), {halves} FROM {source} GROUP BY 1")  # noqa: S608
+    return {name: (count, (high << 32) + low) for name, count, high, low in found}
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """All or nothing, of what is written within a `with`."""

@@ -51,8 +51,14 @@ class Lease:
     ) -> None:
         self._ended.set()
         self._renewing.join()
-        if not self.is_lost:
-            self._store.delete(self._key)
+        if self.is_lost:
+            return
+        try:
+            self._store.delete(self._key, self._etag)
+        except StoreError as error:
+            # Somebody has taken it since the last renewal: it is his.
+            if error.fault is not StoreFault.CHANGED:
+                raise
 
     def check(self, where: str) -> None:
         """Raise GridwrightError where another command has taken it; `where` is the repository's bucket."""

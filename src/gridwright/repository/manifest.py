@@ -6,75 +6,97 @@ are in the order of paths. An object whose ETag differs from its row's was writt
 
 from __future__ import annotations
 
-import json
+import errno
+import marshal
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.known_file import COLUMNS, LONGEST_PATH, KnownFile, why_unfit
+from gridwright.repository.manifest_program import (
+    DAMAGED,
+    END,
+    FACTS,
+    FAILED,
+    READ,
+    WRITE,
+    Layout,
+    ManifestError,
+    Values,
+)
 
-FORMAT = 2
-"""1 had no `stored_ns`."""
-_ROWS, _GROUP_BYTES = 20_000, 128 << 20
-"""Of a row group that is written: rows, or bytes of their extended attributes."""
-_READ_ROWS = 2_000
-"""Rows that are Python's at once."""
 MOST_REFUSED = 1_000
 """Rows that are refused before the whole manifest is."""
-MOST_GROUP_ROWS, MOST_GROUP_BYTES = 1 << 20, 1 << 30
-"""Of a row group, as the file says it; those that are written have 20,000 rows."""
 _LATEST_S = 2**33
+EXPORTED_OF = "exported of "
+"""How facts begin that say when a library, by its identifier, was last exported as a whole."""
 _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
 _TEXT = frozenset({"key", "etag", "version_id", "crc64", "libraries"})
-_LATER = frozenset({"stored_ns", "libraries"})
-"""Columns that the first releases did not write; those leave columns that they do not know."""
 _WRITTEN = tuple(name for name in COLUMNS if name not in _HERE_ONLY)
-
-
-def _schema(facts: Mapping[str, str]) -> Any:  # noqa: ANN401 - Arrow has no types
-    import pyarrow as pa
-
-    kinds = {
-        name: pa.binary() if name in _BINARY else pa.string() if name in _TEXT else pa.int64()
+LAYOUT = Layout(
+    {
+        name: (
+            "bytes" if name in _BINARY else "str" if name in _TEXT else "int",
+            LONGEST_XATTRS if name == "xattrs" else LONGEST_PATH,
+        )
         for name in _WRITTEN
-    }
-    head = {"gridwright.format": str(FORMAT), "gridwright.facts": json.dumps(dict(facts))}
-    return pa.schema(list(kinds.items()), metadata=head)
+    },
+    ("stored_ns", "libraries"),
+)
+"""What a manifest has of each row."""
+_values = attrgetter(*_WRITTEN)
+_BATCH = 1_000
+_PROGRAM = (sys.executable, "-P", "-m", "gridwright.repository.manifest_program")
+_DEATH_S = 1.0
+Writer = Callable[[str, Layout, Mapping[str, str], Iterable[Sequence[Values]]], None]
+Reader = Callable[[str, Layout], Iterator[tuple[Any, ...]]]
 
 
-def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, str]) -> int:
+def write_apart(
+    file: str, layout: Layout, facts: Mapping[str, str], batches: Iterable[Sequence[Values]]
+) -> None:
+    """`manifest_program.write` in a process of its own. Raises OSError."""
+    with _program(WRITE, file, layout, facts) as process:
+        # A process that has failed takes no more, and says why.
+        with suppress(BrokenPipeError):
+            for batch in batches:
+                _tell(process, batch)
+            _tell(process, None)
+        for _ in _answers(process):
+            pass
+
+
+def read_apart(file: str, layout: Layout) -> Iterator[tuple[Any, ...]]:
+    """`manifest_program.read` in a process of its own. Raises ManifestError, OSError."""
+    with _program(READ, file, layout, {}) as process:
+        yield from _answers(process)
+
+
+def write_manifest(
+    file: Path, rows: Iterable[KnownFile], facts: Mapping[str, str], write: Writer = write_apart
+) -> int:
     """Write the rows, some in memory at a time, and flush them to disk; how many. Raises OSError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    count = 0
 
-    _take_little_memory()
-    schema, count, size = _schema(facts), 0, 0
-    columns: dict[str, list[Any]] = {name: [] for name in _WRITTEN}
-    with file.open("wb") as out:
-        with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+    def batches() -> Iterator[list[Values]]:
+        nonlocal count
+        left = map(_values, rows)
+        while some := list(islice(left, _BATCH)):
+            count += len(some)
+            yield some
 
-            def flush() -> None:
-                arrays = [_array(columns[name], schema.field(name).type) for name in _WRITTEN]
-                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                for each in columns.values():
-                    each.clear()
-
-            for row in rows:
-                for name, values in columns.items():
-                    values.append(getattr(row, name))
-                count += 1
-                size += len(row.xattrs or b"")
-                if count % _ROWS == 0 or size > _GROUP_BYTES:
-                    flush()
-                    size = 0
-            flush()
-        out.flush()
-        os.fsync(out.fileno())
+    write(str(file), LAYOUT, facts, batches())
     return count
 
 
@@ -89,134 +111,111 @@ def readable_rows(
             yield row
 
 
-class ManifestError(ValueError):
-    """A file that is no manifest, is damaged, or is of a newer release."""
+class Manifest:
+    """A manifest that is read. Close it in the end."""
 
+    def __init__(self, file: Path, read: Reader = read_apart) -> None:
+        """Read what it says of itself. Raises ManifestError, OSError."""
+        self._said = read(str(file), LAYOUT)
+        kind, found = next(self._said, ("", {}))
+        if kind != FACTS:
+            raise ManifestError("it is empty")
+        self.facts: dict[str, str] = found
+        """What it says of itself, such as when its export began."""
+        for name, exported in self.facts.items():
+            if exported and (name == "exported" or name.startswith(EXPORTED_OF)):
+                self._hold_moment(exported)
 
-def read_facts(file: Path) -> dict[str, str]:
-    """What a manifest says of itself, such as when its export began. Raises ManifestError, OSError."""
-    import pyarrow.parquet as pq
+    @staticmethod
+    def _hold_moment(exported: str) -> None:
+        try:
+            is_moment = 0 <= float(exported) < _LATEST_S
+        except ValueError:
+            is_moment = False
+        if not is_moment:
+            raise ManifestError(f"its export began at {exported:.40}, which is no time")
 
-    with _Reading():
-        head = pq.read_schema(file).metadata or {}
-        if head.get(b"gridwright.format") not in (b"1", str(FORMAT).encode()):
-            raise ManifestError(
-                f"it has format {head.get(b'gridwright.format')!r:.40}, and this release reads {FORMAT}"
-            )
-        facts = {str(name): str(value) for name, value in json.loads(head[b"gridwright.facts"]).items()}
-        if exported := facts.get("exported"):
-            moment = float(exported)
-            if not 0 <= moment < _LATEST_S:
-                raise ManifestError(f"its export began at {exported:.40}, which is no time")
-        return facts
+    def rows(self, admission: Admission) -> Iterator[KnownFile]:
+        """Its rows that may become files, some in memory at a time. Raises ManifestError, OSError.
 
-
-def _take_little_memory() -> None:
-    """Have Arrow give back what it does not need: its own allocator keeps 13 MiB more of a small manifest."""
-    import pyarrow as pa
-
-    pa.set_memory_pool(pa.system_memory_pool())
-
-
-def _array(values: list[Any], kind: Any) -> Any:  # noqa: ANN401 - Arrow has no types
-    """An array of Arrow of numbers, bytes or texts, each of which may be None.
-
-    `pyarrow.array` would import pandas where that is installed: 47 MiB of memory.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    valid = np.packbits([each is not None for each in values], bitorder="little")
-    buffers = [pa.py_buffer(valid)]
-    if kind == pa.int64():
-        buffers.append(pa.py_buffer(np.array([each or 0 for each in values], np.int64)))
-    else:
-        pieces = [each.encode() if isinstance(each, str) else each or b"" for each in values]
-        ends = np.cumsum([0, *map(len, pieces)], dtype=np.int64).astype(np.int32)
-        buffers += [pa.py_buffer(ends), pa.py_buffer(b"".join(pieces))]
-    return pa.Array.from_buffers(kind, len(values), buffers)
-
-
-def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
-    """Its rows that may become files, some in memory at a time. Raises ManifestError, OSError.
-
-    Whoever writes to the bucket writes the manifest: sizes of all that is read are bounded, and rows are in
-    the order of paths, so that a few bytes are no endless file.
-    """
-    import pyarrow.parquet as pq
-
-    _take_little_memory()
-    read_facts(file)
-    here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
-    last: bytes | None = None
-    texts = (_BINARY | _TEXT).intersection(pq.read_schema(file).names)
-    with _Reading(), pq.ParquetFile(file, pre_buffer=False, read_dictionary=sorted(texts)) as opened:
-        columns = _columns_of(opened)
-        for batch in opened.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
-            for values in _bounded(batch, admission).to_pylist():
-                row = KnownFile(**values, **here_only)
+        Whoever writes to the bucket writes the manifest: rows are in the order of paths, so that a few bytes
+        are no endless file.
+        """
+        here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
+        last: bytes | None = None
+        for _, refused, names, batch in self._said:
+            if refused:
+                admission.refuse_long(refused)
+                _hold_refused(admission)
+            for values in batch:
+                row = KnownFile(**dict(zip(names, values, strict=True)), **here_only)
                 if isinstance(row.path, bytes) and last is not None and row.path <= last:
                     raise ManifestError("its rows are not in the order of paths")
                 if (found := admission.admitted(row)) is not None:
                     last = found.path
                     yield found
-                elif admission.refused > MOST_REFUSED:
-                    raise ManifestError(f"more than {MOST_REFUSED} of its rows make no sense")
+                else:
+                    _hold_refused(admission)
+
+    def close(self) -> None:
+        """End what reads it."""
+        cast("Any", self._said).close()
 
 
-def _columns_of(opened: Any) -> list[str]:  # noqa: ANN401 - Arrow has no types
-    """The columns to be read. Raises ManifestError where one is of another type, or too large to be read."""
-    schema, wanted = opened.schema_arrow, _schema({})
-    columns = [name for name in _WRITTEN if name not in _LATER or name in schema.names]
-    for name in columns:
-        if schema.names.count(name) != 1:
-            raise ManifestError(f"it has {schema.names.count(name)} columns {name}")
-        found = schema.field(name).type
-        found = getattr(found, "value_type", found)
-        if found != wanted.field(name).type:
-            raise ManifestError(f"its column {name} is {found}, and {wanted.field(name).type} is written")
-    for number in range(opened.metadata.num_row_groups):
-        group = opened.metadata.row_group(number)
-        if group.num_rows > MOST_GROUP_ROWS or group.total_byte_size > MOST_GROUP_BYTES:
-            raise ManifestError(f"{group.num_rows} of its rows, {group.total_byte_size} bytes, are one piece")
-    return columns
+def read_manifest(file: Path, admission: Admission, read: Reader = read_apart) -> Iterator[KnownFile]:
+    """All rows of a manifest, as `Manifest.rows` has them."""
+    with closing(Manifest(file, read)) as manifest:
+        yield from manifest.rows(admission)
 
 
-def _bounded(batch: Any, admission: Admission) -> Any:  # noqa: ANN401 - Arrow has no types
-    """A batch whose texts are plain ones, without the rows that have a longer one than any that is written.
-
-    Texts come as numbers in a dictionary, so that a long one that many rows have is not copied before.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    fits = pa.array([True] * len(batch))
-    for name, array in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_dictionary(array.type):
-            most = LONGEST_XATTRS if name == "xattrs" else LONGEST_PATH
-            is_short = pc.less_equal(pc.binary_length(array.dictionary), most)
-            fits = pc.and_(fits, pc.fill_null(pc.take(is_short, array.indices), True))
-    if refused := len(batch) - (pc.sum(fits).as_py() or 0):
-        admission.refuse_long(refused)
-        if admission.refused > MOST_REFUSED:
-            raise ManifestError(f"more than {MOST_REFUSED} of its rows make no sense")
-        batch = batch.filter(fits)
-    arrays = [
-        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+def _hold_refused(admission: Admission) -> None:
+    if admission.refused > MOST_REFUSED:
+        raise ManifestError(f"more than {MOST_REFUSED} of its rows make no sense")
 
 
-class _Reading:
-    def __enter__(self) -> None:
-        return None
+@contextmanager
+def _program(
+    verb: str, file: str, layout: Layout, facts: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has its order, and has ended in the end."""
+    process = subprocess.Popen(
+        _PROGRAM,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        with suppress(BrokenPipeError):
+            _tell(process, (verb, file, dict(layout.columns), tuple(layout.later), dict(facts)))
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_DEATH_S)
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
-        import pyarrow as pa
 
-        # Arrow has an OSError without a number for what it cannot decode.
-        is_damage = isinstance(
-            error, (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError)
-        ) or (isinstance(error, (OSError, RecursionError)) and getattr(error, "errno", None) is None)
-        if is_damage and not isinstance(error, ManifestError):
-            raise ManifestError(f"it is damaged ({str(error).partition(chr(10))[0]:.200})") from error
+def _tell(process: subprocess.Popen[bytes], what: Any) -> None:  # noqa: ANN401 - plain values
+    pipe = cast("IO[bytes]", process.stdin)
+    marshal.dump(what, pipe)
+    pipe.flush()
+
+
+def _answers(process: subprocess.Popen[bytes]) -> Iterator[tuple[Any, ...]]:
+    """What it says, to the end. Raises ManifestError and OSError as it has."""
+    while True:
+        try:
+            said = marshal.load(cast("IO[bytes]", process.stdout))  # noqa: S302 - of our own
+        except (EOFError, ValueError, TypeError) as error:
+            raise OSError(errno.EIO, "the process that works on it has ended too early") from error
+        if said[0] == END:
+            return
+        if said[0] == DAMAGED:
+            raise ManifestError(said[1])
+        if said[0] == FAILED:
+            raise OSError(said[1], said[2])
+        yield said

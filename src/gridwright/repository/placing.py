@@ -224,7 +224,7 @@ class Placer:
 
     def _say_kept(self, path: bytes) -> None:
         self._report.note_of(
-            f"were replaced, and the former ones, which others may have open, lie in {self._trash.place}",
+            f"were replaced, and what was there, which others may have open, lies in {self._trash.place}",
             path,
         )
 

@@ -13,17 +13,21 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.repository.crc64 import crc64
 from gridwright.repository.keys import MANIFEST, Keys
+from gridwright.repository.references import ObjectReference
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import (
     ANY,
     REMEDIES,
     ObjectStore,
+    SentSum,
     SmallContent,
+    StoreAbilities,
     StoreError,
     StoreFault,
     WriteCondition,
@@ -61,7 +65,9 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
         # Any answer says what it is: another one may have come in its place.
         with suppress(StoreError):
             store.head(opened.keys.own(MANIFEST)).result()
-    if _is_kept(known.fact(_FACT), store):
+    kept = _kept(known.fact(_FACT))
+    if kept is not None and kept.is_of(store) and 0 <= time.time() - kept.moment < AGAIN_S:
+        store.abilities = kept.abilities
         return
     software, before = store.software, dict(store.requests.by_kind)
     lacks = probe(store, opened.keys)
@@ -70,7 +76,8 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
     if lacks.required:
         raise refusal(lacks, opened.settings.bucket_url)
     report.notes += [f"this store {each}" for each in lacks.optional]
-    known.set_fact(_FACT, json.dumps([store.place, store.bucket, software, time.time()]))
+    abilities = asdict(store.abilities)
+    known.set_fact(_FACT, json.dumps([store.place, store.bucket, software, abilities, time.time()]))
 
 
 def refusal(lacks: StoreLacks, bucket_url: str) -> GridwrightError:
@@ -84,18 +91,39 @@ def refusal(lacks: StoreLacks, bucket_url: str) -> GridwrightError:
     )
 
 
-def _is_kept(text: str | None, store: ObjectStore) -> bool:
+def recall_store(opened: OpenRepository) -> None:
+    """Take the store for what it was when it was last tried, without asking it anything."""
+    kept = _kept(opened.known.fact(_FACT))
+    if kept is not None and (kept.place, kept.bucket) == (opened.store.place, opened.store.bucket):
+        opened.store.abilities = kept.abilities
+
+
+class _Kept(NamedTuple):
+    """What was found of a store, and when."""
+
+    place: str
+    bucket: str
+    software: str
+    abilities: StoreAbilities
+    moment: float
+
+    def is_of(self, store: ObjectStore) -> bool:
+        return (self.place, self.bucket, self.software) == (store.place, store.bucket, store.software)
+
+
+def _kept(text: str | None) -> _Kept | None:
     try:
-        *known, moment = json.loads(text or "null")
-        age_s = time.time() - float(moment)
-    except (TypeError, ValueError):
-        return False
-    return known == [store.place, store.bucket, store.software] and 0 <= age_s < AGAIN_S
+        place, bucket, software, said, moment = json.loads(text or "null")
+        abilities = StoreAbilities(**{**said, "sent_sum": SentSum(said["sent_sum"])})
+        return _Kept(place, bucket, software, abilities, float(moment))
+    except (TypeError, ValueError, KeyError):
+        return None
 
 
 def probe(store: ObjectStore, keys: Keys) -> StoreLacks:
     """Try a store. Raises StoreError where it cannot be reached, or forbids what exports do."""
     lacks = StoreLacks([], [])
+    store.abilities = StoreAbilities()
     trial = _Trial(store, keys.own(f"{_STEM}{secrets.token_hex(8)}/"), lacks)
     try:
         trial.run()
@@ -128,10 +156,13 @@ class _Trial:
 
     def run(self) -> None:
         content = b"Gridwright tries this store, and deletes this object."
-        written = self._write("object", content)
+        written = self._first(content)
         self._try_head(written, content)
         self._try_conditions(written)
         self._try_parts(content)
+        if not self._lacks.required:
+            self._try_copies()
+            self._try_deletions()
         self._try_listing()
 
     def remove(self) -> None:
@@ -152,6 +183,49 @@ class _Trial:
             self._key(name), SmallContent(content), _METADATA, condition, in_parts=in_parts
         )
         return sent.result()
+
+    def _set(self, **found: Any) -> None:  # noqa: ANN401 - abilities
+        self._store.abilities = replace(self._store.abilities, **found)
+
+    def _first(self, content: bytes) -> WrittenObject:
+        """Write an object, with the checksum that the store wants, or has only where it is sent."""
+        refused: StoreError | None = None
+        try:
+            written = self._write("object", content)
+            if written.crc64 is not None:
+                return written
+        except StoreError as error:
+            # A bucket that locks objects takes none without a checksum (Amazon S3 API Reference, PutObject).
+            if error.fault is not StoreFault.REFUSED:
+                raise
+            refused = error
+        if self._checks_crc64(content):
+            self._set(sent_sum=SentSum.CRC64)
+        elif refused is not None:
+            self._set(sent_sum=SentSum.MD5)
+        else:
+            return written
+        try:
+            return self._write("object", content)
+        except StoreError as error:
+            raise refused or error from error
+
+    def _checks_crc64(self, content: bytes) -> bool:
+        """Whether a CRC-64/NVME that is sent is kept, in one piece and in parts, and a wrong one refused."""
+        crc = f"{crc64(content):016x}"
+        self._set(sent_sum=SentSum.CRC64)
+        try:
+            for in_parts in (False, True):
+                if self._write("sum", content, in_parts=in_parts).crc64 != crc:
+                    return False
+            self._set(sent_sum=SentSum.WRONG)
+            self._write("sum", content)
+        except StoreError as error:
+            is_wrong = self._store.abilities.sent_sum is SentSum.WRONG
+            return is_wrong and error.fault in (StoreFault.DAMAGED, StoreFault.REFUSED)
+        finally:
+            self._set(sent_sum=SentSum.NONE)
+        return False
 
     def _try_head(self, written: WrittenObject, content: bytes) -> None:
         head = self._store.head(self._key("object")).result()
@@ -225,11 +299,62 @@ class _Trial:
                     raise
             else:
                 ignored.append(what)
+        self._set(ends_parts_if_none_there="If-None-Match" not in ignored)
         if ignored:
             self._lacks.optional.append(
                 f"ignores {' and '.join(ignored)} when an upload in parts is completed: a large object that "
                 "somebody else writes in that very moment would be overwritten"
             )
+
+    def _try_copies(self) -> None:
+        """Copy over another object, which must not be, and to a new key and onto itself, which must."""
+        self._set(copies_if_none_there=True)
+        try:
+            self._copy("new")
+        except StoreError as error:
+            can = error.fault is StoreFault.CHANGED
+            if can:
+                with suppress(StoreError):
+                    self._copy("copy")
+                    self._copy("object")
+                    return
+        self._set(copies_if_none_there=False)
+
+    def _copy(self, name: str) -> None:
+        head = self._store.head(self._key("object")).result()
+        source = ObjectReference("", head.entry.key, head.entry.etag, head.version_id, head.entry.size)
+        self._store.copy(source, self._key(name), _METADATA)
+
+    def _try_deletions(self) -> None:
+        key = self._key("new")
+        etag = self._store.head(key).result().entry.etag
+        try:
+            self._store.delete(key, "0" * 32)
+            is_heeded = False
+        except StoreError as error:
+            if error.fault is not StoreFault.CHANGED:
+                raise
+            is_heeded = True
+            self._store.delete(key, etag)
+        if not is_heeded:
+            self._lacks.optional.append(
+                "ignores If-Match when an object is deleted: --deletions deletes what somebody else writes "
+                "in that very moment"
+            )
+        self._try_anew()
+
+    def _try_anew(self) -> None:
+        """Make an object where one was deleted."""
+        self._set(makes_anew=True)
+        try:
+            self._write("new", b"", _NONE_THERE)
+        except StoreError as error:
+            if error.fault not in (StoreFault.CHANGED, StoreFault.NOT_THERE):
+                raise
+            self._set(makes_anew=False)
+            what = "If-None-Match: * where an object was deleted (its delete marker is in the way)"
+            self._must_write(lambda: self._write("new", b"", _NONE_THERE), what)
+            self._lacks.optional.append(f"refuses {what}: objects are made anew over the last version")
 
     def _try_listing(self) -> None:
         for name in _NAMES:

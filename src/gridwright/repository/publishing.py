@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from gridwright.errors import environment_error
@@ -16,7 +16,7 @@ from gridwright.repository.content import FileContent
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import readable_rows, write_manifest
+from gridwright.repository.manifest import EXPORTED_OF, readable_rows, write_manifest
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import identifier_of
 
@@ -32,6 +32,33 @@ def library_of(known: Known) -> str:
         found = secrets.token_hex(16)
         known.set_fact(_LIBRARY, found)
     return found
+
+
+def learn_moments(known: Known, facts: Mapping[str, str], libraries: Collection[str]) -> None:
+    """Learn from the facts of a manifest when each library was last exported as a whole.
+
+    Earlier releases wrote one moment, of whichever library had exported; it is this library's where
+    `libraries`, those that the manifest's rows name, are no others. Raises GridwrightError.
+    """
+    own = library_of(known)
+    found = {name: when for name, when in facts.items() if name.startswith(EXPORTED_OF) and when}
+    if not found and facts.get("exported") and set(libraries) == {own}:
+        found = {EXPORTED_OF + own: facts["exported"]}
+    for name, when in found.items():
+        fact = "exported" if name == EXPORTED_OF + own else name
+        if float(when) > (known.moment(fact) or 0.0):
+            known.set_fact(fact, when)
+
+
+def _moments(known: Known) -> dict[str, str]:
+    """When each library was last exported as a whole, the latest ones."""
+    query = "SELECT name FROM facts WHERE substr(name, 1, ?) = ?"
+    names = known.database.execute(query, (len(EXPORTED_OF), EXPORTED_OF)).fetchall()
+    found = {name: known.moment(name) or 0.0 for (name,) in names}
+    if when := known.moment("exported"):
+        found[EXPORTED_OF + library_of(known)] = when
+    latest = sorted(found, key=lambda name: found[name], reverse=True)
+    return {name: repr(found[name]) for name in latest[:_MOST_LIBRARIES]}
 
 
 def published_rows(known: Known) -> Iterator[KnownFile]:
@@ -55,7 +82,7 @@ def publish_manifest(opened: OpenRepository, report: RepositoryReport) -> None:
     Raises GridwrightError.
     """
     known = opened.known
-    facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
+    facts = {"exported": known.fact("exported") or "", "written": repr(time.time()), **_moments(known)}
     file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
     try:
         rows = readable_rows(

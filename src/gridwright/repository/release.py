@@ -1,10 +1,8 @@
 """Frees the space of files whose content is in the bucket.
 
 A file is only freed after it was read and is what its object is, which is asked for just before, and while
-nobody else can change it. What tells that depends on the file system (`file_locks.py`). On one of this kernel
-a lease holds, and the file goes out of the tree: `repo ls` has it, and an import brings it back. Before it
-goes, the manifest says so to other machines, which take no file of that name for it from then on. On a Lustre
-with an archive the metadata server frees it, and its name stays as a released file.
+nobody else can change it (`file_locks.py`). On a file system of this kernel the file goes out of the tree,
+after the manifest has said so to other machines. On a Lustre with an archive its name stays, released.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.making import note_here
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.probing import recall_store
 from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
@@ -236,6 +235,7 @@ class _LocalRelease(_Release):
             super().run()
             return
         opened = self._opened
+        recall_store(opened)
         with self._lease:
             learn(opened, self._report)
             note_begun(opened)

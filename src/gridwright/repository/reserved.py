@@ -17,28 +17,27 @@ from pathlib import Path
 from gridwright.beneath import DIRECTORY, OWNERS_OF_ROOT, Beneath, descriptor_path, make_private, open_own
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.repository.state_directory import is_state_file
 from gridwright.trusted import user_name
 
 MARK = b".gridwright-mark"
-STATE_FILES = (b"known.", b"known-", b"migration.sqlite", b"manifest.parquet", b"lock", b"library", MARK)
-"""How names of files begin that Gridwright keeps in it, where a repository's state is beside the data."""
 IS_RENAMED = (
     f"it is {RESERVED}, with the trash, under another name: nothing of it is exported, and no command "
     f"empties it; rename it to {RESERVED} again"
 )
 _OWN = RESERVED.encode()
-_NAMES = (TRASH.encode(), *STATE_FILES)
 
 
 class ReservedOfAnother(OSError):
     """`.gridwright` is another user's, who alone can move anything to its trash."""
 
 
-def open_reserved(root: int, *, make: bool) -> int:
+def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
     """Open `.gridwright` of an open directory; with `make`, made where it is not.
 
-    One of a release that gave no mark gets it, where nothing lies in it but what Gridwright puts there.
-    Raises OSError: ESTALE where another directory has its name, ReservedOfAnother where it is another user's.
+    One of a release that gave no mark is believed where nothing lies in it but what Gridwright puts there,
+    and gets it with `make` or `marks`. Raises OSError: ESTALE where another directory has its name,
+    ReservedOfAnother where it is another user's.
     """
     if make and not is_there(root, _OWN):
         with suppress(FileExistsError), same_times(root):
@@ -55,10 +54,12 @@ def open_reserved(root: int, *, make: bool) -> int:
         raise
     try:
         if not is_there(opened, MARK):
-            if not all(os.fsencode(name).startswith(_NAMES) for name in os.listdir(opened)):  # noqa: PTH208
+            names = map(os.fsencode, os.listdir(opened))  # noqa: PTH208 - of a descriptor
+            if not all(name == TRASH.encode() or is_state_file(name) for name in names):
                 raise OSError(errno.ESTALE, f"another directory has the name {RESERVED}", RESERVED)
-            with suppress(OSError):
-                _mark(opened)
+            if make or marks:
+                with suppress(OSError):
+                    _mark(opened)
     except BaseException:
         os.close(opened)
         raise
@@ -84,7 +85,7 @@ def why_of_another(root: int) -> str | None:
 def remove_reserved(root: int) -> None:
     """Remove `.gridwright` where nothing but its mark lies in it. Raises OSError where it stays."""
     with same_times(root):
-        own = open_reserved(root, make=False)
+        own = open_reserved(root, make=False, marks=True)
         try:
             if os.listdir(own) != [os.fsdecode(MARK)]:  # noqa: PTH208
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), RESERVED)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,14 +20,18 @@ from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
-from gridwright.repository.reserved import STATE_FILES
+from gridwright.repository.reserved import MARK
+from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+from gridwright.repository.state_directory import is_state_file
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
 _TRASH = [RESERVED.encode(), TRASH.encode()]
+_HOLES = 1 << 30
+"""Bytes that a file has not here, and that an export sends all the same: so many are worth a note."""
 
 
 class Action(StrEnum):
@@ -41,19 +46,49 @@ class Action(StrEnum):
     DELETE = "deleted from the bucket"
 
 
+@dataclass(slots=True)
+class MetFiles:
+    """Files that a scan has met, without directories and links."""
+
+    count: int = 0
+    """Of names."""
+    bytes: int = 0
+    """Those of a file with several names once."""
+    _linked: set[int] = field(default_factory=set)
+
+    def add(self, status: FileStatus) -> None:
+        """Count one more name."""
+        if not stat.S_ISREG(status.st_mode):
+            return
+        self.count += 1
+        if status.st_nlink > 1:
+            if status.st_ino in self._linked:
+                return
+            self._linked.add(status.st_ino)
+        self.bytes += status.st_size
+
+
 def find_changes(
-    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, *, deletions: bool
+    opened: OpenRepository,
+    chosen: Sequence[bytes],
+    report: RepositoryReport,
+    *,
+    deletions: bool,
+    met: MetFiles | None = None,
 ) -> dict[str, tuple[int, int]]:
     """Scan, and keep as work what an export has to do; how much, and its bytes, by action.
 
     What cannot be read, what has no object, and other file systems are problems and notes of the report.
+    All files are counted in `met`.
     """
-    unread = scan(opened, chosen, report)
+    unread = scan(opened, chosen, report, met)
     find_gone(opened, chosen, unread, deletions=deletions, report=report)
     return opened.known.count_work()
 
 
-def scan(opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport) -> set[bytes]:
+def scan(
+    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, met: MetFiles | None = None
+) -> set[bytes]:
     """Look at all names, or at those that were chosen with all below them; the directories left unread."""
     if not chosen:
         look_at_root(opened)
@@ -61,6 +96,9 @@ def scan(opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryRepo
     try:
         for walked, troubles in walk_below(opened.below.root, chosen, left_out=partial(_leave_out, report)):
             unread |= note_troubles(troubles, report)
+            if met is not None:
+                for each in walked:
+                    met.add(each)
             keep_changed(opened, [(each.path, each) for each in walked], report)
     except OSError as error:
         unread.add(b"")
@@ -79,7 +117,7 @@ def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> Non
             "them back",
             path,
         )
-    elif len(names) != 2 or not names[-1].startswith(STATE_FILES):
+    elif len(names) != 2 or not (names[-1] == MARK or is_state_file(names[-1])):
         report.note_of(
             f"are never exported: names in {RESERVED}, and names that begin with {PART.decode()}, are "
             "Gridwright's own",
@@ -108,7 +146,8 @@ def keep_changed(
     opened.known.mark(path for path, _ in found)
     stamps = opened.known.stamps([path for path, _ in found])
     touched = [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)]
-    _keep_work(opened, [each for each in touched if each[0] in stamps or _has_key(opened, *each, report)])
+    fitting = (each for each in touched if _fits_object(opened, *each, report))
+    _keep_work(opened, [each for each in fitting if each[0] in stamps or _has_key(opened, *each, report)])
 
 
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
@@ -116,6 +155,20 @@ def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bo
         return True
     report.note_of(f"have no object, since each is {kind_of(status.st_mode)}", path)
     return False
+
+
+def _fits_object(opened: OpenRepository, path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
+    """Whether an object can be as large as a file; names one that can be none, or is mostly holes."""
+    if not stat.S_ISREG(status.st_mode):
+        return True
+    if reason := why_too_large(status.st_size):
+        report.nameless.add(path, reason)
+        return False
+    here = status.st_blocks * 512
+    # What is released on a Lustre has no blocks here, and no holes.
+    if not opened.is_guarded and status.st_size - here >= _HOLES and here * 2 < status.st_size:
+        report.note_of("take less than half of their size here: holes of them are sent as zeros", path)
+    return True
 
 
 def _has_key(opened: OpenRepository, path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
@@ -174,12 +227,15 @@ def find_gone(
             continue
         if deletions:
             batch.append((row.path, Action.DELETE, row.size, None))
-        else:
+        elif not opened.known.is_listed or opened.known.listed(row.key or "") is not None:
             left += 1
     opened.known.add_work(batch)
     if left:
+        objects = "1 object is of a file" if left == 1 else f"{left} objects are of files"
+        is_sure = "" if opened.known.is_listed else ", unless somebody has deleted them"
         report.notes.append(
-            f"{left} objects are of files that are gone; --deletions deletes them, an import makes the files"
+            f"{objects} that {'is' if left == 1 else 'are'} gone{is_sure}; --deletions deletes them, an "
+            "import makes the files"
         )
 
 

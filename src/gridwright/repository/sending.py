@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from gridwright.repository.file_clock import UNKNOWN, bounded_ns
 from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
+from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import (
@@ -95,6 +97,8 @@ def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
     descriptor = open_for_reading(name, directory)
     try:
         content = FileContent(descriptor, clock)
+        if reason := why_too_large(content.size):
+            raise OSError(errno.EFBIG, reason, os.fsdecode(path))
         found = read_xattrs(descriptor)
         return Sending(path, key, content.status, descriptor, content, found, content.ctime_ns)
     except BaseException:

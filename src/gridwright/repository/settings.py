@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ Prefer = Literal["files", "objects"]
 DEFAULT_IDS = (1000, 2**31 - 1)
 """Users and groups of people, as grid specs have them; those below are the system's (UID_MIN of
 login.defs(5))."""
+_OF_ONE = {"are": "is", "have": "has", "were": "was", "lie": "lies", "keep": "keeps", "belong": "belongs"}
 _NAMES = 5
 """Of several files that a note is about."""
 
@@ -52,6 +53,8 @@ class RepositorySettings:
     """How old a change may become that no object has, in seconds; None asks for nothing."""
     ids: tuple[int, int] = DEFAULT_IDS
     """The lowest and the highest user and group that root gives files to because the bucket says so."""
+    silence: Collection[str] = ()
+    """Names of findings that the spec silences."""
 
     @property
     def prefix(self) -> str:
@@ -89,7 +92,7 @@ class OpenRepository:
                 opened.callback(os.close, lock)
                 with suppress(OSError):
                     # One of an older release gets its mark before anybody gives it another name.
-                    os.close(open_reserved(below.root, make=False))
+                    os.close(open_reserved(below.root, make=False, marks=True))
             bind(known, store, below, Keys(settings.prefix))
             opened.pop_all()
         return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
@@ -152,6 +155,11 @@ class ReportedCount:
         """Count one more."""
         self.count += 1
         self.bytes += size
+
+    def add_all(self, other: ReportedCount) -> None:
+        """Count all of another count."""
+        self.count += other.count
+        self.bytes += other.bytes
 
 
 @dataclass(slots=True)
@@ -223,7 +231,7 @@ class RepositoryReport:
         found = list(self.notes)
         for what, (count, names) in self.several.items():
             more = ", …" if count > len(names) else ""
-            found.append(f"{count} files {what}: {', '.join(names)}{more}")
+            found.append(f"{_said_of(count, what)}: {', '.join(names)}{more}")
         if self.nameless.count:
             first, why = self.nameless.first[0]
             found.append(
@@ -265,7 +273,7 @@ class RepositoryReport:
             f"  {would}{action}: {each.count}" + (f" ({format_bytes(each.bytes)})" if each.bytes else "")
             for action, each in self.done.items()
         ]
-        if not self.done:
+        if not self.done and self.is_complete:
             lines.append("  nothing to do")
         lines += [f"  {note}" for note in self.all_notes]
         if self.is_dry_run and self.requests:
@@ -286,6 +294,12 @@ class RepositoryReport:
             lines += [f"    {each}" for each in self.failed.lines()]
             lines += [f"    {reason}: {remedy}" for reason, remedy in self.remedies.items()]
         return "\n".join(lines)
+
+
+def _said_of(count: int, what: str) -> str:
+    """A sentence of one file or of several; `what` begins with the verb of several."""
+    verb, _, rest = what.partition(" ")
+    return f"1 file {_OF_ONE.get(verb, verb)} {rest}" if count == 1 else f"{count} files {what}"
 
 
 def is_chosen(path: bytes, chosen: Sequence[bytes]) -> bool:

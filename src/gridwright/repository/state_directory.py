@@ -30,7 +30,7 @@ from urllib.parse import quote
 from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
-from gridwright.repository.keys import RESERVED, shown
+from gridwright.repository.keys import MANIFEST, RESERVED, shown
 from gridwright.trusted import (
     open_directory,
     open_file,
@@ -44,6 +44,9 @@ VARIABLE = "GRIDWRIGHT_REPOSITORY_STATE"
 """Another directory for the state of all repositories, for whoever sets it."""
 ROOT_STATE = Path("/var/lib/gridwright/repositories")
 FILE, LOCK, LIBRARY = "known.sqlite", "lock", "library"
+MIGRATION, UPLOADS = "migration.sqlite", "uploads"
+_STEMS = frozenset(each.partition(".")[0] for each in (FILE, LOCK, LIBRARY, MIGRATION, UPLOADS, MANIFEST))
+_STEM = re.compile(rb"[a-z]+(?=[.-]|\Z)")
 _ATTRIBUTE = "gridwright.directory"
 _COPY_S = 30.0
 
@@ -73,6 +76,12 @@ class StateDirectory:
         """Close it."""
         if self.descriptor is not None:
             os.close(self.descriptor)
+
+
+def is_state_file(name: bytes) -> bool:
+    """Whether a file of a state directory has this name, or one beside it, such as a journal of SQLite."""
+    found = _STEM.match(name)
+    return found is not None and found.group().decode() in _STEMS
 
 
 def open_state(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -17,11 +17,18 @@ from gridwright.repository.contents import CONTENTS
 from gridwright.repository.counted_names import CountedNames, told_failed
 from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
-from gridwright.repository.knowledge import keep_listing, learn
+from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.missing import (
+    all_were_there,
+    list_objects,
+    overwritten,
+    there,
+    without_object,
+)
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
-from gridwright.repository.scan import Action, find_changes
+from gridwright.repository.scan import Action, MetFiles, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import StoreError
 from gridwright.repository.trash import trashed
@@ -29,8 +36,8 @@ from gridwright.units import format_bytes
 
 RECOVERY_POINT_MISSED = "recovery-point-missed"
 """The finding that changes are older than they may be without an object."""
-
-
+OBJECTS_GONE = "objects-gone"
+"""The finding that files have no object any more."""
 _LATE_NS = 10 * 10**9
 """A busy server renews the Date of its answers so late: objects as young as that are asked for."""
 
@@ -45,7 +52,12 @@ class RepositoryStatus:
     objects: int = 0
     object_bytes: int = 0
     files: int = 0
+    """Names of files that are here, exported or not."""
     file_bytes: int = 0
+    """Those of a file with several names once."""
+    unknown_files: int = 0
+    """That nobody has compared with their objects yet, since they were touched, or since little is known."""
+    unknown_bytes: int = 0
     names_only: int = 0
     names_only_bytes: int = 0
     changed_files: int = 0
@@ -56,10 +68,15 @@ class RepositoryStatus:
     changed_objects: int = 0
     """New or changed since they were exported or imported."""
     gone_objects: int = 0
+    """Of files that are here and were not changed."""
+    overwritten_objects: int = 0
+    """The same, whose objects have another content by now."""
     last_export: float | None = None
     """When the last whole export began."""
     unprotected_s: float | None = None
-    """How old the oldest change may be that no object has, the achieved recovery point; 0 for none."""
+    """How old the oldest change may be that no object has, the achieved recovery point; 0 for none.
+
+    A file whose object was deleted or overwritten counts since then. None where it is not known."""
     required_s: float | None = None
     """How old that may be; None where nothing is required."""
     changelogs: list[ChangelogStanding] = field(default_factory=list)
@@ -81,31 +98,74 @@ class RepositoryStatus:
     failed: CountedNames = field(default_factory=CountedNames)
     notes: list[str] = field(default_factory=list)
     """What lies aside since a release was killed, and what is never exported."""
+    silence: Collection[str] = ()
+    """Names of findings that the spec silences."""
 
     @property
     def finding(self) -> Finding | None:
-        """The recovery point that is required and missed, or None."""
-        if self.required_s is None or not self.changed_files:
-            return None
-        if self.unprotected_s is not None and self.unprotected_s <= self.required_s:
-            return None
-        now = (
-            "nothing was ever exported" if self.unprotected_s is None else f"it is {self.unprotected_s:.0f} s"
-        )
-        return Finding(
-            "warning",
-            RECOVERY_POINT_MISSED,
-            f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
-            f"object, and {now}; {self.changed_files} files and directories differ"
-            + (f"; {self.left_behind}" if self.left_behind else ""),
-            f"Run gridwright repo export {self.repository}, and look why its timer did not: "
-            f"journalctl -u gridwright-export-{self.repository}",
+        """The recovery point that is required and missed, else objects that are gone, or None."""
+        return next((each for each in self._findings() if each.name not in self.silence), None)
+
+    def _findings(self) -> Iterator[Finding]:
+        required_s, age_s = self.required_s, self.unprotected_s
+        if required_s is not None and (age_s is None or age_s > required_s):
+            now = "that is not known" if age_s is None else f"it is {age_s:.0f} s"
+            if self.last_export is None:
+                now = "this library was never exported as a whole"
+            yield Finding(
+                "warning",
+                RECOVERY_POINT_MISSED,
+                f"repository {self.repository}: no change may be older than {required_s:.0f} s without an "
+                f"object, and {now}; {'; '.join(self._differences())}",
+                "\n  ".join(self._remedies()),
+            )
+        if self.gone_objects:
+            yield Finding(
+                "warning",
+                OBJECTS_GONE,
+                f"repository {self.repository}: {self.gone_objects} files are here, unchanged, whose objects "
+                "somebody has deleted in the bucket",
+                self._again,
+            )
+
+    def _differences(self) -> Iterator[str]:
+        """What makes the recovery point."""
+        if self.changed_files:
+            yield f"{self.changed_files} files and directories differ"
+        if self.left_behind:
+            yield self.left_behind
+        if self.unknown_files:
+            yield f"files that are not known yet: {self.unknown_files}"
+        if self.gone_objects:
+            yield f"files whose objects are gone: {self.gone_objects}"
+        if self.overwritten_objects:
+            yield f"files whose objects were overwritten: {self.overwritten_objects}"
+
+    def _remedies(self) -> Iterator[str]:
+        if self.changed_files or self.unknown_files:
+            yield (
+                f"Run gridwright repo export {self.repository}, and look why its timer did not: "
+                f"journalctl -u gridwright-export-{self.repository}"
+            )
+        if self.gone_objects:
+            yield self._again
+        if self.overwritten_objects:
+            yield f"Run gridwright repo import {self.repository}, which takes what was written in the bucket"
+
+    @property
+    def _again(self) -> str:
+        return (
+            f"Run gridwright repo export {self.repository} --prefer files, which sends files again whose "
+            f"objects are gone, or gridwright repo import {self.repository} --deletions, which moves them to "
+            "the trash"
         )
 
     def document(self) -> dict[str, Any]:
         """The result for programs."""
         finding = self.finding
-        names = [name for name in self.__slots__ if name not in ("failed", "nameless", "changelogs")]
+        names = [
+            name for name in self.__slots__ if name not in ("failed", "nameless", "changelogs", "silence")
+        ]
         return {name: getattr(self, name) for name in names} | {
             "changelogs": [asdict(each) for each in self.changelogs],
             "finding": None if finding is None else asdict(finding),
@@ -126,11 +186,14 @@ class RepositoryStatus:
             f"{self.repository}: {self.directory} and {self.bucket_url}",
             f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
             f"  files                {self.files} ({format_bytes(self.file_bytes)})",
+            f"  not known yet        {self.unknown_files} ({format_bytes(self.unknown_bytes)}); the next "
+            "export compares them",
             f"  names only           {self.names_only} ({format_bytes(self.names_only_bytes)} in the bucket)",
             f"  changed files        {self.changed_files} ({format_bytes(self.changed_bytes)} to export)",
             f"  files gone           {self.gone_files}, whose objects are there",
             f"  changed objects      {self.changed_objects}",
             f"  objects gone         {self.gone_objects}, whose files are there",
+            f"  objects overwritten  {self.overwritten_objects}, whose files are there, unchanged",
             f"  last whole export    {when}{besides}",
             f"  oldest change that no object has: {point}{wanted}",
             f"  full restore: {restore_text(self)}",
@@ -144,7 +207,7 @@ class RepositoryStatus:
         lines += [f"  {each}" for each in self.failed.lines()]
         lines += [f"  {note}" for note in self.notes]
         if self.finding is not None:
-            lines.append(f"  {self.finding}")
+            lines += [f"  {line}" for line in str(self.finding).splitlines()]
         return "\n".join(lines)
 
 
@@ -184,55 +247,62 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     """
     settings, known = opened.settings, opened.known
     status = RepositoryStatus(
-        settings.name, settings.bucket_url, str(settings.directory), required_s=settings.rpo_s
+        settings.name,
+        settings.bucket_url,
+        str(settings.directory),
+        required_s=settings.rpo_s,
+        silence=settings.silence,
     )
     if settings.changelog is not None:
         status.changelogs, status.changelog_trouble = standing_of(opened, settings.changelog)
     report = RepositoryReport(settings.name, "status")
     learn(opened, report)
-    work = find_changes(opened, (), report, deletions=True)
+    list_objects(opened)
+    met = MetFiles()
+    work = find_changes(opened, (), report, deletions=True, met=met)
     status.failed, status.nameless, status.notes = report.failed, report.nameless, report.all_notes
     status.left_behind = told_failed(known)
     status.refused = [f"the {what} refused: {why}" for what, why in refusals(known.fact)]
     status.notes += [f"trash: {each.text()}" for each in trashed(opened.below.root)]
-    work.pop(Action.DELETE, None)
-    if Action.COMPARE in work:
-        work[Action.COMPARE] = _touched(opened)
-    status.changed_files = sum(count for count, _ in work.values())
-    status.changed_bytes = work.get(Action.SEND, (0, 0))[1]
-    status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
-    status.names_only, status.names_only_bytes = known.count("is_name_only <> 0")
-    _count_objects(opened, status)
+    status.files, status.file_bytes = met.count, met.bytes
+    changed = [work.get(action, (0, 0)) for action in (Action.SEND, Action.ATTRIBUTES)]
+    status.changed_files, status.changed_bytes = sum(count for count, _ in changed), changed[0][1]
+    status.names_only, status.names_only_bytes = known.count(
+        f"is_name_only <> 0 AND (inode <> 0) = ({there(known)})"
+    )
+    status.last_export = known.moment("exported")
+    ages = [*_ages_of_unknown(opened, status), *_ages_of_objects(opened, status)]
+    if status.changed_files:
+        ages.append(_age(status.last_export))
+    status.unprotected_s = None if None in ages else max((each for each in ages if each), default=0.0)
     limits = [*back, *best_limits(known, CONTENTS)]
     foresee_restore(status, restore_forecast(status.object_bytes, status.objects, limits), limits)
-    status.last_export = known.moment("exported")
-    if status.last_export is not None:
-        status.unprotected_s = time.time() - status.last_export if status.changed_files else 0.0
     return status
 
 
-def _touched(opened: OpenRepository) -> tuple[int, int]:
-    """Files that were touched, without those that somebody has only loaded; how many, and their bytes.
+def _age(moment: float | None) -> float | None:
+    return None if moment is None else max(0.0, time.time() - moment)
 
-    Who writes to a file and sets its time back is seen by the export alone, which reads it.
+
+def _ages_of_unknown(opened: OpenRepository, status: RepositoryStatus) -> Iterator[float | None]:
+    """Count files that the next export compares; how old changes of theirs may be, in seconds.
+
+    Who writes to a file and sets its time back is seen by the export alone, which reads it. A file that this
+    library never exported may have been another one than its object for however long.
     """
-    found = [
-        size
-        for path, action, size, _ in opened.known.work()
-        if action == Action.COMPARE and not _is_loaded(opened, path)
-    ]
-    return len(found), sum(found)
+    for path, action, row in opened.known.work_with_rows():
+        if action == Action.COMPARE and row is not None and not _is_loaded(opened, path, row):
+            status.unknown_files += 1
+            status.unknown_bytes += row.size
+            yield None if row.is_only_in_bucket else _age(status.last_export)
 
 
-def _is_loaded(opened: OpenRepository, path: bytes) -> bool:
-    row = opened.known.get(path)
+def _is_loaded(opened: OpenRepository, path: bytes, row: KnownFile) -> bool:
+    """Whether a file was touched by somebody who only brought its content."""
     try:
         status = opened.below.status(path)
-        if row is None or status is None:
+        if status is None or not row.inode:
             return False
-        if not row.inode:
-            # Another machine has exported it: size and time are the same, and no more is known here.
-            return True
         directory, name = opened.below.parent(path)
         state = read_state(at(directory, name))
     except (OSError, StateError):
@@ -249,9 +319,9 @@ def _is_of_late_date(opened: OpenRepository, row: KnownFile, etag: str, modified
     return False
 
 
-def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
-    known, keys = opened.known, opened.keys
-    keep_listing(known, (each for each in opened.store.list(keys.start) if not keys.is_own(each.key)))
+def _ages_of_objects(opened: OpenRepository, status: RepositoryStatus) -> Iterator[float | None]:
+    """Count objects; for how long files may have had none with their content, in seconds."""
+    known = opened.known
     status.objects, status.object_bytes = known.count_listed()
     for key, _, etag, modified_ns, _ in known.all_listed():
         row = known.by_key(key)
@@ -267,7 +337,9 @@ def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
         action == Action.DELETE and (row is None or known.listed(row.key or "") is not None)
         for _, action, row in known.work_with_rows()
     )
-    status.gone_objects = sum(
-        known.listed(row.key or "") is None and known.was_seen(row.path)
-        for row in known.rows("key IS NOT NULL")
-    )
+    status.gone_objects = sum(1 for _ in without_object(known))
+    if status.gone_objects:
+        yield _age(all_were_there(known) or status.last_export)
+    for _, since in overwritten(known):
+        status.overwritten_objects += 1
+        yield _age(since)

@@ -26,6 +26,8 @@ class StoreFault(StrEnum):
     FORBIDDEN = "forbidden"
     ARCHIVED = "archived"
     """In a storage class that has to be restored before it can be read."""
+    CONFLICT = "conflict"
+    """Another request for the same object is under way, and was each time it was tried."""
     THROTTLED = "throttled"
     """It asks to slow down, and went on so for as long as was tried."""
     UNREACHABLE = "unreachable"
@@ -43,6 +45,7 @@ REMEDIES: Mapping[StoreFault, str] = {
     StoreFault.CHANGED: "look who else writes to the bucket; the next export or import names both sides",
     StoreFault.FORBIDDEN: "look at the rights of these credentials, and at the policies of bucket and key",
     StoreFault.ARCHIVED: "restore it first: gridwright repo import --contents starts that with --restore",
+    StoreFault.CONFLICT: "run the command again: what else writes to this object has to end first",
     StoreFault.THROTTLED: "go on later, or with a lower --requests-per-second",
     StoreFault.UNREACHABLE: "look at the network and at the store; the command goes on where it stopped",
     StoreFault.DAMAGED: "try again; if it stays, the store or the way to it damages data",
@@ -72,17 +75,26 @@ class StoreError(GridwrightError):
     """A store did not do what was asked: which fault, with which object, and in the store's own words.
 
     `operation` is S3's name of what was asked, and `status` that of its answer over HTTP, if there was one.
+    `remedy` is what to do, where the answer tells more of that than the fault does.
     """
 
     def __init__(
-        self, fault: StoreFault, url: str, said: str = "", operation: str = "", status: int = 0
+        self,
+        fault: StoreFault,
+        url: str,
+        said: str = "",
+        operation: str = "",
+        status: int = 0,
+        remedy: str | None = None,
     ) -> None:
         answer = ", ".join([*([operation] if operation else []), *([f"HTTP {status}"] if status else [])])
         what = _WHAT[fault] + (f": {said}" if said else "") + (f" ({answer})" if answer else "")
-        remedy = REMEDIES[fault]
-        if fault is StoreFault.FORBIDDEN and operation in ACTIONS:
+        if remedy is None and fault is StoreFault.FORBIDDEN and operation in ACTIONS:
             remedy = f"allow these credentials {ACTIONS[operation]}; policies of bucket and key count, too"
-        super().__init__(Problem(what=what, where=shown(url), remedy=remedy), status=ExitStatus.ENVIRONMENT)
+        super().__init__(
+            Problem(what=what, where=shown(url), remedy=remedy or REMEDIES[fault]),
+            status=ExitStatus.ENVIRONMENT,
+        )
         self.fault = fault
         self.url = url
         self.said = said
@@ -94,6 +106,7 @@ _WHAT: Mapping[StoreFault, str] = {
     StoreFault.CHANGED: "the object is changed",
     StoreFault.FORBIDDEN: "access is forbidden",
     StoreFault.ARCHIVED: "the object is archived",
+    StoreFault.CONFLICT: "another request for the object is under way",
     StoreFault.THROTTLED: "the store asks to slow down",
     StoreFault.UNREACHABLE: "the store is unreachable",
     StoreFault.DAMAGED: "the object is damaged",
@@ -152,6 +165,31 @@ class WriteCondition:
 
 
 ANY = WriteCondition()
+
+
+class SentSum(StrEnum):
+    """The checksum that goes with each content that is sent: all of it is read once before."""
+
+    NONE = "none"
+    CRC64 = "CRC-64/NVME"
+    MD5 = "MD5"
+    WRONG = "a wrong CRC-64/NVME"
+    """Tries whether a store looks at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAbilities:
+    """What a trial has shown of a store (`probing.py`); without one, what is safe with all of them."""
+
+    copies_if_none_there: bool = False
+    """CopyObject heeds `If-None-Match: *` and `If-Match` for the object that it makes."""
+    ends_parts_if_none_there: bool = False
+    """CompleteMultipartUpload heeds `If-None-Match: *`."""
+    makes_anew: bool = False
+    """`If-None-Match: *` lets an object be made where one was deleted, in a bucket with versions, too."""
+    sent_sum: SentSum = SentSum.NONE
+
+
 UNREADABLE = ""
 """The ETag of an object of which a listing says what makes no sense, such as a size of -5 bytes."""
 PAGE = 1000
@@ -255,6 +293,9 @@ class ObjectStore(ReadableStore, Protocol):
     def bucket(self) -> str:
         """The bucket's name."""
 
+    abilities: StoreAbilities
+    """What it can do, as far as it is known."""
+
     @property
     def software(self) -> str:
         """What the store says it is (the header `Server` of its answers); empty where it says nothing."""
@@ -287,13 +328,24 @@ class ObjectStore(ReadableStore, Protocol):
         """
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
-        """Make an object of another one of the bucket, with these metadata; no content is moved."""
+        """Make an object of another one of the bucket, with these metadata; no content is moved.
 
-    def delete(self, key: str) -> None:
-        """Delete an object; done where there is none. In a bucket with versions, older ones stay."""
+        It is made where none is, or of itself while it is the known one. Raises an UNSUPPORTED where the
+        store would copy over any.
+        """
 
-    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
-        """Have an archived object made readable for some days; done where that is under way."""
+    def delete(self, key: str, etag: str | None = None) -> None:
+        """Delete an object; done where there is none. In a bucket with versions, older ones stay.
+
+        With `etag`, only while it has that: raises a CHANGED. Stores that do not know this condition delete
+        what is there.
+        """
+
+    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> bool:
+        """Have an archived object made readable for some days; whether that begins now.
+
+        It does not where it is under way, or the object can be read by now.
+        """
 
     def close(self) -> None:
         """Give up what is under way."""

@@ -12,9 +12,9 @@ import os
 import threading
 from contextlib import suppress
 
+from gridwright.repository.state_directory import UPLOADS
 from gridwright.trusted import open_file
 
-FILE = "uploads"
 _MOST = 64 << 20
 """Bytes of the file that are read: about 300,000 uploads."""
 
@@ -24,7 +24,7 @@ class UploadJournal:
 
     def __init__(self, directory: int) -> None:
         """Open it. Raises GridwrightError, OSError."""
-        self._file: int | None = open_file(directory, FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self._file: int | None = open_file(directory, UPLOADS, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._lock = threading.Lock()
 
     def begin(self, place: str, key: str, upload_id: str) -> None:

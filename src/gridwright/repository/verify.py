@@ -131,7 +131,7 @@ def _compare_small(
     elif head.entry.size:
         report.problem(row.path, "its object has content, which no directory can have")
         return
-    report.add("equal")
+    report.add("equal", row.size)
 
 
 def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, report: RepositoryReport) -> None:

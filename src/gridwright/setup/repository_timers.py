@@ -117,7 +117,7 @@ def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, 
             flags = [flag for flag, is_set in wanted.items() if is_set]
             if verb == "export" and out.by == "changelog":
                 flags += ["--changelog", users_file(name)]
-            yield verb, what, schedule, [PROGRAM, "repo", verb, name, *where, *flags]
+            yield verb, what, schedule, [PROGRAM, "repo", verb, name, "--name", name, *where, *flags]
 
 
 def _when(schedule: Schedule) -> str:

@@ -81,8 +81,8 @@ def test_a_month_is_storage_and_what_runs_by_time() -> None:
     month = month_forecast(2**40, 1_000_500, 0.02, 3600.0, 86_400.0)
 
     assert month.storage_usd == pytest.approx(1024 * 0.02)
-    assert (month.exports, month.imports, month.listings) == (730, 30, 30 * 1001)
-    assert month.listings_usd == pytest.approx(30 * 1001 * 0.005 / 1000)
+    assert (month.exports, month.imports, month.listings) == (730, 30, 760 * 1001)
+    assert month.listings_usd == pytest.approx(760 * 1001 * 0.005 / 1000)
 
 
 def test_what_is_not_known_of_a_month_is_not_made_up() -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gridwright.repository import extended
+from gridwright.repository import extended, manifest_program
 from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS, encode, of_users
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import read_manifest, readable_rows, write_manifest
+from gridwright.repository.manifest import Manifest, read_manifest, readable_rows, write_manifest
 from gridwright.repository.settings import RepositoryReport
 from tests.support.repositories import opened_without_store
 
@@ -64,8 +70,11 @@ def test_what_a_file_system_has_is_written_and_read(
             xattrs=encode(xattrs) if xattrs else None,
         )  # fmt: skip
         opened.known.put(row)
-        assert write_manifest(tmp_path / "m", readable_rows([row], lambda *_: pytest.fail()), {}) == 1
-        found = list(read_manifest(tmp_path / "m", Admission(opened, report, is_made=False)))
+        rows = readable_rows([row], lambda *_: pytest.fail())
+        # Hundreds of them: without a process for each.
+        assert write_manifest(tmp_path / "m", rows, {}, manifest_program.write) == 1
+        admission = Admission(opened, report, is_made=False)
+        found = list(read_manifest(tmp_path / "m", admission, manifest_program.read))
         assert report.problems == []
         assert [each.path for each in found] == [path]
         for each in found:
@@ -116,3 +125,61 @@ def test_a_row_that_is_too_long_is_refused_and_others_are_read(tmp_path: Path) -
         )
     ]
     opened.close()
+
+
+def test_no_memory_of_arrow_is_that_of_a_command(tmp_path: Path) -> None:
+    """Arrow takes 40 MiB for as long as it is loaded: a process of its own has it, and ends."""
+    code = """
+import sys, pathlib
+from gridwright.repository.manifest import Manifest, write_manifest
+from tests.unit.repository.test_manifest_rows import ROW
+from dataclasses import replace
+file = pathlib.Path(sys.argv[1])
+rows = [replace(ROW, path=b"%06d" % each) for each in range(50_000)]
+assert write_manifest(file, rows, {"a": "b"}) == len(rows)
+assert Manifest(file).facts == {"a": "b"}
+assert "pyarrow.lib" not in sys.modules
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True, env=environment)
+
+
+def test_a_process_that_cannot_write_says_why(tmp_path: Path) -> None:
+    rows = [replace(ROW, path=b"%06d" % each) for each in range(20_000)]
+    with pytest.raises(FileNotFoundError):
+        write_manifest(tmp_path / "none" / "m", rows, {})
+    with pytest.raises(OSError, match="No space left"):
+        write_manifest(Path("/dev/full"), rows, {})
+
+
+def test_a_process_that_is_killed_is_an_error(tmp_path: Path) -> None:
+    def rows() -> Iterator[KnownFile]:
+        for each in range(100_000):
+            if each == 50_000:
+                (program,) = children()
+                os.kill(program, signal.SIGKILL)
+            yield replace(ROW, path=b"%06d" % each)
+
+    with pytest.raises(OSError, match="has ended too early"):
+        write_manifest(tmp_path / "m", rows(), {})
+    assert children() == []
+
+
+def test_who_stops_reading_leaves_no_process_behind(tmp_path: Path) -> None:
+    opened = opened_without_store(tmp_path)
+    names = [b"%06d" % each for each in range(50_000)]
+    row = replace(ROW, mode=stat.S_IFREG | 0o600)
+    write_manifest(
+        tmp_path / "m", (replace(row, path=each, key=opened.keys.key_of(each)) for each in names), {}
+    )
+    with closing(opened), closing(Manifest(tmp_path / "m")) as manifest:
+        found = next(manifest.rows(Admission(opened, RepositoryReport("archive", "import"))))
+        assert found.path == names[0]
+        assert len(children()) == 1
+    assert children() == []
+
+
+def children() -> list[int]:
+    """Programs that this process has begun, and that have not ended."""
+    found = psutil.Process().children()
+    return [each.pid for each in found if any("manifest_program" in word for word in each.cmdline())]

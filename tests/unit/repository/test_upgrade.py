@@ -12,7 +12,7 @@ import pytest
 from gridwright.repository.admission import Admission
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import read_facts, read_manifest, write_manifest
+from gridwright.repository.manifest import Manifest, read_manifest, write_manifest
 from gridwright.repository.settings import RepositoryReport
 from tests.support.repositories import opened_without_store
 
@@ -47,7 +47,8 @@ def test_a_manifest_without_moments_and_libraries_is_read(tmp_path: Path) -> Non
     table = pq.read_table(file).drop_columns(["stored_ns", "libraries"])
     former = dict(table.schema.metadata) | {b"gridwright.format": b"1"}
     pq.write_table(table.replace_schema_metadata(former), file)
-    assert read_facts(file) == {"exported": "5.0"}
+    with contextlib.closing(Manifest(file)) as manifest:
+        assert manifest.facts == {"exported": "5.0"}
     with contextlib.closing(opened_without_store(tmp_path)) as opened:
         (row,) = read_manifest(file, Admission(opened, RepositoryReport("archive", "import")))
     assert (row.path, row.key, row.stored_ns, row.libraries, row.inode) == (b"file", "prod/file", 0, "", 0)

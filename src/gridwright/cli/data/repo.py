@@ -15,8 +15,10 @@ from gridwright.cli.data.repo_flags import (
     ReleaseFlags,
     VerifyFlags,
     below,
+    refuse_ambiguous,
     settings_of,
     show,
+    with_paths,
 )
 from gridwright.cli.data.repo_linked import linked_of, linked_report
 from gridwright.cli.data.repo_ls import run_ls
@@ -56,6 +58,7 @@ def run_export(flags: ExportFlags) -> ExitStatus:
 
     Example: gridwright repo export archive --dry-run
     """
+    flags = with_paths(flags, of_units=True)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("export", flags, *linked), json=flags.json)
     from gridwright.repository.export import ExportOptions, export
@@ -65,6 +68,7 @@ def run_export(flags: ExportFlags) -> ExitStatus:
         settings = replace(settings, changelog=flags.changelog)
     looks = flags.dry_run
     with open_repository(flags, settings, looks=looks) as opened, transfer_progress() as progress:
+        refuse_ambiguous(flags, opened, asks_bucket=False)
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
         _timed(opened, report)
     return show(report, json=flags.json)
@@ -77,6 +81,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
 
     Example: gridwright repo import archive
     """
+    flags = with_paths(flags, of_units=flags.from_ is None)
     if is_migration(flags):
         return run_migration(flags)
     if (linked := linked_of(flags)) is not None:
@@ -88,6 +93,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
 
     looks = flags.dry_run
     with open_repository(flags, settings_of(flags), looks=looks) as opened, transfer_progress() as progress:
+        refuse_ambiguous(flags, opened, asks_bucket=True)
         values = _values(flags, opened)
         report = import_objects(
             opened,
@@ -113,6 +119,7 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
 
     Example: gridwright repo release archive --until-free 20%
     """
+    flags = with_paths(flags)
     if (linked := linked_of(flags)) is not None:
         return show(
             linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
@@ -131,6 +138,7 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
 
     Example: gridwright repo verify archive
     """
+    flags = with_paths(flags)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("verify", flags, *linked), json=flags.json)
     from gridwright.repository.verify import plan_verify, verify

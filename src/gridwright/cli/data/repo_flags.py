@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -20,7 +20,7 @@ from gridwright.errors import ExitStatus, input_error
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from gridwright.repository.settings import RepositoryReport, RepositorySettings
+    from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
     from gridwright.spec import GridSpec
 
 
@@ -126,7 +126,15 @@ class PathFlags(RepositoryFlags):
 
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH...", help="Files and directories of the repository.  [default: all]"),
+        typer.Argument(
+            metavar="PATH...",
+            help="Files and directories of the repository; with --directory, no NAME is before them.  "
+            "[default: all]",
+        ),
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="With --directory: what it is called in reports."),
     ] = None
 
 
@@ -266,11 +274,58 @@ class DuplicateFlags(RepositoryFlags):
     ] = False
 
 
+_Paths = TypeVar("_Paths", bound=PathFlags)
+
+
 def settings_of(flags: RepositoryFlags) -> RepositorySettings:
     """The repository that the flags name, of the grid spec or by itself. Raises GridwrightError."""
     if flags.directory is None and flags.bucket is None:
         return one_of_grid(load_placed(flags.grid), flags.name)
     return _without_grid(flags, flags.name)
+
+
+def with_paths(flags: _Paths, *, of_units: bool = False) -> _Paths:
+    """The flags, where no grid spec says what a NAME is: all arguments are PATHs then.
+
+    Units of earlier releases give one name to `export` and `import`, which is taken as one `of_units`, unless
+    `refuse_ambiguous` finds that it is a path. Raises GridwrightError.
+    """
+    if flags.directory is None:
+        if flags.label is not None:
+            raise input_error("a grid spec has the name", where="--name", remedy="write NAME before any PATH")
+        return flags
+    is_name = flags.name is not None and not flags.paths and Path(flags.name).name == flags.name
+    if of_units and is_name and flags.label in (None, flags.name):
+        return flags
+    paths = [] if flags.name is None else [flags.name]
+    return replace(flags, name=flags.label, paths=paths + (flags.paths or []))
+
+
+def refuse_ambiguous(flags: PathFlags, opened: OpenRepository, *, asks_bucket: bool) -> None:
+    """Refuse an argument that units give as a name, where a file or an object has it.
+
+    Raises GridwrightError.
+    """
+    if flags.directory is None or flags.name is None or flags.label is not None:
+        return
+    from gridwright.repository.below import is_there
+    from gridwright.repository.keys import KeyRefusal
+
+    path, keys = os.fsencode(flags.name), opened.keys
+    is_path = opened.known.get(path) is not None or is_there(opened.below.root, path)
+    if not is_path and asks_bucket:
+        try:
+            key = keys.key_of(path)
+        except KeyRefusal as refusal:
+            raise input_error(f"no file can be called {refusal}", where="PATH") from refusal
+        first = next(iter(opened.store.list(key)), None)
+        is_path = (first is not None and first.key == key) or any(True for _ in opened.store.list(f"{key}/"))
+    if is_path:
+        raise input_error(
+            f"{flags.name} may be a name or a path, as {flags.directory} or its bucket has that path",
+            where="PATH",
+            remedy=f"write ./{flags.name} for the path, or --name {flags.name} for the name of all",
+        )
 
 
 def status_settings(flags: StatusFlags, spec: GridSpec | None) -> list[RepositorySettings]:

@@ -25,10 +25,10 @@ _OF_STORE = ("endpoint", "requester_pays", "requests_per_second")
 
 def linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None:
     """What the flags name, where a service carries it; None for all else. Raises GridwrightError."""
-    from gridwright.spec.linked import linked_directories
-
     if flags.directory is not None or flags.bucket is not None:
         return None
+    from gridwright.spec.linked import linked_directories
+
     spec = load_placed(flags.grid)
     found = linked_directories(spec)
     name = flags.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridwright.cli.data.repo_flags import PathFlags, below, settings_of
+from gridwright.cli.data.repo_flags import PathFlags, below, settings_of, with_paths
 from gridwright.cli.data.repo_linked import linked_of
 from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.output import LazyResult, Output
@@ -21,6 +21,7 @@ def run_ls(flags: LsFlags) -> ExitStatus:
 
     Example: gridwright repo ls archive
     """
+    flags = with_paths(flags)
     from gridwright.repository.entries import list_entries
     from gridwright.repository.settings import RepositoryReport
 

@@ -98,6 +98,7 @@ def _settings(spec: GridSpec, name: str) -> RepositorySettings:
         changelog=Path(users_file(name)) if changelog_user(spec, name) else None,
         rpo_s=rpo_s,
         ids=found.ids,
+        silence=tuple(spec.silence),
     )
 
 

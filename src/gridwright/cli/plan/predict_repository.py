@@ -71,15 +71,20 @@ class _Asked:
 
         limits = limits_of_service(self.model, directory.filesystem)
         size, notes = _size_of_linked(self.model, directory)
-        month = self._month(size, directory.export, directory.names)
+        month = self._month(size, directory.export, directory.names, exports_list=False)
         out, back = (as_transfer_limits(limits[each]) for each in ("read", "write"))
         return service_forecast(self.name, size, self.objects, out, back, month, notes)
 
-    def _month(self, size: int, export: Schedule, names: Schedule) -> MonthForecast:
+    def _month(
+        self, size: int, export: Schedule, names: Schedule, *, exports_list: bool = True
+    ) -> MonthForecast:
         from gridwright.repository.forecast import month_forecast
 
         usd = _storage_usd(self.model)
-        return month_forecast(size, self.objects, usd, export.period_s, names.period_s, self.changed_a_day)
+        return month_forecast(
+            *(size, self.objects, usd, export.period_s, names.period_s, self.changed_a_day),
+            exports_list=exports_list,
+        )
 
 
 def as_transfer_limits(limits: Sequence[NodeLimit]) -> list[TransferLimit]:
@@ -154,7 +159,9 @@ def _month(month: MonthForecast) -> str:
         else f"{month.storage_usd:,.2f} USD for storage at most"
     )
     listings = "unknown: say --objects" if month.listings_usd is None else f"{month.listings_usd:,.2f} USD"
-    imports = f", {month.imports} imports by time ({listings} for listings)" if month.imports else ""
+    imports = f", {month.imports} imports by time" if month.imports else ""
+    if month.imports or (month.exports and month.listings):
+        imports += f" ({listings} for listings)"
     changed = (
         "requests for what is changed unknown: say --changed"
         if month.changed_usd is None

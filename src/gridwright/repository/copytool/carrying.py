@@ -177,7 +177,7 @@ class Carrier:
         head = self._await(store.head(state.reference.key), underway, state.reference.key)
         if head.entry.etag != state.reference.etag:
             raise ActionRefused(errno.EEXIST, "somebody else has written its object; it stays")
-        store.delete(state.reference.key)
+        store.delete(state.reference.key, state.reference.etag)
         clear_state(path)
         return 0
 

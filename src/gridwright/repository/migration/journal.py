@@ -20,13 +20,12 @@ from gridwright.errors import environment_error
 from gridwright.repository.file_clock import bounded_ns, is_kept_as
 from gridwright.repository.known_file import signed_inode
 from gridwright.repository.looking import copy_of
-from gridwright.repository.state_directory import is_same_identity, open_state
+from gridwright.repository.state_directory import MIGRATION, is_same_identity, open_state
 from gridwright.trusted import open_file
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
-FILE = "migration.sqlite"
 _PENDING, _PENDING_S = 2000, 2.0
 _PAGE = 500
 
@@ -86,16 +85,16 @@ class MigrationJournal:
 
         Raises GridwrightError, and OSError where the library cannot be opened.
         """
-        state = open_state(directory, identify=not dry_run, file=FILE, looks=dry_run)
-        self.file, self.note = state.path / FILE, state.note
+        state = open_state(directory, identify=not dry_run, file=MIGRATION, looks=dry_run)
+        self.file, self.note = state.path / MIGRATION, state.note
         self._sync = sync
         self._pending: dict[bytes, MigratedFile] = {}
         self._written = time.monotonic()
         try:
             if dry_run:
-                self._database = copy_of(state, FILE)
+                self._database = copy_of(state, MIGRATION)
             else:
-                os.close(open_file(state.made, FILE, os.O_RDWR | os.O_CREAT))
+                os.close(open_file(state.made, MIGRATION, os.O_RDWR | os.O_CREAT))
                 self._database = sqlite3.connect(self.file, timeout=30, isolation_level=None)
             self._prepare()
             self._belong(state.identity)

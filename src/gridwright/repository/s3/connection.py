@@ -99,13 +99,12 @@ def connect(
     Raises GridwrightError where credentials lack, or where the endpoint has no TLS and is not this machine.
     """
     try:
-        import awscrt  # noqa: F401 - its checksums are needed later on
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
         from botocore.session import get_session
     except ImportError:
         raise environment_error(
-            "boto3 or awscrt is not installed: one asks buckets, the other has their checksums",
+            "boto3, which asks buckets, is not installed",
             remedy="pip install 'gridwright[repository]'",
         ) from None
     config = Config(

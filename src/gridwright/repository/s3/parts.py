@@ -15,32 +15,54 @@ from urllib.parse import quote
 from gridwright.repository.crc64 import crc64_of_pieces
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.answers import unquoted
+from gridwright.repository.s3.conditions import parameters_of
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults, missing
 from gridwright.repository.s3.moved import Moved
 from gridwright.repository.s3.plain import FileFault, PlainConnection, StoreRequest
 from gridwright.repository.s3.request_threads import RequestThreads
-from gridwright.repository.s3.small_objects import UploadBody, send
+from gridwright.repository.s3.small_objects import CRC64_SUMS, UploadBody, in_base64, send, sum_parameters
 from gridwright.repository.s3.tries import Tries
 from gridwright.repository.s3.under_way import given_up
-from gridwright.repository.store import Progress, StoreError, StoreFault, Upload, WriteCondition
+from gridwright.repository.store import Progress, SentSum, StoreError, StoreFault, Upload, WriteCondition
 from gridwright.repository.upload_journal import UploadJournal
+from gridwright.units import format_bytes
 
 PART_BYTES = 8 << 20
 """Bytes of a part of most objects: S3 takes 5 MiB to 5 GiB."""
-_MOST_PARTS = 10_000
+_MOST_PARTS, _MOST_PART_BYTES = 10_000, 5 << 30
+LARGEST_OBJECT = _MOST_PARTS * _MOST_PART_BYTES
+"""48.8 TiB (Amazon S3 User Guide, "Amazon S3 multipart upload limits"); other stores take no more."""
 _MIB = 1 << 20
+_WHOLE = {"ChecksumAlgorithm": "CRC64NVME", "ChecksumType": "FULL_OBJECT"}
 _COPIED_BYTES = 512 << 20
-"""Bytes of a part that the store copies: 10,000 of them are the largest object, of 5 TB."""
+"""Bytes of a part that the store copies, of all objects but those above 4.9 TiB."""
+_ATTEMPTS = 3
+"""Uploads of one object whose ends may meet another request for the key."""
 _LEAVING_S = 0.6
 """How long who gives up waits for parts to be taken away: an order to stop is obeyed within a second."""
 _MD5 = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+class _Conflict(Exception):
+    """Another request for the key came in between; its cause says so.
+
+    S3 wants the whole upload anew then (Amazon S3 API Reference, CompleteMultipartUpload: If-None-Match).
+    """
 
 
 def part_bytes(size: int) -> int:
     """Bytes of each part but the last of an object of so many bytes: S3 takes 10,000 parts."""
     least = -(-size // _MOST_PARTS)
     return max(PART_BYTES, -(-least // _MIB) * _MIB)
+
+
+def why_too_large(size: int) -> str | None:
+    """Why no object can have so many bytes; None where one can."""
+    if size <= LARGEST_OBJECT:
+        return None
+    most = format_bytes(LARGEST_OBJECT)
+    return f"no object can be so large: it has {format_bytes(size)}, and {most} is the most"
 
 
 def part_count(size: int) -> int:
@@ -60,16 +82,23 @@ class _Object:
     condition: WriteCondition
     progress: Progress | None
     looks: bool
+    sent_sum: SentSum
     step: int
     """Bytes of each part but the last."""
-    left: int
+    left: int = 0
     """Parts that are not done with."""
+    attempt: int = 1
     future: Future[Mapping[str, str]] = field(default_factory=Future)
     upload_id: str = ""
     failure: BaseException | None = None
     etags: dict[int, str] = field(default_factory=dict)
     sums: dict[int, tuple[int, int]] = field(default_factory=dict)
     """CRC and length by the number of a part."""
+
+    @property
+    def count(self) -> int:
+        """Parts in all."""
+        return -(-self.content.size // self.step) or 1
 
     @property
     def made_etag(self) -> str | None:
@@ -122,6 +151,7 @@ class PartSending:
         progress: Progress | None = None,
         *,
         looks: bool = True,
+        sent_sum: SentSum = SentSum.NONE,
     ) -> Future[Mapping[str, str]]:
         """Make an object of an upload, or of another object; the future has what headers would say of it.
 
@@ -130,8 +160,7 @@ class PartSending:
         """
         is_copied = isinstance(content, ObjectReference)
         step = max(part_bytes(content.size), _COPIED_BYTES if is_copied else 0)
-        count = -(-content.size // step) or 1
-        wanted = _Object(key, url, content, metadata, condition, progress, looks, step, count)
+        wanted = _Object(key, url, content, metadata, condition, progress, looks, sent_sum, step)
         self._threads.under_way.begin(wanted.future)
         self._threads.put(lambda _: self._begin(wanted))
         return wanted.future
@@ -145,7 +174,8 @@ class PartSending:
         try:
             if self._threads.under_way.is_given_up:
                 raise given_up()
-            begun = self._ask(wanted, "create_multipart_upload", Metadata=dict(wanted.metadata))
+            more = _WHOLE if wanted.sent_sum in CRC64_SUMS else {}
+            begun = self._ask(wanted, "create_multipart_upload", Metadata=dict(wanted.metadata), **more)
             wanted.upload_id = begun.get("UploadId", "")
             if not wanted.upload_id:
                 raise missing(wanted.url, "CreateMultipartUpload", "UploadId")
@@ -155,7 +185,8 @@ class PartSending:
             self._threads.under_way.failed(wanted.future, error)
             self._count(-1)
             return
-        for number in range(1, wanted.left + 1):
+        wanted.left = wanted.count
+        for number in range(1, wanted.count + 1):
             self._threads.put(lambda connection, number=number: self._part(connection, wanted, number))  # type: ignore[misc]
 
     def _part(self, connection: PlainConnection, wanted: _Object, number: int) -> None:
@@ -190,16 +221,17 @@ class PartSending:
         request = StoreRequest("PUT", "UploadPart", wanted.key, query)
 
         def plainly(each: PlainConnection) -> tuple[str, int]:
-            headers, crc = send(each, request, upload, span, moved)
+            headers, crc = send(each, request, upload, span, moved, wanted.sent_sum)
             return headers["etag"], crc
 
         def by_botocore() -> tuple[str, int]:
-            body = UploadBody(upload, span)
+            body, more = UploadBody(upload, span), sum_parameters(upload, span, wanted.sent_sum)
             try:
                 with botocore_faults(wanted.url):
                     made = self._connection.client.upload_part(
-                        Key=wanted.key, UploadId=wanted.upload_id, PartNumber=number, Body=body, **self._more
-                    )
+                        Key=wanted.key, UploadId=wanted.upload_id, PartNumber=number, Body=body,
+                        **more, **self._more,
+                    )  # fmt: skip
             except Exception as error:
                 if body.failure is not None:
                     raise FileFault from body.failure
@@ -215,9 +247,11 @@ class PartSending:
         where = {"Bucket": self._connection.bucket, "Key": source.key}
         if source.version_id:
             where["VersionId"] = source.version_id
+        # Ranges are for objects of several parts: S3 refuses one of less than 5 MB.
+        more = {"CopySourceRange": f"bytes={span[0]}-{span[1] - 1}"} if wanted.count > 1 else {}
         made = self._ask(
             wanted, "upload_part_copy", UploadId=wanted.upload_id, PartNumber=number, CopySource=where,
-            CopySourceIfMatch=f'"{source.etag}"', CopySourceRange=f"bytes={span[0]}-{span[1] - 1}",
+            CopySourceIfMatch=f'"{source.etag}"', **more,
         )  # fmt: skip
         if not (etag := made.get("CopyPartResult", {}).get("ETag")):
             raise missing(wanted.url, "UploadPartCopy", "ETag")
@@ -239,11 +273,24 @@ class PartSending:
             with suppress(StoreError):
                 self._abort(wanted.key, wanted.upload_id)
                 self._ended(wanted)
-            self._threads.under_way.failed(wanted.future, error)
+            if not isinstance(error, _Conflict):
+                self._threads.under_way.failed(wanted.future, error)
+            elif wanted.attempt < _ATTEMPTS and not self._tries.waits(wanted.attempt):
+                self._anew(wanted)
+            else:
+                self._threads.under_way.failed(wanted.future, error.__cause__)
         else:
             self._ended(wanted)
             self._threads.under_way.done(wanted.future, made)
         self._count(-1)
+
+    def _anew(self, wanted: _Object) -> None:
+        """Send all parts once more: an upload that met another request is of no use any more."""
+        wanted.attempt += 1
+        wanted.progress = None  # Its bytes were counted.
+        wanted.etags.clear()
+        wanted.sums.clear()
+        self._threads.put(lambda _: self._begin(wanted))
 
     def _ended(self, wanted: _Object) -> None:
         if self._journal is not None:
@@ -259,23 +306,33 @@ class PartSending:
                 self._is_clear.set()
 
     def _complete(self, wanted: _Object) -> Mapping[str, str]:
-        condition: dict[str, str] = {}
-        if wanted.condition.none_there:
-            condition = {"IfNoneMatch": "*"}
-        elif wanted.condition.etag:
-            condition = {"IfMatch": f'"{wanted.condition.etag}"'}
-        if condition and wanted.looks:
+        more: dict[str, Any] = parameters_of(wanted.condition)
+        if more and wanted.looks:
             self._look(wanted)
-        parts = [{"PartNumber": number, "ETag": wanted.etags[number]} for number in sorted(wanted.etags)]
+        parts: list[dict[str, Any]] = [
+            {"PartNumber": number, "ETag": wanted.etags[number]} for number in sorted(wanted.etags)
+        ]
+        if wanted.sent_sum in CRC64_SUMS:
+            for each in parts:
+                each["ChecksumCRC64NVME"] = in_base64(wanted.sums[each["PartNumber"]][0])
+            more |= {
+                "ChecksumCRC64NVME": in_base64(crc64_of_pieces(wanted.sums)),
+                "ChecksumType": "FULL_OBJECT",
+            }
         tries = 0
 
         def ask() -> Mapping[str, Any]:
             nonlocal tries
             tries += 1
-            found = self._ask_once(
-                wanted, "complete_multipart_upload", UploadId=wanted.upload_id,
-                MultipartUpload={"Parts": parts}, **condition,
-            )  # fmt: skip
+            try:
+                found = self._ask_once(
+                    wanted, "complete_multipart_upload", UploadId=wanted.upload_id,
+                    MultipartUpload={"Parts": parts}, **more,
+                )  # fmt: skip
+            except StoreError as error:
+                if error.fault is StoreFault.CONFLICT:
+                    raise _Conflict from error
+                raise
             if not found.get("ETag"):
                 # S3 says success before it has done it: what follows may be cut off.
                 said = "its answer has no ETag"

@@ -22,6 +22,7 @@ from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnect
 from gridwright.repository.s3.faults import refusal
 from gridwright.repository.s3.patience import LONGEST_BODY, Patience, TooMuch
 from gridwright.repository.s3.signing import NO_BODY, UNSIGNED, Credentials, RequestSigner
+from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.store import StoreError, StoreFault
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _LONGEST_HEAD = 32 << 10
 _LONGEST_LINE = 1024
 """Before a chunk of a body: its size, and extensions that nobody uses."""
 _FINAL = frozenset({404, 405, 409, 412, 501})
-"""Statuses of refusals that another try would not change."""
+"""Statuses of refusals that another try would not change, but for those whose code says so."""
 _TIMEOUT = struct.pack("@ll", READ_S, 0)
 """A `struct timeval`."""
 
@@ -78,6 +79,11 @@ class PlainRequests:
         self._is_direct = not is_by_proxy or bool(proxy_bypass(connection.host))
         self._sockets: set[socket.socket] = set()
         self._is_broken_off = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is no TLS."""
+        return self._tls is None
 
     def head(self, request: StoreRequest, length: int | None = None) -> bytes:
         """The head of a request, signed; `length` is that of its body. Raises Unusual without credentials."""
@@ -195,7 +201,10 @@ class PlainConnection:
             raise Unusual
         body = b"" if request.method == "HEAD" else self.body(headers, end + 4, filled)
         self.done()
-        raise refusal(status, body, self.requests.url(request.key), request.operation)
+        refused = refusal(status, body, self.requests.url(request.key), request.operation)
+        if refused.fault in MAY_PASS:
+            raise Unusual
+        raise refused
 
     def body(self, headers: Mapping[str, str], start: int, filled: int) -> bytes:
         """All of an answer's body, of which the view has the beginning. Raises Unusual, OSError."""
@@ -229,13 +238,15 @@ class PlainConnection:
                 return bytes(found), bytes(have[end:]) == b"\r\n\r\n"
             del have[: end + size + 4]
 
-    def receive(self, start: int, end: int) -> int:
-        """Receive into a part of the view; how much.
+    def receive(self, start: int, end: int, *, is_body: bool = False) -> int:
+        """Receive into a part of the view; how much. That is all of it, for a body, unless that takes long.
 
+        The kernel waits for the rest, without TLS: each call less spares a wait for the interpreter.
         Raises Unusual at the end of the connection, StoreError where it comes too slowly, and OSError.
         """
         since_s = time.monotonic()
-        got = self._socket.recv_into(self.view[start:end]) if self._socket is not None else 0
+        flags = socket.MSG_WAITALL if is_body and self.requests.is_plain else 0
+        got = self._socket.recv_into(self.view[start:end], 0, flags) if self._socket is not None else 0
         if not got:
             raise Unusual
         try:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any
 from urllib.parse import quote
 
 from gridwright.repository.pace import Pace
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.answers import head_of, written
+from gridwright.repository.s3.answers import head_of, unquoted, written
+from gridwright.repository.s3.conditions import headers_of, parameters_of
 from gridwright.repository.s3.connection import BucketConnection
+from gridwright.repository.s3.deleted import last_version, unless_deleted
 from gridwright.repository.s3.faults import botocore_faults, missing
 from gridwright.repository.s3.listing import ListingPage, page_of_botocore, page_query, read_page
 from gridwright.repository.s3.moved import Moved
@@ -19,8 +22,9 @@ from gridwright.repository.s3.parts import PART_BYTES, PartSending, part_count
 from gridwright.repository.s3.plain import FileFault, PlainConnection, PlainRequests, StoreRequest
 from gridwright.repository.s3.ranges import RangeFetching, range_count
 from gridwright.repository.s3.request_threads import RequestThreads
-from gridwright.repository.s3.small_objects import UploadBody, ask_headers, ask_whole, send
+from gridwright.repository.s3.small_objects import UploadBody, ask_headers, ask_whole, send, sum_parameters
 from gridwright.repository.s3.tries import Tries
+from gridwright.repository.s3.under_way import ANSWER_S, answer_of, then
 from gridwright.repository.store import (
     ANY,
     PAGE,
@@ -28,7 +32,9 @@ from gridwright.repository.store import (
     ObjectHead,
     Progress,
     RequestCount,
+    SentSum,
     SmallContent,
+    StoreAbilities,
     StoreError,
     StoreFault,
     Upload,
@@ -45,12 +51,10 @@ _LARGE = 16
 """Parts and ranges at once."""
 _LARGE_BYTES = 256 << 10
 """Bytes of them that are moved at once: they stay in the cache of a core until they are written."""
-_ANSWER_S = 600.0
-"""How long a small request may take with all its tries; each of them has a limit of its own."""
+_VERSIONS = 50  # Of a key that are looked at for its last one.
+_NOT_THAT = (StoreFault.CHANGED, StoreFault.NOT_THERE)
 _EMPTY_PAGES = 1000
 """Pages of a listing in a row that may be without an object."""
-_Made = TypeVar("_Made")
-_Found = TypeVar("_Found")
 
 
 class S3Store:
@@ -69,6 +73,7 @@ class S3Store:
         self._parts = PartSending(connection, self._payer, self._large, self._tries)
         self._pace = pace or Pace(None)
         self._requests = RequestCount()
+        self.abilities = StoreAbilities()
 
     @property
     def bucket(self) -> str:
@@ -99,14 +104,14 @@ class S3Store:
         url, tokens, firsts, empty = self._plain.url(prefix), set[int](), set[int](), 0
         since_s = time.monotonic()
         while True:
-            page = _answer(asked)
+            page = answer_of(asked)
             if page.token is None:
                 yield from page.entries
                 return
             empty = 0 if page.entries else empty + 1
             # Not all stores list in the order of keys, and no page begins again with what one began with.
             first = hash(min(each.key for each in page.entries)) if page.entries else None
-            is_stuck = empty > 0 and time.monotonic() - since_s > _ANSWER_S
+            is_stuck = empty > 0 and time.monotonic() - since_s > ANSWER_S
             if hash(page.token) in tokens or first in firsts or empty > _EMPTY_PAGES or is_stuck:
                 said = "its listing never ends: it says again what it said before, or nothing"
                 raise StoreError(StoreFault.UNSUPPORTED, url, said, "ListObjectsV2")
@@ -169,7 +174,7 @@ class S3Store:
         """The whole content of a small object."""
         self._count("get")
         request, url = StoreRequest("GET", "GetObject", key, _query(version_id)), self._plain.url(key)
-        return _answer(
+        return answer_of(
             self._small.ask(
                 lambda connection: ask_whole(connection, request),
                 lambda: self._read("get_object", url, Key=key, **_version(version_id)),
@@ -189,7 +194,7 @@ class S3Store:
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
     ) -> WrittenObject:
         """Make an object of a few bytes."""
-        return _answer(self.send(key, SmallContent(body), metadata, condition))
+        return answer_of(self.send(key, SmallContent(body), metadata, condition))
 
     def send(
         self,
@@ -202,23 +207,56 @@ class S3Store:
         in_parts: bool = False,
     ) -> Future[WrittenObject]:
         """Make an object of an upload."""
-        url = self._plain.url(key)
+        made = self._send(key, upload, metadata, condition, progress, in_parts=in_parts, looks=not in_parts)
+        if not condition.none_there or self.abilities.makes_anew:
+            return made
+        return unless_deleted(
+            made,
+            lambda: self._deleted(key),
+            lambda met: self._send(key, upload, metadata, met, progress, in_parts=in_parts, looks=False),
+            self._small.put,
+        )
+
+    def _deleted(self, key: str) -> str | None:
+        """The ETag of the last version of a deleted object; None where one is there, or none ever was."""
+        with suppress(StoreError):
+            if not self._is_gone(key):
+                return None
+            url = self._plain.url(key)
+            return last_version(self._ask("list_object_versions", url, Prefix=key, MaxKeys=_VERSIONS), key)
+        return None
+
+    def _send(
+        self,
+        key: str,
+        upload: Upload,
+        metadata: Mapping[str, str],
+        condition: WriteCondition,
+        progress: Progress | None,
+        *,
+        in_parts: bool,
+        looks: bool,
+    ) -> Future[WrittenObject]:
+        url, sent_sum = self._plain.url(key), self.abilities.sent_sum
         if in_parts or upload.size > PART_BYTES:
             self._count("put", part_count(upload.size) + 2)
-            made = self._parts.make(key, url, upload, metadata, condition, progress, looks=not in_parts)
-            return _then(made, written)
+            made = self._parts.make(
+                key, url, upload, metadata, condition, progress, looks=looks, sent_sum=sent_sum
+            )
+            return then(made, written)
         self._count("put")
         headers = {f"x-amz-meta-{name}": value for name, value in metadata.items()}
-        request = StoreRequest("PUT", "PutObject", key, headers={**headers, **_condition(condition)})
+        request = StoreRequest("PUT", "PutObject", key, headers={**headers, **headers_of(condition)})
         span, moved = (0, upload.size), Moved(progress)
 
         def plainly(connection: PlainConnection) -> Mapping[str, str]:
-            answer, crc = send(connection, request, upload, span, moved)
+            answer, crc = send(connection, request, upload, span, moved, sent_sum)
             upload.sent(crc)
             return answer
 
-        return _then(
-            self._small.ask(plainly, lambda: self._put(key, upload, metadata, condition, moved)), written
+        return then(
+            self._small.ask(plainly, lambda: self._put(key, upload, metadata, condition, moved, sent_sum)),
+            written,
         )
 
     def _put(
@@ -228,11 +266,10 @@ class S3Store:
         metadata: Mapping[str, str],
         condition: WriteCondition,
         moved: Moved,
+        sent_sum: SentSum,
     ) -> Mapping[str, str]:
         """Make a small object by botocore."""
-        more: dict[str, str] = {"IfNoneMatch": "*"} if condition.none_there else {}
-        if condition.etag:
-            more["IfMatch"] = f'"{condition.etag}"'
+        more = {**parameters_of(condition), **sum_parameters(upload, (0, upload.size), sent_sum)}
         body, url = UploadBody(upload, (0, upload.size)), self._plain.url(key)
         try:
             made = self._botocore("put_object", url, Key=key, Body=body, Metadata=dict(metadata), **more)
@@ -252,35 +289,68 @@ class S3Store:
         self._parts.begin_uploads(journal)
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
-        """Make an object of another one of the bucket, with these metadata."""
-        self._count("copy", -(-source.size // MOST_TO_COPY) or 1)
-        url = self._plain.url(source.key)
-        if source.size > MOST_TO_COPY:
-            self._parts.make(key, url, source, metadata, ANY).result()
-        else:
+        """Make an object of another one of the bucket, with these metadata, over no other one."""
+        url, able = self._plain.url(source.key), self.abilities
+        is_itself = key == source.key
+        condition = WriteCondition(etag=source.etag) if is_itself else WriteCondition(none_there=True)
+        if source.size <= MOST_TO_COPY and (is_itself or able.copies_if_none_there):
+            self._count("copy")
             where = {"Bucket": self.bucket, "Key": source.key, **_version(source.version_id)}
-            self._ask(
+            # What is copied onto itself is the source, too, whose condition all stores heed.
+            more = parameters_of(condition) if able.copies_if_none_there else {}
+            made = self._ask(
                 "copy_object", url, Key=key, CopySource=where, CopySourceIfMatch=f'"{source.etag}"',
-                Metadata=dict(metadata), MetadataDirective="REPLACE",
+                Metadata=dict(metadata), MetadataDirective="REPLACE", **more,
             )  # fmt: skip
-        head = _answer(self.head(key))
+            etag = made.get("CopyObjectResult", {}).get("ETag", "")
+        elif source.size and (is_itself or able.ends_parts_if_none_there):
+            self._count("copy", -(-source.size // MOST_TO_COPY) + 2)
+            etag = self._parts.make(key, url, source, metadata, condition).result().get("etag", "")
+        else:
+            said = "it copies over what is there, whatever the condition"
+            raise StoreError(StoreFault.UNSUPPORTED, url, said, "CopyObject")
+        head = answer_of(self.head(key))
+        if etag and unquoted(etag) != head.entry.etag:
+            said = "somebody else has written it meanwhile"
+            raise StoreError(StoreFault.CHANGED, self._plain.url(key), said, "CopyObject")
         return WrittenObject(head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns)
 
-    def delete(self, key: str) -> None:
-        """Delete an object."""
+    def delete(self, key: str, etag: str | None = None) -> None:
+        """Delete an object, where it is the known one."""
         self._count("delete")
-        request, url = StoreRequest("DELETE", "DeleteObject", key), self._plain.url(key)
-        _answer(
-            self._small.ask(
-                lambda connection: ask_headers(connection, request, 204),
-                lambda: self._botocore("delete_object", url, Key=key),
+        condition, url = WriteCondition(etag=etag), self._plain.url(key)
+        request = StoreRequest("DELETE", "DeleteObject", key, headers=headers_of(condition))
+        try:
+            answer_of(
+                self._small.ask(
+                    lambda connection: ask_headers(connection, request, 204),
+                    lambda: self._botocore("delete_object", url, Key=key, **parameters_of(condition)),
+                )
             )
-        )
+        except StoreError as error:
+            if etag and error.fault is StoreFault.UNSUPPORTED:
+                self.delete(key)
+            # Stores refuse where nothing is, as after an answer that was lost.
+            elif not etag or error.fault not in _NOT_THAT or not self._is_gone(key):
+                raise
 
-    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
-        """Have an archived object made readable for some days; done where that is under way."""
+    def _is_gone(self, key: str) -> bool:
+        try:
+            answer_of(self.head(key))
+        except StoreError as error:
+            return error.fault is StoreFault.NOT_THERE
+        return False
+
+    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> bool:
+        """Have an archived object made readable for some days; whether that begins now."""
+        head = answer_of(self.head(key, version_id))
+        if head.is_being_restored or head.is_restored:
+            return False
         self._count("restore")
-        request = {"Days": days, "GlacierJobParameters": {"Tier": tier}}
+        request: dict[str, Any] = {"GlacierJobParameters": {"Tier": tier}}
+        # What Intelligent-Tiering has archived can be read for good then: S3 refuses days.
+        if head.entry.storage_class != "INTELLIGENT_TIERING":
+            request["Days"] = days
         try:
             self._ask(
                 "restore_object",
@@ -292,6 +362,8 @@ class S3Store:
         except StoreError as error:
             if "already in progress" not in error.said:
                 raise
+            return False
+        return True
 
     def close(self) -> None:
         """Give up what is under way."""
@@ -320,37 +392,9 @@ class S3Store:
             return bytes(self._botocore(operation, url, **more)["Body"].read())
 
 
-def _then(asked: Future[_Made], what: Callable[[_Made], _Found]) -> Future[_Found]:
-    """The future of what a function makes of the result of another future."""
-    made: Future[_Found] = Future()
-    made.set_running_or_notify_cancel()
-
-    def go_on(done: Future[_Made]) -> None:
-        try:
-            made.set_result(what(done.result()))
-        except BaseException as error:
-            made.set_exception(error)
-
-    asked.add_done_callback(go_on)
-    return made
-
-
-def _answer(asked: Future[_Found]) -> _Found:
-    try:
-        return asked.result(_ANSWER_S)
-    except TimeoutError as error:
-        raise StoreError(StoreFault.UNREACHABLE, "", f"no answer in {_ANSWER_S:.0f} s") from error
-
-
 def _query(version_id: str | None) -> str:
     return f"versionId={quote(version_id, safe='~')}" if version_id else ""
 
 
 def _version(version_id: str | None) -> dict[str, str]:
     return {"VersionId": version_id} if version_id else {}
-
-
-def _condition(condition: WriteCondition) -> dict[str, str]:
-    if condition.none_there:
-        return {"if-none-match": "*"}
-    return {"if-match": f'"{condition.etag}"'} if condition.etag else {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gridwright.repository.crc64 import crc64
@@ -13,7 +16,14 @@ from gridwright.repository.s3.answers import unquoted
 from gridwright.repository.s3.faults import missing
 from gridwright.repository.s3.moved import Moved
 from gridwright.repository.s3.plain import BUFFER_BYTES, FileFault, PlainConnection, StoreRequest, Unusual
-from gridwright.repository.store import StoreError, StoreFault, Upload
+from gridwright.repository.store import SentSum, StoreError, StoreFault, Upload
+
+CRC64_SUMS = (SentSum.CRC64, SentSum.WRONG)
+_HEADERS = {
+    "ContentMD5": "content-md5",
+    "ChecksumCRC64NVME": "x-amz-checksum-crc64nvme",
+    "ChecksumAlgorithm": "x-amz-sdk-checksum-algorithm",
+}
 
 
 def ask_whole(connection: PlainConnection, request: StoreRequest) -> bytes:
@@ -59,7 +69,7 @@ def fetch(
     crc = 0
     while True:
         while filled - at < end - start and filled < len(connection.view):
-            filled += connection.receive(filled, min(at + end - start, len(connection.view)))
+            filled += connection.receive(filled, min(at + end - start, len(connection.view)), is_body=True)
         piece = connection.view[at:filled]
         crc = crc64(piece, crc)
         write_at(descriptor, piece, start)
@@ -112,8 +122,43 @@ def hold(reference: ObjectReference, etag: str, url: str) -> None:
         raise StoreError(StoreFault.CHANGED, url, said, "GetObject")
 
 
+def in_base64(crc: int) -> str:
+    """A CRC-64/NVME as S3 has it."""
+    return base64.b64encode(crc.to_bytes(8, "big")).decode()
+
+
+def sum_parameters(
+    upload: Upload, span: tuple[int, int], which: SentSum, view: memoryview | None = None
+) -> dict[str, str]:
+    """The checksum of a range of an upload as botocore has it; all of it is read. Raises FileFault."""
+    if which is SentSum.NONE:
+        return {}
+    room = memoryview(bytearray(BUFFER_BYTES)) if view is None else view
+    (at, end), crc, md5 = span, 0, hashlib.md5(usedforsecurity=False)
+    while at < end:
+        piece = room[: min(len(room), end - at)]
+        try:
+            upload.read_at(piece, at)
+        except Exception as error:
+            raise FileFault from error
+        at += len(piece)
+        if which is SentSum.MD5:
+            md5.update(piece)
+        else:
+            crc = crc64(piece, crc)
+    if which is SentSum.MD5:
+        return {"ContentMD5": base64.b64encode(md5.digest()).decode()}
+    crc ^= which is SentSum.WRONG
+    return {"ChecksumCRC64NVME": in_base64(crc), "ChecksumAlgorithm": "CRC64NVME"}
+
+
 def send(
-    connection: PlainConnection, request: StoreRequest, upload: Upload, span: tuple[int, int], moved: Moved
+    connection: PlainConnection,
+    request: StoreRequest,
+    upload: Upload,
+    span: tuple[int, int],
+    moved: Moved,
+    sent_sum: SentSum = SentSum.NONE,
 ) -> tuple[dict[str, str], int]:
     """Send a range of an upload; the headers of the answer, and the range's CRC-64/NVME.
 
@@ -121,6 +166,10 @@ def send(
     connection, and FileFault.
     """
     at, end = span
+    if sent_sum is not SentSum.NONE:
+        found = sum_parameters(upload, span, sent_sum, connection.view)
+        more = {_HEADERS[name]: value for name, value in found.items()}
+        request = replace(request, headers={**request.headers, **more})
     connection.begin(request, end - at)
     crc = 0
     while at < end:

@@ -12,7 +12,7 @@ from gridwright.repository.store import StoreError, StoreFault
 
 ATTEMPTS = 6
 _LONGEST_PAUSE_S = 20.0
-_MAY_PASS = frozenset({StoreFault.UNREACHABLE, StoreFault.THROTTLED})
+MAY_PASS = frozenset({StoreFault.UNREACHABLE, StoreFault.THROTTLED, StoreFault.CONFLICT})
 _Made = TypeVar("_Made")
 
 
@@ -30,7 +30,7 @@ class Tries:
             try:
                 return ask()
             except StoreError as error:
-                if error.fault not in _MAY_PASS:
+                if error.fault not in MAY_PASS:
                     raise
                 if self.waits(attempt):
                     raise given_up() from error

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from gridwright.repository.store import StoreError, StoreFault
 
 Made = TypeVar("Made")
+Found = TypeVar("Found")
+ANSWER_S = 600.0
+"""How long a small request may take with all its tries; each of them has a limit of its own."""
 
 
 class UnderWay(Generic[Made]):
@@ -57,3 +61,35 @@ class UnderWay(Generic[Made]):
 def given_up() -> StoreError:
     """What a transfer ends with that nobody waits for any more."""
     return StoreError(StoreFault.UNREACHABLE, "", "it was given up")
+
+
+def then(asked: Future[Made], what: Callable[[Made], Found]) -> Future[Found]:
+    """The future of what a function makes of the result of another future."""
+    made: Future[Found] = Future()
+    made.set_running_or_notify_cancel()
+
+    def go_on(done: Future[Made]) -> None:
+        try:
+            made.set_result(what(done.result()))
+        except BaseException as error:
+            made.set_exception(error)
+
+    asked.add_done_callback(go_on)
+    return made
+
+
+def hand_on(done: Future[Made], future: Future[Made]) -> None:
+    """End a future as another one has ended."""
+    error = done.exception()
+    if error is None:
+        future.set_result(done.result())
+    else:
+        future.set_exception(error)
+
+
+def answer_of(asked: Future[Found]) -> Found:
+    """What a small request gives. Raises StoreError, also where it takes too long."""
+    try:
+        return asked.result(ANSWER_S)
+    except TimeoutError as error:
+        raise StoreError(StoreFault.UNREACHABLE, "", f"no answer in {ANSWER_S:.0f} s") from error

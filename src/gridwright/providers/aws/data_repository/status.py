@@ -121,7 +121,7 @@ class LinkedStatus:
             why = task.failure or f"{task.failed} of {task.total} files"
             lines.append(f"  failed: {task.kind} {task.id} of {_moment(task.created)}: {why}")
         if self.finding is not None:
-            lines.append(f"  {self.finding}")
+            lines += [f"  {line}" for line in str(self.finding).splitlines()]
         return "\n".join(lines)
 
 

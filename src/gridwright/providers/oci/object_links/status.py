@@ -113,7 +113,7 @@ class OciLinkStatus:
             lines.append(f"  failed: {_described(self.last_failed)}")
         lines += [f"  not copied: {each}" for each in self.not_carried]
         if self.finding is not None:
-            lines.append(f"  {self.finding}")
+            lines += [f"  {line}" for line in str(self.finding).splitlines()]
         return "\n".join(lines)
 
 
