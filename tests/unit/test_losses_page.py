@@ -11,6 +11,8 @@ PAGE = ROOT / "docs/repository.md"
 HEADING = "### What can be lost, and when\n"
 HELD = {
     "User": "integration/test_no_byte_lost.py::test_no_byte_that_was_stored_is_gone_from_both_sides",
+    "Only copies": "integration/test_lost_names.py"
+    "::test_a_name_whose_object_is_gone_is_named_until_somebody_gives_it_up",
     "--prefer": "integration/test_repository_placing.py"
     "::test_a_changed_file_that_the_bucket_wins_over_is_in_the_trash",
     "--deletions": "integration/test_mass_deletion.py"

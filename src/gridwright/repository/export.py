@@ -25,12 +25,14 @@ from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
+from gridwright.repository.lost_names import LOST, TAKEN, look_in_export
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.s3.parts import PART_BYTES
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
+    HAS_CONTENT,
     Hollow,
     Sending,
     bound,
@@ -57,10 +59,6 @@ MOST_FAILURES = 10
 _BOTH_CHANGED = (
     "both the file and its object were changed; neither was overwritten "
     "(--prefer files sends the file, import --prefer objects takes the object)"
-)
-_HAS_CONTENT = (
-    "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
-    "key without / at the end"
 )
 Progress = Callable[[int], None]
 """Told of bytes that have been sent, from other threads."""
@@ -96,6 +94,7 @@ def export(
         changes.take()
     if options.dry_run:
         learn(opened, report)
+        look_in_export(opened, report, options.paths)
         _plan(opened, options, report)
         return report
     with closing(UploadJournal(opened.known.state.descriptor)) as uploads, ExitStack() as held:
@@ -103,12 +102,13 @@ def export(
         require_store(opened, report)
         lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
+        look_in_export(opened, report, options.paths)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
             changes.find(report, deletions=options.deletions)
         _Export(opened, options, report, lease, progress).run()
-        if is_whole := not options.paths and report.is_complete:
+        if is_whole := not options.paths and all(why == LOST for _, why in report.problems):
             opened.known.set_fact("exported", repr(begun))
         if is_whole or report.done:
             publish_manifest(opened, report)
@@ -298,7 +298,7 @@ class _Export:
 
     def _conflict(self, sending: Sending) -> None:
         sending.close()
-        self._report.problem(sending.path, _HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
+        self._report.problem(sending.path, HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
 
     def _finish(self, task: _Task) -> None:
         self._under_way -= 1
@@ -328,6 +328,8 @@ class _Export:
     def _failed(self, task: _Task, error: StoreError) -> None:
         if error.fault is StoreFault.NOT_THERE and task.row is not None:
             # The object is gone, so that nothing can be overwritten.
+            if task.row.is_only_in_bucket:
+                self._report.note_of(TAKEN, task.sending.path)
             task.row = None
             task.sending.close()
             self._opened.known.forget(task.sending.path)

@@ -35,7 +35,7 @@ from gridwright.repository.listed import (
 )
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.object_format import PERMISSIONS
-from gridwright.repository.removing import HERE, remove_gone
+from gridwright.repository.removing import count_known, remove_gone
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
@@ -110,7 +110,7 @@ class _Import:
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
-        before = self._opened.known.count(HERE)[0] if self._options.deletions else None
+        before = count_known(self._opened) if self._options.deletions else None
         for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
@@ -135,6 +135,10 @@ class _Import:
         path, entry = listed.path, listed.entry
         known = self._opened.known.get(path)
         row = known if known is not None and known.inode else None
+        if known is not None and known.is_only_in_bucket and known.etag != entry.etag:
+            self._report.note_of(
+                "are in the bucket alone, and their objects are others than were known", path
+            )
         try:
             status = self._opened.below.status(path)
             if self._notes_alone and status is None and not self._is_to_be_noted(listed, known):

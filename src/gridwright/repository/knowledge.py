@@ -15,7 +15,13 @@ from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import ManifestError, read_facts, read_manifest
-from gridwright.repository.publishing import forget_newer, keep_newer, library_of
+from gridwright.repository.publishing import (
+    forget_newer,
+    keep_dropped,
+    keep_newer,
+    library_of,
+    note_published,
+)
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -81,8 +87,10 @@ def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
         rows = read_manifest(found.file, admission)
         while some := list(islice(rows, _BATCH)):
             opened.known.tell(some)
+        facts = read_facts(found.file)
+        keep_dropped(opened.known, "told", facts.get("written", ""))
         if opened.known.fact("exported") is None:
-            opened.known.set_fact("exported", read_facts(found.file).get("exported", ""))
+            opened.known.set_fact("exported", facts.get("exported", ""))
 
 
 def keep_listing(known: Known, entries: Iterable[ObjectEntry]) -> None:
@@ -107,9 +115,14 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
         forget_newer(known)
         library = library_of(known)
         # Rows without an inode are of files that are not known to be here: nothing is made of them.
-        for told in read_manifest(found.file, Admission(opened, report, is_made=False)):
-            _take(opened, report, told, is_ours=library in told.libraries)
-        exported = read_facts(found.file).get("exported", "")
+        rows = read_manifest(found.file, Admission(opened, report, is_made=False))
+        while some := list(islice(rows, _BATCH)):
+            note_published(known, (told.path for told in some))
+            for told in some:
+                _take(opened, report, told, is_ours=library in told.libraries)
+        facts = read_facts(found.file)
+        keep_dropped(known, "published", facts.get("written", ""))
+        exported = facts.get("exported", "")
         if exported and float(exported) > (known.moment("exported") or 0.0):
             known.set_fact("exported", exported)
         known.set_fact("manifest", found.etag)

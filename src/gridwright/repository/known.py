@@ -31,6 +31,7 @@ from gridwright.repository.known_file import (
 )
 from gridwright.repository.known_tables import prepare, transaction
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
+from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
 
 _BATCH, _PENDING = 500, 2000
@@ -38,7 +39,7 @@ _PENDING_S = 2.0
 """After a kill, what was done in so many seconds is compared again."""
 _BUSY_S = 30.0
 _DIRECTORY = "directory"
-_REMEDY = "remove that file: the next command makes it anew from manifest and files"
+_TABLES = ("files", "facts", "newer", "dropped", "lost", *(each.partition(" ")[0] for each in CHANGE_TABLES))
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
@@ -58,6 +59,7 @@ class Known:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
+        self.is_dry_run = False
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
         self.gone = GONE
@@ -76,13 +78,13 @@ class Known:
         """Open a file of the state directory, made where it is not. Raises GridwrightError."""
         self.file = self.state.path / name
         try:
-            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=_REMEDY))
+            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=REMEDY))
             self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
             prepare(self.database)
             self._belong()
             self._was_empty = self.is_empty()
         except (OSError, sqlite3.Error, ValueError) as error:
-            raise damaged(self.file, str(error)) from error
+            raise state_failure(error, self.file) from error
 
     def _belong(self) -> None:
         """Forget all where it is of another directory that had this path."""
@@ -91,10 +93,18 @@ class Known:
             return
         with self.transaction():
             if known is not None and not is_same_identity(known, identity):
-                for table in ("files", "facts", "newer", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
-                    self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+                self._forget_all()
                 self.state.note = f"{self.directory} is another directory than before: all is compared anew"
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
+
+    def _forget_all(self) -> None:
+        for table in _TABLES:
+            self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+
+    def keep_nothing(self) -> None:
+        """From now on, take back in the end whatever is written: a dry run changes nothing that is known."""
+        self.is_dry_run = True
+        self.database.execute("BEGIN")
 
     def close(self) -> None:
         """Write what is pending, and close."""
@@ -386,10 +396,3 @@ class Known:
             raise damaged(self.file, f"the row of {row.path!a:.80} makes no sense, {reason}")
         row.is_name_only = bool(row.is_name_only)
         return row
-
-
-def damaged(file: Path, why: str) -> GridwrightError:
-    """The error of what is known and cannot be used."""
-    return environment_error(
-        f"what is known of the repository cannot be read: {why}", where=str(file), remedy=_REMEDY
-    )

@@ -36,6 +36,11 @@ def prepare(database: sqlite3.Connection) -> None:
     database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
     # What other libraries have exported, where an older file is here that came from there, too.
     database.execute(f"CREATE TABLE IF NOT EXISTS newer ({columns}) WITHOUT ROWID")
+    # Names that another machine's newer manifest has no more, and those whose objects were gone when last
+    # looked for (`lost_names.py`).
+    database.execute("CREATE TABLE IF NOT EXISTS dropped (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    database.execute("CREATE TABLE IF NOT EXISTS lost (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")
     for each in CHANGE_TABLES:
         database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
     database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
@@ -57,11 +62,16 @@ def prepare(database: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, of what is written within a `with`."""
-    database.execute("BEGIN")
+    """All or nothing, of what is written within a `with`, also within a transaction that is begun."""
+    begin, end, back = ("BEGIN", "COMMIT", "ROLLBACK")
+    if database.in_transaction:
+        begin, end, back = ("SAVEPOINT some", "RELEASE some", "ROLLBACK TO some")
+    database.execute(begin)
     try:
         yield
     except BaseException:
-        database.execute("ROLLBACK")
+        # SQLite has taken back all itself where the disk is full or fails.
+        if database.in_transaction:
+            database.execute(back)
         raise
-    database.execute("COMMIT")
+    database.execute(end)

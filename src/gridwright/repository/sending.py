@@ -28,6 +28,10 @@ from gridwright.repository.store import (
     WrittenObject,
 )
 
+HAS_CONTENT = (
+    "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
+    "key without / at the end"
+)
 _MANY = 200
 
 

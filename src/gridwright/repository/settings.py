@@ -72,8 +72,12 @@ class OpenRepository:
     _released_names: ReleasedNames | None = None
 
     @classmethod
-    def open(cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True) -> OpenRepository:
+    def open(
+        cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True, dry_run: bool = False
+    ) -> OpenRepository:
         """Open it; no other command works on this directory meanwhile, unless `alone` is false.
+
+        With `dry_run`, nothing that is found out is kept.
 
         Raises GridwrightError, and OSError where the directory cannot be opened.
         """
@@ -84,6 +88,8 @@ class OpenRepository:
             if lock is not None:
                 opened.callback(os.close, lock)
             bind(known, store, below, Keys(settings.prefix))
+            if dry_run:
+                known.keep_nothing()
             opened.pop_all()
         return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
 

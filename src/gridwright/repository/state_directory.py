@@ -31,6 +31,7 @@ from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
 from gridwright.repository.keys import RESERVED, shown
+from gridwright.repository.state_failures import FULL, state_failure
 from gridwright.trusted import (
     open_directory,
     open_file,
@@ -90,8 +91,10 @@ def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> 
         try:
             _identify(opened, found, resolved, make=identify)
             _take_over(opened, resolved, found, file)
-        except BaseException:
+        except BaseException as error:
             found.close()
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise state_failure(error, path / file) from error
             raise
         return found
     finally:

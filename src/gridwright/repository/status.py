@@ -18,6 +18,7 @@ from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.knowledge import keep_listing, learn
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.lost_names import LOST, look_for_lost, lost_names
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, find_changes
@@ -47,6 +48,9 @@ class RepositoryStatus:
     file_bytes: int = 0
     names_only: int = 0
     names_only_bytes: int = 0
+    lost_names: int = 0
+    """Names only whose objects are gone, too."""
+    lost_bytes: int = 0
     changed_files: int = 0
     """New or changed since they were exported."""
     changed_bytes: int = 0
@@ -76,6 +80,11 @@ class RepositoryStatus:
     problems: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What lies aside since a release was killed, and what is never exported."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is missed, refused or lost."""
+        return self.finding is None and not self.refused and not self.lost_names
 
     @property
     def finding(self) -> Finding | None:
@@ -126,6 +135,8 @@ class RepositoryStatus:
             f"  oldest change that no object has: {point}{wanted}",
             f"  full restore: {restore_text(self)}",
         ]
+        if self.lost_names:
+            lines.insert(4, f"  only copies gone     {self.lost_names} ({format_bytes(self.lost_bytes)})")
         lines += [f"  changelog of {each.text()}" for each in self.changelogs]
         if self.changelog_trouble:
             lines.append(f"  exports look at all files: {self.changelog_trouble}")
@@ -180,23 +191,33 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     report = RepositoryReport(settings.name, "status")
     learn(opened, report)
     work = find_changes(opened, (), report, deletions=True)
-    status.problems, status.notes = report.problems, report.all_notes
+    status.problems = report.problems
     status.refused = [f"the {what} refused: {why}" for what, why in refusals(known)]
-    status.notes += [f"trash: {each.text()}" for each in trashed(opened.below.root)]
     work.pop(Action.DELETE, None)
     if Action.COMPARE in work:
         work[Action.COMPARE] = _touched(opened)
     status.changed_files = sum(count for count, _ in work.values())
     status.changed_bytes = work.get(Action.SEND, (0, 0))[1]
     status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
-    status.names_only, status.names_only_bytes = known.count("is_name_only <> 0")
     _count_objects(opened, status)
+    _count_names(opened, status, report)
     limits = [*back, *best_limits(known, CONTENTS)]
     foresee_restore(status, restore_forecast(status.object_bytes, status.objects, limits), limits)
     status.last_export = known.moment("exported")
     if status.last_export is not None:
         status.unprotected_s = time.time() - status.last_export if status.changed_files else 0.0
+    status.notes = [*report.all_notes, *(f"trash: {each.text()}" for each in trashed(opened.below.root))]
     return status
+
+
+def _count_names(opened: OpenRepository, status: RepositoryStatus, report: RepositoryReport) -> None:
+    """Count names only, without those whose objects are gone, too, which are named."""
+    look_for_lost(opened)
+    for row in lost_names(opened):
+        status.lost_names, status.lost_bytes = status.lost_names + 1, status.lost_bytes + row.size
+        report.note_of(f"have no copy any more: {LOST}", row.path)
+    count, size = opened.known.count("is_name_only <> 0")
+    status.names_only, status.names_only_bytes = count - status.lost_names, size - status.lost_bytes
 
 
 def _touched(opened: OpenRepository) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from gridwright.repository.content import crc64_of, is_same_content, open_for_re
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.lost_names import LOST
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
@@ -112,7 +113,8 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
     except StoreError as error:
         if error.fault is StoreFault.UNREACHABLE:
             raise
-        report.problem(row.path, error.problems[0].what)
+        is_lost = row.is_only_in_bucket and error.fault is StoreFault.NOT_THERE
+        report.problem(row.path, LOST if is_lost else error.problems[0].what)
     except OSError as error:
         report.problem(row.path, f"it cannot be read: {error.strerror}")
 

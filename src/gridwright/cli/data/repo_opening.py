@@ -40,20 +40,24 @@ _COLLECTION = (20_000, 20, 20)
 
 @contextlib.contextmanager
 def open_repository(
-    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
+    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True, dry_run: bool = False
 ) -> Iterator[OpenRepository]:
-    """The repository that the flags name, opened. Raises GridwrightError."""
+    """The repository that the flags name, opened; a dry run keeps nothing of what it finds out.
+
+    Raises GridwrightError.
+    """
     from gridwright.repository.aside import put_back_left
     from gridwright.repository.keys import shown
     from gridwright.repository.placeholders import remove_placeholders
     from gridwright.repository.settings import OpenRepository
+    from gridwright.repository.state_failures import FULL, state_failure
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
     # What was imported so far stays; looking through it again and again takes a fifth of the CPU.
     gc.freeze()
     gc.set_threshold(*_COLLECTION)
     try:
-        opened = OpenRepository.open(settings, store, alone=alone)
+        opened = OpenRepository.open(settings, store, alone=alone, dry_run=dry_run)
     except OSError as error:
         raise environment_error(
             f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
@@ -61,7 +65,7 @@ def open_repository(
     if opened.known.state.note:
         say(opened.known.state.note)
     try:
-        if alone:
+        if alone and not dry_run:
             removed, problems = remove_placeholders(opened)
             if removed:
                 say(
@@ -73,6 +77,8 @@ def open_repository(
         yield opened
         opened.known.flush()
     except (OSError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error) or error.errno in FULL:
+            raise state_failure(error, opened.known.file, beside=[settings.directory]) from error
         raise environment_error(
             f"the repository's files cannot be worked on: {error}", where=str(settings.directory)
         ) from error
