@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.keys import KeyRefusal, shown
 from gridwright.repository.knowledge import keep_listing, learn
@@ -69,6 +70,7 @@ def list_entries(
     known, keys = opened.known, opened.keys
     learn(opened, report)
     keep_listing(known, opened.store.list(keys.start))
+    name_unknown(opened, report, paths)
     for values in known.all_listed():
         entry = ObjectEntry(*values)
         if keys.is_own(entry.key) or entry.key == keys.start:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
+from gridwright.repository.changelog.tables import GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
 from gridwright.repository.known_file import (
     COLUMNS,
@@ -29,7 +29,7 @@ from gridwright.repository.known_file import (
     why_malformed,
     why_unfit,
 )
-from gridwright.repository.known_tables import prepare, transaction
+from gridwright.repository.known_tables import empty, prepare, transaction
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
 from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
@@ -39,7 +39,6 @@ _PENDING_S = 2.0
 """After a kill, what was done in so many seconds is compared again."""
 _BUSY_S = 30.0
 _DIRECTORY = "directory"
-_TABLES = ("files", "facts", "newer", "dropped", "lost", *(each.partition(" ")[0] for each in CHANGE_TABLES))
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
@@ -59,15 +58,16 @@ class Known:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
-        self.is_dry_run = False
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
-        self.gone = GONE
+        self.is_dry_run, self.gone = False, GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
         self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
+        self.advance: Callable[[], None] = lambda: None
+        """Gives the library a higher serial, before the first row and after the last one."""
         try:
             self.use_file(FILE)
         except GridwrightError:
@@ -91,15 +91,16 @@ class Known:
         identity, known = self.state.identity, self.fact(_DIRECTORY)
         if identity is None or identity == known:
             return
-        with self.transaction():
-            if known is not None and not is_same_identity(known, identity):
-                self._forget_all()
-                self.state.note = f"{self.directory} is another directory than before: all is compared anew"
-            self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
+        if known is not None and not is_same_identity(known, identity):
+            self.begin_anew(identity)
+            self.state.note = f"{self.directory} is another directory than before: all is compared anew"
+        self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
-    def _forget_all(self) -> None:
-        for table in _TABLES:
-            self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+    def begin_anew(self, identity: str) -> None:
+        """Forget all: what was known is of another directory than this one."""
+        with self.transaction():
+            empty(self.database)
+            self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
     def keep_nothing(self) -> None:
         """From now on, take back in the end whatever is written: a dry run changes nothing that is known."""
@@ -110,6 +111,8 @@ class Known:
         """Write what is pending, and close."""
         try:
             self.flush()
+            if self._writes:
+                self.advance()
         finally:
             self.database.close()
             self.state.close()
@@ -225,6 +228,8 @@ class Known:
     def forget(self, path: bytes) -> None:
         """Take a row away."""
         self.flush()
+        if not self._writes:
+            self.advance()
         self._writes += 1
         self.database.execute("DELETE FROM files WHERE path = ?", (path,))
 
@@ -292,6 +297,8 @@ class Known:
             pending, self._pending = self._pending, {}
             settled, self._settled = self._settled, []
             self._written = time.monotonic()
+            if not self._writes:
+                self.advance()
             self._writes += 1
             self.before_writing()
             with self.transaction():
@@ -378,11 +385,6 @@ class Known:
                     last = key
                     row = self._row(None if told[0] is None else tuple(told))
                     yield (key, size, etag, modified_ns, storage_class), row
-
-    def count_listed(self) -> tuple[int, int]:
-        """Objects and bytes of the listing."""
-        count, size = self.database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
-        return int(count), int(size)
 
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing, of what is written within a `with`."""

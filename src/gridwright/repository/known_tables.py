@@ -60,6 +60,13 @@ def prepare(database: sqlite3.Connection) -> None:
     )
 
 
+def empty(database: sqlite3.Connection) -> None:
+    """Forget all that stays. Raises sqlite3.Error."""
+    changes = (each.partition(" ")[0] for each in CHANGE_TABLES)
+    for table in ("files", "facts", "newer", "dropped", "lost", *changes):
+        database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """All or nothing, of what is written within a `with`, also within a transaction that is begun."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
+from gridwright.repository.library_serial import advance, check_serial
 from gridwright.repository.request_prices import cost
 from gridwright.repository.state_directory import LOCK, open_state
 from gridwright.repository.store import ObjectStore
@@ -90,6 +92,8 @@ class OpenRepository:
             bind(known, store, below, Keys(settings.prefix))
             if dry_run:
                 known.keep_nothing()
+            check_serial(known, below.root)
+            known.advance = partial(advance, known, below.root)
             opened.pop_all()
         return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
 

@@ -101,6 +101,25 @@ def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> 
         os.close(opened)
 
 
+def renew_identity(directory: Path, state: StateDirectory) -> str:
+    """Give a directory another identifier: from now on it is another library. Raises OSError."""
+    opened = os.open(directory, DIRECTORY)
+    try:
+        for kind in ("trusted", "user"):
+            with suppress(OSError):
+                os.removexattr(opened, f"{kind}.{_ATTRIBUTE}")
+        identity = _identity(opened, make=True)
+        _record(state, identity)
+        return identity
+    finally:
+        os.close(opened)
+
+
+def made_identity(opened: int) -> str:
+    """An identity that an open directory could have, for a dry run."""
+    return json.dumps([secrets.token_hex(16), os.fstat(opened).st_ino, os.fstatvfs(opened).f_fsid])
+
+
 def is_same_identity(one: str, other: str) -> bool:
     """Whether two identities are of one directory: the attribute and the inode tell, else the file system.
 

@@ -31,6 +31,8 @@ RECOVERY_POINT_MISSED = "recovery-point-missed"
 """The finding that changes are older than they may be without an object."""
 
 
+_FOUND = "EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
+"""Rows of what the scan of this run has found."""
 _LATE_NS = 10 * 10**9
 """A busy server renews the Date of its answers so late: objects as young as that are asked for."""
 
@@ -198,7 +200,16 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
         work[Action.COMPARE] = _touched(opened)
     status.changed_files = sum(count for count, _ in work.values())
     status.changed_bytes = work.get(Action.SEND, (0, 0))[1]
-    status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
+    status.files, status.file_bytes = known.count(f"mode & 61440 = 32768 AND (inode <> 0 OR {_FOUND})")
+    if unread := known.count(f"mode & 61440 = 32768 AND inode = 0 AND {_FOUND}")[0]:
+        report.notes.append(
+            f"{unread} of the files are known by the bucket's manifest alone, as on a new machine or where "
+            "the state was lost: gridwright repo export compares them"
+        )
+    elif known.is_empty() and status.changed_files:
+        report.notes.append(
+            "nothing is known here yet of files or objects: gridwright repo export compares them"
+        )
     _count_objects(opened, status)
     _count_names(opened, status, report)
     limits = [*back, *best_limits(known, CONTENTS)]
@@ -216,7 +227,7 @@ def _count_names(opened: OpenRepository, status: RepositoryStatus, report: Repos
     for row in lost_names(opened):
         status.lost_names, status.lost_bytes = status.lost_names + 1, status.lost_bytes + row.size
         report.note_of(f"have no copy any more: {LOST}", row.path)
-    count, size = opened.known.count("is_name_only <> 0")
+    count, size = opened.known.count(f"is_name_only <> 0 AND NOT (inode = 0 AND {_FOUND})")
     status.names_only, status.names_only_bytes = count - status.lost_names, size - status.lost_bytes
 
 
@@ -261,7 +272,8 @@ def _is_of_late_date(opened: OpenRepository, row: KnownFile, etag: str, modified
 def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
     known, keys = opened.known, opened.keys
     keep_listing(known, (each for each in opened.store.list(keys.start) if not keys.is_own(each.key)))
-    status.objects, status.object_bytes = known.count_listed()
+    query = "SELECT count(*), coalesce(sum(size), 0) FROM listed"
+    status.objects, status.object_bytes = known.database.execute(query).fetchone()
     for key, _, etag, modified_ns, _ in known.all_listed():
         row = known.by_key(key)
         # Stores on a file system (versitygw) give a directory a new date with each object below it.
