@@ -260,10 +260,10 @@ class Meter:
 
 def coordinate(nodes: int, seconds: float) -> None:
     """Coordinate one test as the command does, and print what that cost."""
-    import socket
+    from gridwright.services.connections import Listener, listen_on
 
-    def listen() -> tuple[socket.socket, str]:
-        return socket.create_server(("127.0.0.1", 0), backlog=1024), "127.0.0.1"
+    def listen() -> tuple[Listener, str]:
+        return listen_on("127.0.0.1"), "127.0.0.1"
 
     with tempfile.TemporaryDirectory() as scratch:
         names = [GridNode(f"node{number:04}", STREAMS) for number in range(nodes)]

@@ -28,6 +28,11 @@ def visible(text: str) -> str:
     return _COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def visible_in_line(text: str) -> str:
+    r"""The same where a line of its own would say something, as in a table: line feeds are `\n`, too."""
+    return visible(text).replace("\n", "\\n")
+
+
 def sealed(text: str) -> str:
     """Text of our own, with control characters spelled so that the stream lets them through."""
     return _CONTROLS.sub(lambda found: _OURS + chr(_FIRST + ord(found[0])), text)

@@ -12,11 +12,12 @@ import io
 import json
 import os
 import resource
+import select
 import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +28,8 @@ MOST_TIMES = 250
 """So many times its size a packed file may hold; logs and accounting have at most a hundred."""
 _ALWAYS_BYTES = 64 << 20
 """Unpacked, whatever the size of the file."""
+SILENT_S = 30.0
+"""How long a pipe that a user names may say nothing: who writes to it may have to log in somewhere first."""
 MOST_COLUMNS = 1 << 20
 """Characters of a line."""
 _MOST_CONTAINERS = 4_000_000
@@ -55,6 +58,38 @@ def read_within(path: Path, most_bytes: int, *, follows: bool = True) -> bytes:
     if len(content) > most_bytes:
         raise ValueError(f"it is larger than {most_bytes >> 20} MiB, the limit of such a file")
     return content
+
+
+def read_named(path: Path, most_bytes: int) -> bytes:
+    """The content of a file that a user names, or the first byte beyond `most_bytes` with what is before it.
+
+    A pipe is read, too, such as `<(COMMAND)` or /dev/stdin, until it is closed: what is silent for SILENT_S
+    seconds is not waited for any longer. Raises OSError.
+    """
+    content = bytearray()
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        while len(content) <= most_bytes:
+            if waits:
+                _wait_for(descriptor, path)
+            with suppress(BlockingIOError):  # Another reader of the pipe was faster.
+                block = os.read(descriptor, min(BLOCK_BYTES, most_bytes + 1 - len(content)))
+                if not block:
+                    break
+                content += block
+    finally:
+        os.close(descriptor)
+    return bytes(content)
+
+
+def _wait_for(descriptor: int, path: Path) -> None:
+    """Wait until there is something to read, or the end of it. Raises TimeoutError."""
+    ready = select.poll()
+    ready.register(descriptor, select.POLLIN)
+    if not ready.poll(SILENT_S * 1000):
+        what = f"it is no regular file, and nobody wrote to it for {SILENT_S:g} s"
+        raise TimeoutError(errno.ETIMEDOUT, what, str(path))
 
 
 def unpacked(file: BinaryIO, path: Path, size: int = sys.maxsize) -> Iterator[bytes]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import tempfile
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from gridwright.beneath import DIRECTORY, remove_tree
 from gridwright.errors import environment_error
-from gridwright.trusted import untrusted, why_untrusted_path
+from gridwright.trusted import sudo_callers, untrusted, why_untrusted_path
+
+_YOUNG_S = 60.0
+"""A directory that is as young as this may be one that its process is about to hold."""
 
 
 def state_home() -> Path:
@@ -29,17 +36,30 @@ def _named_or_below_home(variable: str, below: str) -> Path:
     """The directory of a variable; a relative one is ignored, as the specification has it."""
     named = Path(os.environ.get(variable, ""))
     place = named if named.is_absolute() else home_directory() / below
-    if os.geteuid() == 0 and (reason := _why_untrusted(place)):
-        raise untrusted(
-            place, reason, f"{variable} or HOME is a user's: use sudo -H and no -E, or root's own login"
-        )
+    _hold_for_root(place, variable)
     return place
 
 
-def _why_untrusted(place: Path) -> str | None:
+def hold_settings_of_home() -> None:
+    """Before a program reads its settings below HOME, which say what it runs and where it goes.
+
+    Those of whoever called sudo are believed. Raises GridwrightError (ENVIRONMENT) for root with the HOME of
+    another user.
+    """
+    if os.geteuid() == 0:
+        _hold_for_root(home_directory(), owners=sudo_callers())
+
+
+def _hold_for_root(place: Path, variable: str = "", owners: Collection[int] = ()) -> None:
+    if os.geteuid() == 0 and (reason := _why_untrusted(place, owners)):
+        names = " or ".join(filter(None, (variable, "HOME")))
+        raise untrusted(place, reason, f"{names} is a user's: use sudo -H and no -E, or root's own login")
+
+
+def _why_untrusted(place: Path, owners: Collection[int] = ()) -> str | None:
     """Why nothing below a directory is believed: what is there is run, or says which machines are known."""
     try:
-        return why_untrusted_path(place, is_shared=True)
+        return why_untrusted_path(place, is_shared=True, owners=owners)
     except OSError as error:
         return str(error.strerror)
 
@@ -71,3 +91,33 @@ def temporary_directory(prefix: str, place: str | None = None) -> Path:
     if reason := _why_untrusted(Path(place)):
         raise untrusted(place, reason, "set TMPDIR to a directory of your own, or to one with the sticky bit")
     return Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+
+
+def held_directory(prefix: str, place: str | None = None) -> tuple[Path, int]:
+    """A temporary directory, and the descriptor by which this process holds it until it ends.
+
+    Those of this user that nobody holds any more, since their processes were killed, are removed. Raises as
+    `temporary_directory`.
+    """
+    _remove_left(prefix, place or tempfile.gettempdir())
+    made = temporary_directory(prefix, place)
+    held = os.open(made, DIRECTORY)
+    # Where the file system has no locks, it is left when it is killed.
+    with suppress(OSError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return made, held
+
+
+def _remove_left(prefix: str, place: str) -> None:
+    with suppress(OSError):
+        for each in [each.path for each in os.scandir(place) if each.name.startswith(prefix)]:
+            with suppress(OSError):
+                opened = os.open(each, DIRECTORY)
+                try:
+                    status = os.fstat(opened)
+                    is_old = time.time() - status.st_mtime > _YOUNG_S
+                    if is_old and status.st_uid == os.geteuid():
+                        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        remove_tree(each)
+                finally:
+                    os.close(opened)

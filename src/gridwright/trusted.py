@@ -3,7 +3,8 @@
 What is believed is run, or says what is to be removed, overwritten or run. It has to belong to root or to the
 user who runs this, and nobody else may write it. A group that is its owner's alone, as useradd(8) makes them,
 is nobody else; whoever a POSIX ACL lets write is somebody (acl(5)). Whoever can write a directory above puts
-another one in its place, so the whole way from `/` is looked at, too.
+another one in its place, so the whole way from `/` is looked at, too. What a FUSE file system says of owners
+and modes is the word of the user who mounted it, so that user counts as the owner of all there.
 """
 
 from __future__ import annotations
@@ -61,15 +62,21 @@ def others_write(status: os.stat_result, place: str | Path | int | None) -> bool
 def _is_private_group(status: os.stat_result) -> bool:
     """Whether the group is its owner's alone: of that name and number, with no other members.
 
-    Root's is not: accounts of the system, such as operator, have it too.
+    Members are also the users whose primary group it is. Where a directory service does not list its users,
+    it has to give each user the group of the user's own number, as SSSD does (auto_private_groups of
+    sssd.conf(5)). Root's group is not: accounts of the system, such as operator, have it too.
     """
     try:
         owner, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
     except KeyError:
         return False
     name = owner.pw_name
-    is_own = (owner.pw_gid, name) == (group.gr_gid, group.gr_name) and {*group.gr_mem} <= {name}
-    return is_own and group.gr_gid != 0
+    if (owner.pw_gid, name) != (group.gr_gid, group.gr_name) or group.gr_gid == 0:
+        return False
+    users = pwd.getpwall()
+    listed = {each.pw_name for each in users}
+    members = {*group.gr_mem, *(each.pw_name for each in users if each.pw_gid == group.gr_gid)}
+    return members <= {name} and (name in listed or group.gr_gid == owner.pw_uid)
 
 
 def _acl_lets_write(place: str | Path | int, trusted_users: set[int]) -> bool:
@@ -87,6 +94,23 @@ def _acl_lets_write(place: str | Path | int, trusted_users: set[int]) -> bool:
         for tag, permissions, number in entries
         if permissions & _ACL_WRITE
     )
+
+
+def _fuse_user(device: int) -> int | None:
+    """The number of the user who mounted the FUSE file system of this device; None for any other device.
+
+    mountinfo of proc(5); `user_id` of fuse_show_options in fs/fuse/inode.c. Raises OSError.
+    """
+    # Only root has one on a block device (fuseblk).
+    if os.major(device):
+        return None
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
+        fields = line.split(" ")
+        kind = fields[fields.index("-") + 1]
+        if fields[2] == f"0:{os.minor(device)}" and kind.partition(".")[0] == "fuse":
+            options = dict(each.partition("=")[::2] for each in fields[-1].split(","))
+            return int(options.get("user_id", "0"))
+    return None
 
 
 class _Fault(NamedTuple):
@@ -138,8 +162,11 @@ def _fault(
     writers: int = _OTHERS_WRITE,
 ) -> _Fault | None:
     """The fault of what lies at a place; `remedied` is the path that the remedy names."""
+    believed = (0, os.geteuid(), *owners)
+    if (user := _fuse_user(status.st_dev)) is not None and user not in believed:
+        return _Fault(f"{name} is on a FUSE file system that {user_name(user)} has mounted")
     owner = user_name(status.st_uid)
-    if status.st_uid not in (0, os.geteuid(), *owners):
+    if status.st_uid not in believed:
         return _Fault(f"{name} belongs to {owner}")
     is_kept = is_shared and status.st_mode & stat.S_ISVTX
     if status.st_mode & writers and not is_kept and others_write(status, place):
@@ -178,8 +205,10 @@ def _way_fault(
         called = "it" if place == os.fspath(path) else place
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if status.st_uid not in (0, os.geteuid(), *owners):
-                return _Fault(f"{called} is a symbolic link, and belongs to {user_name(status.st_uid)}")
+            if fault := _fault(
+                status, None, name=f"{called} is a symbolic link, and", owners=owners, writers=0
+            ):
+                return fault
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
             target = os.readlink(place)  # noqa: PTH115

@@ -282,6 +282,40 @@ def test_private_directories_that_somebody_made_beforehand_are_not_used(node: No
     assert list((tmp_path / "mallorys").iterdir()) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users' ids take root")
+def test_a_job_removes_what_it_made_and_not_what_has_got_its_name(node: Node, tmp_path: Path) -> None:
+    """Who may write a library that is not sticky gives the name to another directory of that user."""
+    open_to_all(tmp_path)
+    for place, _, names in os.walk(tmp_path):
+        for name in (".", *names):
+            os.chown(Path(place, name), ALICE, ALICE)
+    library = node.libraries / "work"
+    library.chmod(0o777)
+    results = library / "results"
+    script = "mkdir $GRIDWRIGHT_WORK/a; touch $GRIDWRIGHT_WORK/a/b; until [ -e $0 ]; do sleep 0.05; done"
+
+    def alice() -> None:
+        results.mkdir(0o755)
+        (results / "rows").write_text("dear")
+        node.directories.write_job(TAG, node.job("sh", "-c", script, str(tmp_path / "go")))
+
+    as_user(ALICE, alice)
+    command = [str(node.directories.program), str(node.directories.base), str(TAG)]
+    job = start_as(ALICE, command, env=node.variables, start_new_session=True)
+    wait_until(lambda: [*library.glob("gridwright-*/a/b")] or None, seconds=60, what="job", last=node.private)
+    (private,) = library.glob("gridwright-*")
+
+    def mallory() -> None:
+        private.rename(library / "away")
+        results.rename(private)
+
+    as_user(MALLORY, mallory)
+    (tmp_path / "go").touch()
+    assert job.wait(60) == 0
+    assert (private / "rows").read_text() == "dear"
+    assert list((library / "away").iterdir()) == []
+
+
 def test_a_library_that_is_missing_is_not_made_by_a_job(node: Node) -> None:
     (node.libraries / "util").rmdir()
     assert node.run(node.job("echo", "ran")) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
@@ -18,6 +17,7 @@ from gridwright.grid.grid import Grid
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import JobRequest, NodeState
 from gridwright.schedulers.scheduler import Scheduler
+from gridwright.services.connections import Listener
 from gridwright.spec import parse_spec
 
 
@@ -76,7 +76,7 @@ class Refusing:
         script = "import sys; print('Permission denied (publickey).', file=sys.stderr); sys.exit(255)"
         return [sys.executable, "-c", script, *words]
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         raise NotImplementedError
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -349,6 +350,30 @@ def test_a_private_group_is_nobody_else_and_what_an_acl_adds_to_it_is(parent: Pa
                 open_directory(parent / each)
 
     as_user(uid, owner)
+
+
+def test_a_group_that_is_another_users_first_one_is_no_private_group(parent: Path) -> None:
+    """As of `useradd -g alice bob`: no line of /etc/group names bob."""
+    uid = private_group_user()
+    owned(parent, uid, 0o775)
+    os.chown(parent, uid, uid)
+    accounts = parent.parent / "passwd"
+    there = Path("/etc/passwd").read_text("utf-8")
+    ways = resources.files("gridwright.grid").joinpath("trusted.sh").read_text("utf-8")
+    look = f"from gridwright.trusted import why_untrusted_path; print(why_untrusted_path({str(parent)!r}))"
+    python, shell = [sys.executable, "-c", look], ["sh", "-c", f"{ways}\ntrusted own {parent}; :"]
+    looks = f"{shlex.join([*words_of(uid), *python])} && {shlex.join([*words_of(uid), *shell])}"
+    found = []
+    for added in ("", f"bob-x:x:4711:{uid}::/:/bin/sh\n"):
+        accounts.write_text(there + added, "utf-8")
+        said = subprocess.run(
+            ["unshare", "-m", "sh", "-c", f"mount --bind {accounts} /etc/passwd && {looks}"],
+            capture_output=True, text=True, timeout=60, check=True, cwd="/",
+        )  # fmt: skip
+        found.append(said.stdout)
+    assert found[0] == "None\n"
+    assert "other users can write it" in found[1]
+    assert "untrusted\t" in found[1]
 
 
 @pytest.mark.parametrize("order", ["make", "look"])

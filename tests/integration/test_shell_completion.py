@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.cli.shell import completion
 from tests.support.command import GRIDWRIGHT
 from tests.support.records import finished_run
 from tests.support.shells import InteractiveShell
@@ -16,6 +17,7 @@ from tests.support.skips import needs
 
 COMMANDS = Path(GRIDWRIGHT).parent
 SHARED = Path(__file__).parents[2] / "packaging/wheel/data/share"
+SCRIPTS = Path(completion.__file__).parent
 SET_UP = {
     "bash": 'eval "$(gridwright completion bash)"',
     "zsh": 'autoload -Uz compinit; compinit -u -D; eval "$(gridwright completion zsh)"',
@@ -69,6 +71,63 @@ def test_an_installed_package_completes_from_the_first_tab_on(shell: str, here: 
     with InteractiveShell(shell, here, COMMANDS, INSTALLED[shell]) as terminal:
         for _ in range(2):
             assert terminal.completed("gridwright pro") == "gridwright|prove"
+
+
+# What shells evaluate where it stands unquoted, behind a letter by which a TAB finds it.
+_EVALUATED = (
+    *("$(id>PWNED)", ";id>PWNED", "`id>PWNED`", "|id>PWNED", "&id>PWNED", ">PWNED", "<(id>PWNED)"),
+    *("'$(id>PWNED)", '"$(id>PWNED)', "${a[$(id>PWNED)]}", "\\$(id>PWNED)", "\\:b", "!ls", "{a,b}", " *"),
+)
+_STAND_IN = """#!/bin/sh
+[ "$1 $#" = "completion 2" ] && exec cat "$SCRIPTS/gridwright.$2"
+[ "$1" = completion ] && exec cat "$ANSWER"
+printf '<%s>' "$@" > "$GOT"
+"""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("sort", ["words", "grids", "directories", "files"])
+def test_nothing_that_is_offered_is_evaluated(shell: str, sort: str, tmp_path: Path) -> None:
+    needs(shell)
+    here, programs = tmp_path / "here", tmp_path / "programs"
+    here.mkdir()
+    programs.mkdir()
+    got, answer = tmp_path / "got", tmp_path / "answer"
+    places = {"SCRIPTS": SCRIPTS, "ANSWER": answer, "GOT": got}
+    (programs / "gridwright").write_text(
+        _STAND_IN.replace("#!/bin/sh\n", "#!/bin/sh\n" + "".join(f"{k}='{v}'\n" for k, v in places.items()))
+    )
+    (programs / "gridwright").chmod(0o755)
+    with InteractiveShell(shell, here, programs, SET_UP[shell]) as terminal:
+        for number, end in enumerate(_EVALUATED):
+            begin = chr(ord("a") + number)
+            name = begin + end + (".yaml" if sort == "grids" else "")
+            answer.write_text(f"none\n{name}\tof mallory\n" if sort == "words" else f"{sort}\n")
+            if sort == "directories":
+                (here / name / "below").mkdir(parents=True)
+            elif sort != "words":
+                (here / name).touch()
+            # The second TAB goes on from what the first one put there.
+            terminal.result(f"gridwright show {begin}\t" + ("\t" if sort == "directories" else ""))
+            words = got.read_text().rstrip("/>").removesuffix("/below")
+            assert words == f"<show><{name}".rstrip("/>")
+            assert not (here / "PWNED").exists()
+
+
+def test_behind_a_quotation_mark_nothing_is_offered_that_needs_other_quotes(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    run = finished_run(runs).name
+    forged = [
+        runs / f"20991231T000000Z-{name}" for name in ("$(id>PWNED)", "a;id>PWNED", "b\nid>PWNED", "c'd")
+    ]
+    for each in (*forged, runs / "20261128-2205-lab-$(id>PWNED)"):
+        each.mkdir()
+        (each / "run.json").write_text("{}")
+    with InteractiveShell("bash", tmp_path, COMMANDS, SET_UP["bash"]) as terminal:
+        for typed in ("20", "'20", '"20'):
+            assert terminal.completed(f"gridwright report {typed}") == f"gridwright|report|{run}"
+        assert terminal.completed("gridwright report 2099") == "gridwright|report|2099"
+    assert not (tmp_path / "PWNED").exists()
 
 
 def test_fish_offers_what_may_follow(here: Path) -> None:

@@ -26,6 +26,7 @@ from gridwright.schedulers.slurm.job_script import (
 )
 from gridwright.schedulers.start_limits import what_is_too_long
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
+from tests.support.command import wait_until
 from tests.support.examples import examples
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
@@ -304,6 +305,63 @@ def test_private_directories_that_somebody_made_beforehand_are_not_used(
     subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
     subprocess.run(command, check=True)
     assert sorted(libraries[taken[0]].iterdir()) == [each for each in names if each.parent.name == taken[0]]
+
+
+def _open_library(library: Path) -> Path:
+    """A library that others may write and that is not sticky, with a directory that is dear to alice."""
+    library.chmod(0o777)
+    results = library / "results"
+
+    def alice() -> None:
+        results.mkdir(0o755)
+        (results / "rows").write_text("dear")
+
+    as_user(ALICE, alice)
+    return results
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users' ids take root")
+def test_a_job_removes_what_it_made_and_not_what_has_got_its_name(node: Node) -> None:
+    """Who may write a library that is not sticky gives the name to another directory of that user."""
+    open_to_all(node.base)
+    for each in (node.base, *node.base.iterdir()):
+        os.chown(each, ALICE, ALICE)
+    library = node.base / "lib" / "work"
+    results = _open_library(library)
+    (node.base / "lib" / "util").chmod(0o1777)
+    node.user = ALICE
+    job = node.start("sh", "-c", "mkdir $GRIDWRIGHT_WORK/a; touch $GRIDWRIGHT_WORK/a/b; until [ -e $0 ]; do "
+                     "sleep 0.05; done", str(node.base / "go"))  # fmt: skip
+    private = library / f"gridwright-{TAG}.0"
+    wait_until(lambda: (private / "a/b").exists() or None, seconds=20, what="the job", last=node.private)
+
+    def mallory() -> None:
+        private.rename(library / "away")
+        results.rename(private)
+
+    as_user(MALLORY, mallory)
+    (node.base / "go").touch()
+    assert job.wait(20) == 0
+    assert (private / "rows").read_text() == "dear"
+    assert list((library / "away").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users' ids take root")
+def test_a_sweep_takes_no_name_of_a_library_where_others_give_names(node: Node) -> None:
+    open_to_all(node.base)
+    library = node.base / "lib" / "work"
+    results = _open_library(library)
+
+    def mallory() -> None:
+        results.rename(library / f"gridwright-{TAG}.1")
+
+    as_user(MALLORY, mallory)
+    command = sweep_command(str(library), [private_prefix(TAG, None)])
+    subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
+    assert (library / f"gridwright-{TAG}.1" / "rows").read_text() == "dear"
+    library.chmod(0o1777)
+    subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
+    assert list(library.iterdir()) == [], "there nobody else can give names"
 
 
 def test_private_directories_are_kept_where_asked(node: Node) -> None:

@@ -139,8 +139,8 @@ def test_keys_are_learnt_for_one_command_where_none_can_be_kept(
 ) -> None:
     (ssh / "state").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(ssh / "state"))
-    assert "gridwright-ssh-" in host_keys(SshHead("a", "a", through="b", keys="one").ssh([]))
-    assert "gridwright-ssh-" in host_keys(SshHead("a", "a", through="b").ssh([]))
+    assert "gridwright-ssh." in host_keys(SshHead("a", "a", through="b", keys="one").ssh([]))
+    assert "gridwright-ssh." in host_keys(SshHead("a", "a", through="b").ssh([]))
 
 
 def test_a_changed_host_key_is_no_riddle() -> None:

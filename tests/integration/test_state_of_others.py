@@ -301,6 +301,29 @@ def test_a_part_of_gridwright_that_mallory_unpacked_for_alice_is_not_run(state: 
     assert not marker.exists()
 
 
+def test_a_part_that_mallory_put_into_a_shared_cache_is_not_run(state: Path, marker: Path) -> None:
+    """XDG_CACHE_HOME in a sticky directory; the name of a part is public, and another one begins with it."""
+    cache = state / "parts"
+
+    def mallory() -> None:
+        for name in ("part-x", "part-x-1", "part-xy"):
+            place = cache / "gridwright" / name / "bin"
+            place.mkdir(parents=True)
+            (place / "python").write_text(HOSTILE.format(marker=marker))
+            (place / "python").chmod(0o755)
+
+    as_user(MALLORY, mallory)
+    command = script("find_python.sh", "part-x", "/none/bin/python", "0.1.0", "11")
+    for user in (words_of(ALICE), []):
+        done = subprocess.run(
+            [*user, "env", f"XDG_CACHE_HOME={cache}", *command],
+            capture_output=True, text=True, timeout=60, check=False, cwd="/",
+        )  # fmt: skip
+        assert not done.stdout.startswith("has"), done
+        assert "untrusted\t" in done.stderr
+    assert not marker.exists()
+
+
 SPEC = """\
 name: demo
 provider: site

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from gridwright.filesystems.health import Condition
@@ -11,7 +14,7 @@ from gridwright.providers.lab.node import Node, nodes_of
 from gridwright.providers.lab.record import LabRecord
 from tests.support.command import wait_until
 from tests.support.lab import Lab, on, printed
-from tests.support.skips import no_such_kernel
+from tests.support.skips import needs, no_such_kernel
 
 pytestmark = pytest.mark.root
 
@@ -26,6 +29,40 @@ def lab(common_lab: Lab) -> LabRecord:
 @pytest.fixture(scope="module")
 def nodes(lab: LabRecord) -> dict[str, Node]:
     return dict(nodes_of(lab))
+
+
+ALICE, MALLORY = 2001, 2002
+# What mallory runs: whom it reaches, and then the own library of MooseFS, which asks her program who she is.
+_ATTACK = """
+import ctypes, os, socket, struct, sys
+master, path = sys.argv[1:3]
+password = sys.stdin.readline().strip().encode() or None
+
+def reached(host, port):
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError as error:
+        return type(error).__name__
+    return "reached"
+
+info = open("/mnt/grid/.masterinfo", "rb").read()
+print("tools", reached(socket.inet_ntoa(info[:4]), struct.unpack(">H", info[4:6])[0]))
+for port in (9419, 9420, 9421, 9422):
+    print(port, reached(master, port))
+
+class Configuration(ctypes.Structure):
+    names = ("host", "port", "password", "mount_point", "path")
+    _fields_ = [*((name, ctypes.c_char_p) for name in names), ("numbers", ctypes.c_int * 32)]
+
+library = ctypes.CDLL("libmfsio.so.1")
+made = Configuration(master.encode(), b"9421", password, b"/mnt", b"/")
+made.numbers[:4] = [16, 16, 3, 1]
+if library.mfs_init(ctypes.byref(made), 0) == 0:
+    text = ctypes.create_string_buffer(100)
+    library.mfs_read(library.mfs_open(path.encode(), os.O_RDONLY), text, 100)
+    print("read", text.value.decode(), library.mfs_chown(path.encode(), 2002, 2002))
+"""
+_ROOT_BY_NAME = "".join(f"int get{of}id(void) {{ return 0; }}\n" for of in ("u", "eu", "g", "eg"))
 
 
 def queue_is_idle(nodes: dict[str, Node]) -> None:
@@ -145,3 +182,32 @@ def test_the_file_system_tells_how_it_is(nodes: dict[str, Node]) -> None:
     mounts = on(nodes["compute1"], "cat", "/proc/mounts").splitlines()
     (source,) = [line.split()[0] for line in mounts if " /mnt/grid " in line]
     assert master_of_mount(source) == MASTER
+
+
+def test_no_process_of_a_user_speaks_with_moosefs(nodes: dict[str, Node], tmp_path: Path) -> None:
+    needs("cc")
+    (tmp_path / "ids.c").write_text(_ROOT_BY_NAME)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "ids.so", tmp_path / "ids.c"], check=True)
+    node, secret = nodes["compute1"], "/mnt/grid/work/of-alice"
+    node.write("/tmp/attack.py", _ATTACK)
+    node.write("/tmp/ids.so", (tmp_path / "ids.so").read_bytes(), mode=0o755)
+    node.write(secret, "of alice", mode=0o600)
+    on(node, "chown", f"{ALICE}:{ALICE}", secret)
+
+    def attack(uid: int, password: str = "") -> list[str]:
+        user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+        program = ["env", "LD_PRELOAD=/tmp/ids.so", "python3", "/tmp/attack.py", MASTER, "/work/of-alice"]
+        done = node.run([*user, *program], stdin=f"{password}\n".encode(), timeout_s=60)
+        # The library writes there by itself, too.
+        return [each for each in done.stdout.decode().splitlines() if not each.startswith("mfsmaster")]
+
+    key = node.read("/etc/mfs/mount-shared.cfg").decode().strip().removeprefix("mfspassword=")
+    assert on(node, "stat", "-c", "%a %U", "/etc/mfs/mount-shared.cfg") == "600 root\n"
+    assert key not in on(node, "sh", "-c", "cat /proc/[0-9]*/cmdline /proc/mounts | tr '\\0' ' '")
+    where = ["tools", "9419", "9420", "9421", "9422"]
+    refused = [f"{each} ConnectionRefusedError" for each in where]
+    assert attack(MALLORY) == attack(MALLORY, key) == refused
+    assert on(node, "stat", "-c", "%u", secret) == f"{ALICE}\n"
+    reached = [f"{each} reached" for each in where]
+    assert attack(0) == reached, "root without the password, as on a machine that has no such rules"
+    assert attack(0, key) == [*reached, "read of alice 0"], "the attack is one"

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.directory import RunDirectory
 from gridwright.runs.iotest_events import IotestEvent
 from gridwright.runs.records import IotestRecord
+from gridwright.services.connections import Listener, listen_on
 
 ROOT = Path(__file__).parents[2]
 QUICK = Limits(gather_s=20.0, silence_s=8.0, longest_silence_s=12.0, order_s=20.0, stop_s=5.0)
@@ -81,8 +81,8 @@ class LocalLauncher:
             process.send_signal(number)
 
 
-def here() -> tuple[socket.socket, str]:
-    return socket.create_server(("127.0.0.1", 0), backlog=1024), "127.0.0.1"
+def here() -> tuple[Listener, str]:
+    return listen_on("127.0.0.1"), "127.0.0.1"
 
 
 class Seen:

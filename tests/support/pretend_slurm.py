@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,6 +18,7 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.slurm.job_name import expand_indices
+from gridwright.services.connections import Listener
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"
 
@@ -90,7 +90,7 @@ class PretendSlurm:
     def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
         raise AssertionError("jobs need no ssh")
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         raise AssertionError("jobs do not call back")
 
     def run(

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from tests.support.as_user import MALLORY
 
 _BECOMES = """
-import collections, encodings.idna, itertools, os, select, socket, sys
+import collections, encodings.idna, itertools, os, resource, select, socket, sys
 user, port, count, again = map(int, sys.argv[1:5])
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 os.setgroups([])
 os.setresgid(user, user, user)
 os.setresuid(user, user, user)
@@ -19,15 +20,19 @@ os.setresuid(user, user, user)
 _CONNECTS = (
     _BECOMES
     + """
-held = []
+held, shut = {}, select.poll()
+def connect():
+    made = socket.create_connection(("127.0.0.1", port), timeout=20)
+    held[made.fileno()] = made
+    shut.register(made, select.POLLIN)
 for _ in range(count):
-    held.append(socket.create_connection(("127.0.0.1", port), timeout=20))
+    connect()
 print("connected", flush=True)
 while again:
-    for each in select.select(held, [], [])[0]:
-        held.remove(each)
-        each.close()
-        held.append(socket.create_connection(("127.0.0.1", port), timeout=20))
+    for number, _ in shut.poll():
+        shut.unregister(number)
+        held.pop(number).close()
+        connect()
 sys.stdin.read()
 """
 )

@@ -16,12 +16,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "state_parts": frozenset({"trusted", "errors"}),
     "errors": frozenset(),
     "machine": frozenset(),
-    "own_directories": frozenset({"trusted", "errors"}),
+    "own_directories": frozenset({"beneath", "trusted", "errors"}),
     "bounded": frozenset(),
     "messages": frozenset(),
     "kernel_files": frozenset(),
     "foreign_text": frozenset(),
     "handed_files": frozenset({"errors"}),
+    "endpoints": frozenset(),
+    "secret_text": frozenset(),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -34,10 +36,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "setup": frozenset({"spec", "services", "filesystems", "schedulers", "node_programs"}),
     "doctor": frozenset({"spec", "catalog", "filesystems", "schedulers", "setup", "grid"}),
     "schedulers": frozenset({"yamltext", "spec", "services", "node_programs"}),
-    "grid": frozenset({"yamltext", "spec", "schedulers", "providers"}),
+    "grid": frozenset({"yamltext", "spec", "schedulers", "providers", "services"}),
     "runs": frozenset({"spec"}),
     "disturbance": frozenset({"runs", "_native"}),
-    "iotest": frozenset({"spec", "disturbance", "filesystems", "grid", "runs", "_native"}),
+    "iotest": frozenset({"spec", "disturbance", "filesystems", "grid", "runs", "services", "_native"}),
     "workload": frozenset({"yamltext", "spec", "disturbance", "filesystems", "grid", "schedulers", "runs"}),
     "layouts": frozenset({"spec", "filesystems"}),
     "repository": frozenset({"_native"}),
@@ -59,6 +61,7 @@ FOR_ALL = frozenset(
     {
         *("units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"),
         *("beneath", "trusted", "atomic", "state_parts", "foreign_text", "handed_files", "own_directories"),
+        *("endpoints", "secret_text"),
     }
 )
 
@@ -232,3 +235,56 @@ def test_a_name_of_a_class_stands_for_one_thing() -> None:
                 places.setdefault((program, node.name), []).append(where)
     assert len(places) > 400
     assert {name: found for (_, name), found in places.items() if len(found) > 1} == {}
+
+
+def test_what_listens_on_the_network_passes_one_rule() -> None:
+    """`services.connections.listen_on` counts who connects; see `services.peers`."""
+    listening = {
+        module
+        for module, tree in MODULES.items()
+        for node in nodes(tree)
+        if (isinstance(node, ast.Attribute) and node.attr in {"create_server", "start_server", "HTTPServer"})
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "listen"
+            and node.args
+        )
+    }
+    # A job's own socket of this machine lets in its user alone (SO_PEERCRED).
+    assert listening - {"providers/lab/head.py", "providers/lab/network.py"} == {
+        "services/connections.py",
+        "workload/node_jobs/watch.py",
+    }
+
+
+def test_commands_load_a_spec_in_one_way() -> None:
+    """`cli.spec_file.load` refuses one that others could have written, and remembers how it was named."""
+    loading = {
+        module
+        for module, tree in MODULES.items()
+        for _, name in imported(tree)
+        if name.startswith("gridwright.spec") and name.endswith(".load_spec")
+    }
+    # `--out` says what a file is that is there already; a lab asks whether its spec still names it.
+    assert loading == {
+        "cli/spec_file.py",
+        "cli/output_file.py",
+        "providers/lab/owner.py",
+        "spec/__init__.py",
+    }
+
+
+def test_errors_of_schedulers_say_what_to_do() -> None:
+    makers = {"environment_error", "input_error", "Problem"}
+    lacking = [
+        f"{module}:{node.lineno}"
+        for module, tree in MODULES.items()
+        if module.startswith("schedulers/")
+        for node in nodes(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in makers
+        and not any(each.arg in ("remedy", None) for each in node.keywords)
+    ]
+    assert lacking == []

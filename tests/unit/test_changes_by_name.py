@@ -61,12 +61,14 @@ SHELL = re.compile(
 )
 """What goes down a tree in a shell or in Ansible, and names in /tmp that anybody can take beforehand."""
 SHELL_REVIEWED = {
-    "grid/unpack_part.sh": "in the user's own cache, which is looked at first",
-    "iotest/library_facts.py": "a word for people",
+    "grid/unpack_part.sh": "in the user's own cache, which is looked at first, with the way to it",
+    "iotest/library_facts.py": "a word for people, of a directory that their own command has made",
     "providers/aws/image_build.py": "on a machine that no user has, to make an image of",
-    "schedulers/grid_engine/configuration.py": "in the spool of sge_qmaster's own user, and what mktemp made",
-    "schedulers/private_sweep.py": "the job's user's own, which rm(1) goes down without following links",
-    "schedulers/slurm/job_script.py": "the job's user's own, which rm(1) goes down without following links",
+    "schedulers/grid_engine/configuration.py": (
+        "of a lab's controller: the spool of sge_qmaster's own user before it runs, and what mktemp made"
+    ),
+    "schedulers/private_sweep.py": "the job's user's own, where no other user can give them other names",
+    "schedulers/slurm/job_script.py": "the same; elsewhere below the open directory that the job has made",
 }
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.own_directories import cache_home, home_directory, state_home, temporary_directory
+from gridwright.own_directories import (
+    cache_home,
+    held_directory,
+    home_directory,
+    state_home,
+    temporary_directory,
+)
 from gridwright.providers.lab.image import image_directory
 from gridwright.schedulers.local.kind import KIND
 from gridwright.schedulers.ssh_head import host_keys_file
@@ -105,3 +112,73 @@ def test_temporary_files_go_where_no_other_user_can_exchange_them(
     assert problem.where == str(place)
     assert "set TMPDIR" in (problem.remedy or "")
     assert not list(place.iterdir())
+
+
+HOLDS = """
+import os, sys
+from gridwright.own_directories import held_directory
+made, _ = held_directory("gridwright-test.", sys.argv[1])
+(made / "shared").touch()
+print(made, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.root
+def test_what_a_killed_process_of_this_user_held_goes_and_nothing_else_does(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    tmp_path.chmod(0o1777)
+
+    def held() -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDS, tmp_path],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    (killed, left), (living, kept) = held(), held()
+    killed.kill()
+    killed.communicate()
+    as_user(MALLORY, (tmp_path / "gridwright-test.of-mallory").mkdir)
+    (tmp_path / "gridwright-test.link").symlink_to(kept)
+    young, old = tmp_path / "gridwright-test.young", [left, kept, tmp_path / "gridwright-test.of-mallory"]
+    young.mkdir()
+    for each in old:
+        os.utime(each, (1, 1))
+    made, descriptor = held_directory("gridwright-test.", str(tmp_path))
+    os.close(descriptor)
+    assert not left.exists()
+    assert (kept / "shared").exists()
+    assert {each.name for each in tmp_path.iterdir()} == {
+        kept.name, made.name, "gridwright-test.link", "gridwright-test.young", "gridwright-test.of-mallory",
+    }  # fmt: skip
+    living.communicate()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("caller", [None, MALLORY])
+def test_root_with_the_home_of_a_user_runs_no_program_that_its_settings_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caller: int | None
+) -> None:
+    """`credential_process` of AWS's settings, as of `sudo -E`; of who called sudo it is believed."""
+    from gridwright.providers.aws.session import Cloud
+
+    open_to_all(tmp_path)
+    home, marker = tmp_path / "home", tmp_path / "marker"
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws" / "config").write_text(f"[default]\ncredential_process = sh -c 'id >{marker}; exit 1'\n")
+    for each in (home, home / ".aws", home / ".aws" / "config"):
+        os.chown(each, MALLORY, MALLORY)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONFIG_FILE", "SUDO_UID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    if caller is not None:
+        monkeypatch.setenv("SUDO_UID", str(caller))
+    with pytest.raises(GridwrightError) as caught:
+        Cloud("eu-west-1").call("sts", "get_caller_identity")
+    assert marker.exists() == (caller is not None)
+    if caller is None:
+        (problem,) = caught.value.problems
+        assert problem.where == str(home)
+        assert "sudo -H" in (problem.remedy or "")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gridwright.errors import environment_error, input_error, nearest
+from gridwright.own_directories import hold_settings_of_home
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 30
@@ -32,6 +33,7 @@ def boto3_clients(regions: Sequence[str]) -> Clients:
             "boto3 is not installed, and the cloud is asked through it",
             remedy="pip install 'gridwright[aws]'; the packaged catalogue works without it",
         ) from None
+    hold_settings_of_home()
     session = boto3.session.Session()
     names = [
         name

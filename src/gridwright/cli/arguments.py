@@ -54,7 +54,9 @@ Repeat = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, its name, or `last`.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run directory, its name, or `last`: your newest.")
+]
 
 DEFAULT_SPEC = Path("grid.yaml")
 DEFAULT_RUNS = Path("runs")

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gridwright.cli.verbs import VERBS
 from gridwright.errors import Problem
@@ -13,10 +14,10 @@ from gridwright.errors import Problem
 BY_GRID_FLAG = frozenset({*VERBS["work"], "lab"})
 """Verbs that take the spec by --grid: what stands after them is a job, a node or a command."""
 _BY_FILE = (
-    *("check", "doctor", "down", "iotest", "plan", "predict", "prove", "render"),
-    *("setup", "start", "status", "stop", "top", "up", "watch", "workload"),
+    *("check", "console", "doctor", "down", "explain-slow", "exporter", "iotest", "plan", "predict"),
+    *("prove", "render", "setup", "start", "status", "stop", "top", "up", "watch", "workload"),
 )
-_COMMAND = re.compile(rf"\bgridwright ({'|'.join((*_BY_FILE, *VERBS['work']))})\b( (?:--grid )?FILE\b)?")
+_COMMAND = re.compile(rf"\bgridwright ({'|'.join((*_BY_FILE, *VERBS['work']))})\b(?!-)( (?:--grid )?FILE\b)?")
 _NAMED = re.compile(r" (--grid |--(?:local|directory)\b|\S+\.ya?ml\b)")
 
 _file: Path | None = None
@@ -47,3 +48,19 @@ def with_named_spec(text: str) -> str:
 def naming_spec(problem: Problem) -> Problem:
     """The same problem, whose remedy names the spec that the user named."""
     return replace(problem, remedy=problem.remedy and with_named_spec(problem.remedy))
+
+
+def with_named_remedies(document: Any) -> Any:  # noqa: ANN401 - whatever JSON has
+    """A document for programs, in which remedies name the spec that the user named."""
+    if _file is None:
+        return document
+    if isinstance(document, dict):
+        return {
+            name: with_named_spec(value)
+            if name == "remedy" and isinstance(value, str)
+            else with_named_remedies(value)
+            for name, value in document.items()
+        }
+    if isinstance(document, list | tuple):
+        return [with_named_remedies(each) for each in document]
+    return document

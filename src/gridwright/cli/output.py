@@ -49,7 +49,10 @@ class Output:
         if self.json:
             import json
 
-            document = {"schema": SCHEMA, "command": self.command, **result.document()}
+            from gridwright.cli.named_spec import with_named_remedies
+
+            content = with_named_remedies(result.document())
+            document = {"schema": SCHEMA, "command": self.command, **content}
             self.write(json.dumps(document, indent=indent))
             return
         self.write(result.text())

@@ -10,8 +10,10 @@ holds up nothing else.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
+import signal
 import socket
 import sys
 import time
@@ -173,6 +175,8 @@ def _left_out(libraries: Iterable[Path]) -> str:
 
 def main() -> None:
     """Serve one request."""
+    # One that stands still goes on when its parent ends, and so ends itself (PR_SET_PDEATHSIG, prctl(2)).
+    ctypes.CDLL(None).prctl(1, signal.SIGCONT, 0, 0, 0)
     line = sys.stdin.buffer.readline()
     _Herald(decode(line, HeraldRequest)).run()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
@@ -101,6 +102,9 @@ class Check:
         return self.reads is not None
 
 
+LibraryJudge: TypeAlias = "Callable[[str, LibraryFacts], Judgement]"
+
+
 @dataclass(slots=True)
 class Topic:
     """Checks that belong together, declared by its decorators."""
@@ -163,14 +167,16 @@ class Topic:
         source: str,
         remedy: str,
         reads: Collection[str] | None = None,
-    ) -> Callable[[Callable[[LibraryFacts], Judgement]], Callable[[LibraryFacts], Judgement]]:
-        """Declare a check of each library on each node."""
+    ) -> Callable[[LibraryJudge], LibraryJudge]:
+        """Declare a check of each library on each node, which is given its name and what the node tells."""
 
-        def declare(judgement: Callable[[LibraryFacts], Judgement]) -> Callable[[LibraryFacts], Judgement]:
+        def declare(judgement: LibraryJudge) -> LibraryJudge:
             def answers(observation: Observation) -> Iterator[NodeJudgement]:
                 for node, facts in observation.facts.items():
                     for library, each in facts.libraries.items():
-                        yield NodeJudgement((node,), _placed(library, each, judgement(each)), library)
+                        yield NodeJudgement(
+                            (node,), _placed(library, each, judgement(library, each)), library
+                        )
 
             self.check(name, level, fault, reason=reason, source=source, remedy=remedy, reads=reads)(answers)
             return judgement

@@ -56,6 +56,8 @@ class Observation:
     """Of each file system whose libraries were searched: what is wrong with files there."""
     wishes: Mapping[str, LayoutWish] = field(default_factory=dict)
     """The layouts that libraries are to have, by name; of others the spec is asked."""
+    refused_deletions: Mapping[str, Sequence[tuple[str, str]]] | None = None
+    """Of each repository whose state this machine has: commands that refused a mass deletion, and why."""
 
     @property
     def several(self) -> bool:

@@ -13,6 +13,8 @@ class StorageNodes:
     servers: Sequence[str]
     """Storage nodes; the first one has what there is only one of."""
     clients: Sequence[str]
+    all_nodes: Sequence[str]
+    """Of the lab: users may have processes on each of them."""
     directory: str
     """Where a storage node keeps data."""
     keep_free: str

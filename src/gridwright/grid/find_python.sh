@@ -8,9 +8,12 @@ from importlib.metadata import version
 import gridwright
 print(gridwright.__version__, *(f"{each}={version(each)}" for each in sys.argv[1:]))'
 part=
-for each in "${XDG_CACHE_HOME:-$HOME/.cache}/gridwright/$name"*; do
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/gridwright
+for each in "$cache/$name" "$cache/$name-"*; do
     # One of another node with the same home directory, or from before an upgrade, may not run here.
-    if "$each/bin/python" -P -c 'import gridwright._native' 2>/dev/null; then part=$each; fi
+    if [ -e "$each/bin/python" ] && trusted_environment "$each" >&2 && "$each/bin/python" -P -c 'import gridwright._native' 2>/dev/null; then
+        part=$each
+    fi
 done
 environment=${own%/*}
 if [ -x "$own" ] && trusted_environment "${environment%/*}" >&2 && [ "$("$own" -P -c "$versions" "$@" 2>/dev/null)" = "$same" ]; then

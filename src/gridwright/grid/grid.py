@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,6 +27,7 @@ from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
+from gridwright.services.connections import Listener
 from gridwright.spec.model import GridSpec
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ class Grid:
             cores={node.name: node.cores for node in nodes if node.cores},
         )
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         """A TCP socket that listens, and the address that nodes reach it at. Raises GridwrightError."""
         listener, host = self.head.listen()
         self._port = listener.getsockname()[1]

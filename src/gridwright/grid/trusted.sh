@@ -1,21 +1,44 @@
 # Whether those who may write a place, of a mode and an owner, are that owner alone: a group with no other members, of the
-# owner's name and number, and no ACL; others_write in trusted.py. NFS 4 shows no ACL to ls(1).
+# owner's name and number, and no ACL; others_write in trusted.py. A directory service that does not list its users has to
+# give each the group of its own number. NFS 4 shows no ACL to ls(1).
 trusted_group() {
     case $2 in ??[2367][0145]) ;; *) return 1 ;; esac
     who=$(stat -c '%U %G' -- "$1" 2>/dev/null) || return 1
     [ "${who% *}" = "${who#* }" ] && [ "$3" != 0 ] && [ "$(id -g "$3" 2>/dev/null)" = "$(stat -c %g -- "$1")" ] || return 1
     case $(getent group "${who#* }" | cut -d: -f4) in '' | "${who% *}") ;; *) return 1 ;; esac
+    getent passwd | {
+        listed=
+        while IFS=: read -r user _ _ primary _; do
+            case $user in "${who% *}") listed=yes ;; *) [ "$primary" != "$(id -g "$3")" ] || exit 1 ;; esac
+        done
+        [ "$listed" ] || [ "$3" = "$(id -g "$3")" ]
+    } || return 1
     case $(stat -f -c %T -- "$1") in nfs*) return 1 ;; esac
     case $(ls -ld -- "$1") in ??????????[+]*) return 1 ;; esac
+}
+# Minor numbers of FUSE file systems that other users than root and this one have mounted: what these say of owners and modes
+# is those users' word; _fuse_user in trusted.py.
+foreign_fuse() {
+    while read -r _ _ device rest; do
+        case $rest in *" - fuse "* | *" - fuse."*) ;; *) continue ;; esac
+        case ,${rest##* }, in *,user_id=0,* | *",user_id=$(id -u),"*) ;; *) printf ' %s ' "${device#0:}" ;; esac
+    done < /proc/self/mountinfo
+}
+# Whether a place is on one of these; says so.
+on_foreign_fuse() {
+    [ "$2" ] && device=$(stat -c %d -- "$1" 2>/dev/null) && [ $((device >> 8 & 4095)) = 0 ] || return 1
+    case $2 in *" $((device & 255 | device >> 12 & ~255)) "*) ;; *) return 1 ;; esac
+    printf 'untrusted\t%s\tanother user, who mounted it by FUSE\n' "$1"
 }
 # Whether what lies in directories may be run: each is root's or this user's, and no other can write it (with `shared`,
 # others may add to it where it is sticky, as /tmp is). A link is none. Says which is not, and whose it is.
 trusted() (
     export LC_ALL=C
-    how=$1
+    how=$1 fuse=$(foreign_fuse)
     shift
     for place in "$@"; do
         [ -e "$place" ] || [ -L "$place" ] || continue
+        ! on_foreign_fuse "$place" "$fuse" || exit 1
         mode=$(stat -c '%u %04a %F' -- "$place" 2>/dev/null) || mode="? ? nothing"
         case $mode in
             "0 "*"symbolic link" | "$(id -u) "*"symbolic link") ;;
@@ -31,7 +54,7 @@ trusted() (
 # and the way to the target of each link, as why_untrusted_path in trusted.py. What does not exist ends the walk.
 trusted_way() (
     export LC_ALL=C
-    me=$(id -u) rest=$1/ at='' closed='' links=0
+    me=$(id -u) fuse=$(foreign_fuse) rest=$1/ at='' closed='' links=0
     name=.
     while :; do
         place=$at/$name
@@ -40,6 +63,7 @@ trusted_way() (
             ..) at=${at%/*} ;;
             *)
                 mode=$(stat -c '%u %04a %F' -- "$place" 2>/dev/null) || { ! [ -e "$place" ] && ! [ -L "$place" ]; exit; }
+                ! on_foreign_fuse "$place" "$fuse" || exit 1
                 inside=
                 case $closed in ?*) case $place in "$closed"/*) inside=$me ;; esac ;; esac
                 case $mode in "$me "*) bits=${mode#* } && trusted_group "$place" "${bits%% *}" "$me" && inside=$me ;; esac

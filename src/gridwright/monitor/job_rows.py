@@ -5,10 +5,13 @@ Rates are in bytes per second, times in seconds, parts from 0 to 1. None is what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from gridwright.monitor.rows import SeenNode, as_part, whole
+
+Ranked = TypeVar("Ranked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +59,27 @@ IN_SUM = "gridwright_job_seconds_in_sum"
 
 
 def job_rows(nodes: Sequence[SeenNode]) -> list[JobLoad]:
-    """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others."""
+    """Jobs, those that move most first; beyond MOST_JOBS, one row has the sums of all others.
+
+    Users take turns for these rows, so that one with any number of jobs takes none of another's.
+    """
     names = {labels[0] for node in nodes for labels in node.figures.labels(THERE)}
     rows = _rows(names, nodes)
     rows.sort(key=lambda row: (-(row.read_bytes_per_s or 0) - (row.written_bytes_per_s or 0), row.job))
-    others = rows[MOST_JOBS:]
-    return [*rows[:MOST_JOBS], *([_sum_of(others)] if others else [])]
+    own = {row.job for row in by_turns(rows, lambda row: row.user)[:MOST_JOBS]}
+    others = [row for row in rows if row.job not in own]
+    return [*(row for row in rows if row.job in own), *([_sum_of(others)] if others else [])]
+
+
+def by_turns(ranked: Iterable[Ranked], user: Callable[[Ranked], str]) -> list[Ranked]:
+    """The first of each user, then the second of each, and so on, each time in the order given."""
+    turns: dict[str, int] = {}
+    found = []
+    for each in ranked:
+        of = user(each)
+        turns[of] = turn = turns.get(of, 0) + 1
+        found.append((turn, each))
+    return [each for _, each in sorted(found, key=lambda each: each[0])]
 
 
 def job_row(job: str, nodes: Sequence[SeenNode]) -> JobLoad | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import pwd
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,12 +21,15 @@ from gridwright import _native
 from gridwright.disturbance.processes import TICK_S
 from gridwright.filesystems.reading import Reading
 from gridwright.monitor.job_waits import JobWaits
+from gridwright.trusted import user_name
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOOK_S = 30.0
 """How often open files are looked at: each is a call of the kernel."""
 _FRESH_S = 0.5
 """So long ago, processes of jobs are those of now to whoever adds up all others."""
+_MOST_OWNERS = 1000
+"""Processes of a job that are looked at until one is in its control group."""
 _MOST_FILES = 4096
 """Of a job that are looked at; a process of a job seldom has more than a few dozen."""
 
@@ -44,7 +46,8 @@ class JobSources:
     _waits: JobWaits = field(init=False)
     _open: dict[str, list[Reading]] = field(default_factory=dict)
     _open_at: dict[str, float] = field(default_factory=dict)
-    _users: dict[str, str] = field(default_factory=dict)
+    _users: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Whose each job is, and until when that holds."""
     _rows: tuple[list[_native.JobOnNode], float] = ([], -math.inf)
     """As they were looked at last, and when."""
     _looking: threading.Lock = field(default_factory=threading.Lock)
@@ -72,7 +75,7 @@ class JobSources:
                 new(kind, ("gridwright_job_resident_bytes", labels, pages * _PAGE, at, None)),
                 new(kind, ("gridwright_job_processes", labels, len(pids), at, None)),
             )
-            if user := self._users.get(job) or self._user(job, pids):
+            if user := self._user(job, pids, at):
                 found.append(new(kind, ("gridwright_job_user", (job, user), 1.0, at, None)))
             if told:
                 # With one that may not be asked, the sum would be too small, and nobody would know.
@@ -99,19 +102,24 @@ class JobSources:
             self._rows = rows, time.monotonic()
         return rows
 
-    def _user(self, job: str, pids: Sequence[int]) -> str:
-        """Whose job it is; empty where its processes have just ended."""
-        for pid in pids:
+    def _user(self, job: str, pids: Sequence[int], at: float) -> str:
+        """Whose job it is; empty where its processes have just ended.
+
+        Anybody can have processes that name another's job, so that those in its control group come first.
+        """
+        known, until = self._users.get(job, ("", -math.inf))
+        if at < until:
+            return known
+        pids = pids[:_MOST_OWNERS]
+        sure = next((pid for pid in pids if self._waits.is_in_group_of(job, pid)), None)
+        for pid in pids if sure is None else [sure]:
             try:
                 number = os.stat(f"{self.proc}/{pid}").st_uid  # noqa: PTH116 - hundreds of them
             except OSError:
                 continue
-            try:
-                self._users[job] = pwd.getpwuid(number).pw_name
-            except KeyError:
-                self._users[job] = str(number)
+            self._users[job] = user_name(number), at + _LOOK_S if sure is None else math.inf
             break
-        return self._users.get(job, "")
+        return self._users.get(job, ("", 0.0))[0]
 
     def _forget(self, jobs: set[str]) -> None:
         self._waits.keep(jobs)

@@ -67,6 +67,15 @@ class JobWaits:
         for gone in self._jobs.keys() - jobs:
             del self._jobs[gone]
 
+    def is_in_group_of(self, job: str, pid: int) -> bool:
+        """Whether a process is in a control group that the scheduler has for just this job.
+
+        Users have groups of their own below `user.slice` alone, and may call these what they like.
+        """
+        lines = (text_of(self.proc / str(pid) / "cgroup") or "").splitlines()
+        paths = [line.split(":", 2)[2] for line in lines if line.count(":") >= 2]
+        return any(f"/job_{job}/" in f"{path}/" and "/user.slice/" not in path for path in paths)
+
     def _group_of(self, pid: int) -> Path | None:
         """The control group of a whole job that a process is in: Slurm's are called `job_` and a number."""
         for line in (text_of(self.proc / str(pid) / "cgroup") or "").splitlines():

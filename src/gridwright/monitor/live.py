@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Static
 
 from gridwright.errors import GridwrightError
-from gridwright.foreign_text import visible
+from gridwright.foreign_text import visible, visible_in_line
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.frame_tables import view_table
 from gridwright.monitor.recording import Recording
@@ -288,4 +288,4 @@ def _sides(view: View) -> list[JustifyMethod]:
 
 
 def _aligned(text: str, side: JustifyMethod, style: str = "") -> Text:
-    return Text(visible(text), style.strip(), justify=side)
+    return Text(visible_in_line(text), style.strip(), justify=side)

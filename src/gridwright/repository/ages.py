@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.repository.below import is_part
-from gridwright.repository.keys import RESERVED, shown
+from gridwright.repository.counted_names import CountedNames
+from gridwright.repository.keys import RESERVED
 
 DAY_S = 86_400.0
 LIMITS_S: tuple[tuple[str, float], ...] = (
@@ -44,7 +45,8 @@ class UseOfFiles:
     classes: list[AgeClass] = field(default_factory=list)
     """From the newest to the oldest."""
     notes: list[str] = field(default_factory=list)
-    problems: list[tuple[str, str]] = field(default_factory=list)
+    failed: CountedNames = field(default_factory=CountedNames)
+    """What could not be looked at."""
 
     def bytes_older_than(self, limit: str) -> int:
         """Bytes of files that were last used longer ago than one of LIMITS_S, by its name."""
@@ -64,7 +66,7 @@ def use_of_files(
     found = UseOfFiles(notes=_notes(directory))
     files, sizes = [0] * (len(LIMITS_S) + 1), [0] * (len(LIMITS_S) + 1)
     counted: set[tuple[int, int]] = set()
-    for status in _files(directory, found.problems):
+    for status in _files(directory, found.failed):
         if status.st_nlink > 1:
             # Names of one file are its bytes once.
             if (status.st_dev, status.st_ino) in counted:
@@ -93,7 +95,7 @@ def _notes(directory: Path) -> list[str]:
     return []
 
 
-def _files(directory: Path, problems: list[tuple[str, str]]) -> Iterator[os.stat_result]:
+def _files(directory: Path, failed: CountedNames) -> Iterator[os.stat_result]:
     root = os.fsencode(directory)
     waiting = [root]
     while waiting:
@@ -104,7 +106,7 @@ def _files(directory: Path, problems: list[tuple[str, str]]) -> Iterator[os.stat
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except OSError as error:
-                        problems.append((shown(entry.path), f"it cannot be looked at: {error.strerror}"))
+                        failed.add(entry.path, f"it cannot be looked at: {error.strerror}")
                         continue
                     if stat.S_ISDIR(status.st_mode):
                         if (here != root or entry.name != RESERVED.encode()) and not is_part(entry.name):
@@ -114,4 +116,4 @@ def _files(directory: Path, problems: list[tuple[str, str]]) -> Iterator[os.stat
         except OSError as error:
             if here == root:
                 raise
-            problems.append((shown(here), f"it cannot be listed: {error.strerror}"))
+            failed.add(here, f"it cannot be listed: {error.strerror}")

@@ -36,7 +36,8 @@ def import_objects(
     ended(opened, contents)
     contents.verb = names.verb
     contents.done = {**names.done, **{name: each for name, each in contents.done.items() if each.count}}
-    contents.problems = names.problems + contents.problems
+    names.failed.take(contents.failed)
+    contents.failed = names.failed
     contents.notes = names.all_notes + contents.notes
     contents.seconds += names.seconds
     times = (names.at_least_s, contents.at_least_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gridwright.repository.deletion_limit import Deletions, note_refusal
-from gridwright.repository.keys import shown
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
@@ -71,7 +70,7 @@ def delete_object(
         report.problem(path, f"whether it is gone cannot be seen ({error.strerror}); the object stays")
         return
     if is_there:
-        report.notes.append(f"{shown(path)} is there again; its object stays")
+        report.note_of("are there again; their objects stay", path)
         return
     delete_object_of(opened, opened.known.get(path), report, prefer=prefer)
     opened.below.refresh()

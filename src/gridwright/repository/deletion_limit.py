@@ -7,6 +7,7 @@ delete more than is usual deletes nothing, says how many, and is told that numbe
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -55,11 +56,11 @@ def note_refusal(known: Known, verb: str, why: str | None) -> None:
         known.set_fact(f"{_REFUSED} {verb}", "" if why is None else f"{time.time():.0f} {why}")
 
 
-def refusals(known: Known) -> list[tuple[str, str]]:
-    """What the last export and the last import refused to delete: which of them, and why."""
+def refusals(fact: Callable[[str], str | None]) -> list[tuple[str, str]]:
+    """What the last export and the last import refused to delete: which of them, and why; by its facts."""
     found = []
     for verb in ("export", "import"):
-        moment, _, why = (known.fact(f"{_REFUSED} {verb}") or "").partition(" ")
+        moment, _, why = (fact(f"{_REFUSED} {verb}") or "").partition(" ")
         if why and moment.isdecimal():
             when = datetime.fromtimestamp(min(int(moment), 2**32), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
             found.append((f"{verb} of {when}", why))

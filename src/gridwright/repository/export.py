@@ -7,7 +7,6 @@ conflict, as after a kill between an object and its row; else both stay, and are
 
 from __future__ import annotations
 
-import os
 import queue
 import stat
 import time
@@ -20,12 +19,13 @@ from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn, crc64_of
+from gridwright.repository.counted_names import note_failed
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
-from gridwright.repository.lost_names import LOST, TAKEN, look_in_export
+from gridwright.repository.lost_names import TAKEN, look_in_export
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
@@ -94,24 +94,26 @@ def export(
         changes.take()
     if options.dry_run:
         learn(opened, report)
-        look_in_export(opened, report, options.paths)
         _plan(opened, options, report)
+        look_in_export(opened, report, options.paths)
         return report
-    with closing(UploadJournal(opened.known.state.descriptor)) as uploads, ExitStack() as held:
+    with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
         opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
         require_store(opened, report)
         lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
-        look_in_export(opened, report, options.paths)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
             changes.find(report, deletions=options.deletions)
         _Export(opened, options, report, lease, progress).run()
-        if is_whole := not options.paths and all(why == LOST for _, why in report.problems):
+        if is_whole := not options.paths and report.is_complete:
             opened.known.set_fact("exported", repr(begun))
+        if not options.paths:
+            note_failed(opened.known, begun, report.failed)
         if is_whole or report.done:
             publish_manifest(opened, report)
+        look_in_export(opened, report, options.paths)
     report.seconds = time.time() - begun
     return report
 
@@ -198,7 +200,7 @@ class _Export:
             self._report.problem(path, refusal.reason)
             return
         except FileNotFoundError:
-            self._report.notes.append(f"{os.fsdecode(path)!a} went while it was to be exported")
+            self._report.note_of("went while they were to be exported", path)
             return
         except OSError as error:
             self._report.problem(path, f"it cannot be read: {error.strerror}")
@@ -210,18 +212,18 @@ class _Export:
                 self._refuse_hollow(sending)
                 self._send(task, condition_of(sending, row, self._options.prefer))
         except Hollow:
-            sending.close()
-            self._report.problem(
-                path, "it was written to before all its content was here; write it anew as a whole"
-            )
+            self._left(sending, "it was written to before all its content was here; write it anew as a whole")
         except StoreError as error:
             self._failed(task, error)
         except OSError as error:
             self._unread(sending, error)
 
     def _unread(self, sending: Sending, error: OSError) -> None:
+        self._left(sending, f"it cannot be read: {error.strerror}")
+
+    def _left(self, sending: Sending, why: str) -> None:
         sending.close()
-        self._report.problem(sending.path, f"it cannot be read: {error.strerror}")
+        self._report.problem(sending.path, why)
 
     def _refuse_hollow(self, sending: Sending) -> None:
         if sending.descriptor is not None:
@@ -297,8 +299,7 @@ class _Export:
         return head.entry.etag == row.etag and not is_same
 
     def _conflict(self, sending: Sending) -> None:
-        sending.close()
-        self._report.problem(sending.path, HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
+        self._left(sending, HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
 
     def _finish(self, task: _Task) -> None:
         self._under_way -= 1
@@ -338,8 +339,7 @@ class _Export:
         if error.fault is StoreFault.CHANGED:
             self._settle(task)
             return
-        task.sending.close()
-        self._report.problem(task.sending.path, error.problems[0].what)
+        self._left(task.sending, error.problems[0].what)
         if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
             self._failures += 1
             if self._failures >= MOST_FAILURES:
@@ -351,8 +351,7 @@ class _Export:
         try:
             head = self._opened.store.head(sending.key).result()
         except StoreError as error:
-            sending.close()
-            self._report.problem(sending.path, error.problems[0].what)
+            self._left(sending, error.problems[0].what)
             return
         if has_content(self._opened, sending, head):
             if has_attributes(head, sending.attributes):

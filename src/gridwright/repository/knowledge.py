@@ -15,13 +15,7 @@ from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import ManifestError, read_facts, read_manifest
-from gridwright.repository.publishing import (
-    forget_newer,
-    keep_dropped,
-    keep_newer,
-    library_of,
-    note_published,
-)
+from gridwright.repository.publishing import keep_dropped, library_of, note_published
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -43,7 +37,7 @@ class FetchedManifest:
 def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Iterator[FetchedManifest | None]:
     """The bucket's manifest; None for none, or for one of the ETag `unless`. Raises GridwrightError."""
     key = opened.keys.own(MANIFEST)
-    file = opened.known.state.path / f"{MANIFEST}.{os.getpid()}.part"
+    file = opened.known.working / f"{MANIFEST}.{os.getpid()}.part"
     where = f"s3://{opened.store.bucket}/{key}"
     try:
         try:
@@ -57,11 +51,11 @@ def fetched_manifest(opened: OpenRepository, unless: str | None = None) -> Itera
         if entry.etag == unless:
             yield None
             return
-        room = os.fstatvfs(opened.known.state.descriptor)
+        room = os.statvfs(opened.known.working)
         if entry.size > room.f_bavail * room.f_frsize // 2:
             raise environment_error(
                 f"the manifest is {format_bytes(entry.size)}, more than half of the free space of "
-                f"{opened.known.state.path}",
+                f"{opened.known.working}",
                 where=where,
                 remedy="make room there; if no export wrote it, delete that object",
             )
@@ -112,7 +106,7 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
     with fetched_manifest(opened, unless=known.fact("manifest")) as found:
         if found is None:
             return
-        forget_newer(known)
+        known.newer.forget()
         library = library_of(known)
         # Rows without an inode are of files that are not known to be here: nothing is made of them.
         rows = read_manifest(found.file, Admission(opened, report, is_made=False))
@@ -139,7 +133,7 @@ def _take(opened: OpenRepository, report: RepositoryReport, told: KnownFile, *, 
             known.put(told.not_here())
         else:
             # An unchanged file is left, and a changed one is sent over the object that it was equal to alone.
-            keep_newer(known, told)
+            known.newer.keep(told)
     elif here.etag == told.etag and here.stored_ns == told.stored_ns:
         if is_ours and _attributes(told) != _attributes(here):
             # They were changed again within the second that a store keeps; the manifest came after that.

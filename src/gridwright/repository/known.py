@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.own_directories import temporary_directory
 from gridwright.repository.changelog.tables import GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
+from gridwright.repository.known_elsewhere import FirstNames, LeavingFiles, NewerObjects
 from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
@@ -29,7 +31,8 @@ from gridwright.repository.known_file import (
     why_malformed,
     why_unfit,
 )
-from gridwright.repository.known_tables import empty, prepare, transaction
+from gridwright.repository.known_tables import connected, empty, prepare, transaction
+from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
 from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
@@ -43,24 +46,28 @@ _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our own
+_SELECT_TOLD = _SELECT.replace("FROM files", "FROM told")
 _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
 class Known:
     """The rows of one repository. One thread uses it."""
 
-    def __init__(self, directory: Path) -> None:
-        """Open it, and make it where it is not. `directory` is the repository's. Raises GridwrightError."""
+    def __init__(self, directory: Path, *, looks: bool = False) -> None:
+        """Open it, and make it where it is not; who only `looks` has a copy. Raises GridwrightError."""
         self.directory = directory
+        self.looks = looks
         try:
-            self.state = open_state(directory, identify=True)
+            self.state = open_state(directory, identify=not looks, looks=looks)
         except OSError as error:
             raise environment_error(
                 f"there is no place for what is known of the repository: {error}", where=str(directory)
             ) from error
+        self.working = temporary_directory("gridwright-look-") if looks else self.state.path
+        """Where a command may have files while it runs."""
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
-        self.is_dry_run, self.gone = False, GONE
+        self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
         self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
@@ -71,16 +78,19 @@ class Known:
         try:
             self.use_file(FILE)
         except GridwrightError:
-            self.state.close()
+            self._leave()
             raise
 
     def use_file(self, name: str) -> None:
         """Open a file of the state directory, made where it is not. Raises GridwrightError."""
         self.file = self.state.path / name
         try:
-            os.close(open_file(self.state.descriptor, name, os.O_RDWR | os.O_CREAT, remedy=REMEDY))
-            self.database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            if not self.looks:
+                os.close(open_file(self.state.made, name, os.O_RDWR | os.O_CREAT, remedy=REMEDY))
+            self.database = copy_of(self.state, name) if self.looks else connected(self.file, _BUSY_S)
             prepare(self.database)
+            self.newer, self.leaving = NewerObjects(self.database), LeavingFiles(self.database)
+            self.first_names = FirstNames(self.database)
             self._belong()
             self._was_empty = self.is_empty()
         except (OSError, sqlite3.Error, ValueError) as error:
@@ -102,11 +112,6 @@ class Known:
             empty(self.database)
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
-    def keep_nothing(self) -> None:
-        """From now on, take back in the end whatever is written: a dry run changes nothing that is known."""
-        self.is_dry_run = True
-        self.database.execute("BEGIN")
-
     def close(self) -> None:
         """Write what is pending, and close."""
         try:
@@ -115,7 +120,12 @@ class Known:
                 self.advance()
         finally:
             self.database.close()
-            self.state.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        self.state.close()
+        if self.looks:
+            self.working.rmdir()
 
     def fact(self, name: str) -> str | None:
         """A fact of the repository, such as when the last export began."""
@@ -240,13 +250,11 @@ class Known:
 
     def told(self, key: str) -> KnownFile | None:
         """What the manifest says of an object."""
-        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE key = ?"
-        return self._row(self.database.execute(query, (key,)).fetchone())
+        return self._row(self.database.execute(f"{_SELECT_TOLD} WHERE key = ?", (key,)).fetchone())
 
     def told_path(self, path: bytes) -> KnownFile | None:
         """What was told of a path."""
-        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE path = ?"
-        return self._row(self.database.execute(query, (path,)).fetchone())
+        return self._row(self.database.execute(f"{_SELECT_TOLD} WHERE path = ?", (path,)).fetchone())
 
     def told_work(self, action: str) -> Iterator[KnownFile]:
         """What was told of the paths of work of one kind, some in memory at a time."""
@@ -273,16 +281,6 @@ class Known:
         while some := found.fetchmany(_BATCH):
             for path, atime_ns, mtime_ns in some:
                 yield path, (atime_ns, mtime_ns)
-
-    def first_name(self, inode: int) -> bytes | None:
-        """The first name of a file with several, if this run has met it."""
-        query = "SELECT path FROM first_names WHERE inode = ?"
-        found = self.database.execute(query, (signed_inode(inode),)).fetchone()
-        return found[0] if found else None
-
-    def set_first_name(self, inode: int, path: bytes) -> None:
-        """Keep it for this run."""
-        self.database.execute("INSERT OR REPLACE INTO first_names VALUES (?, ?)", (signed_inode(inode), path))
 
     def work_backwards(self, action: str) -> Iterator[bytes]:
         """Paths of work of one kind, what lies in a directory before it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from gridwright.repository.changelog.tables import CHANGE_TABLES
 from gridwright.repository.known_file import COLUMNS
@@ -16,6 +17,11 @@ _TYPES = {
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
     "libraries": "TEXT",
 }  # fmt: skip
+
+
+def connected(file: Path, timeout_s: float) -> sqlite3.Connection:
+    """A connection that begins no transaction by itself. Raises sqlite3.Error."""
+    return sqlite3.connect(file, timeout=timeout_s, isolation_level=None)
 
 
 def prepare(database: sqlite3.Connection) -> None:
@@ -69,16 +75,13 @@ def empty(database: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, of what is written within a `with`, also within a transaction that is begun."""
-    begin, end, back = ("BEGIN", "COMMIT", "ROLLBACK")
-    if database.in_transaction:
-        begin, end, back = ("SAVEPOINT some", "RELEASE some", "ROLLBACK TO some")
-    database.execute(begin)
+    """All or nothing, of what is written within a `with`."""
+    database.execute("BEGIN")
     try:
         yield
     except BaseException:
         # SQLite has taken back all itself where the disk is full or fails.
         if database.in_transaction:
-            database.execute(back)
+            database.execute("ROLLBACK")
         raise
-    database.execute(end)
+    database.execute("COMMIT")

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import threading
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from gridwright.errors import environment_error
+from gridwright.repository.keys import shown
 from gridwright.repository.store import ObjectStore, StoreError, StoreFault, WriteCondition
 
 LEASE_S = 120.0
 """How long a lease lasts that is not renewed; clocks of nodes may differ by some seconds."""
 _RENEW_S = LEASE_S / 4
+_CLOCKS_S = 900.0
+"""How far the clocks of a machine and of the store may be apart: stores refuse requests beyond (SigV4)."""
+_LONGEST = 4096
+"""Bytes of a lease that are read; it has some 150."""
 
 
 class Lease:
@@ -59,23 +66,24 @@ class Lease:
     def _take_over(self) -> None:
         """Take a lease that ran out, or whose holder on this machine has ended."""
         head = self._store.head(self._key).result()
-        try:
-            holder = json.loads(self._store.get(self._key))
-            until, host, process = float(holder["until"]), str(holder["host"]), str(holder["process"])
-        except (ValueError, KeyError, TypeError):
-            until, host, process = 0.0, "?", "?"
-        is_dead = host == _host() and process != _process(int(process.partition(".")[0] or 0))
-        if time.time() < until and not is_dead:
+        holder = _Holder.read(self._store.get(self._key))
+        written_s = head.entry.last_modified_ns / 1e9
+        # Who has not renewed it for so long holds nothing, whatever it says.
+        until_s = min(holder.until_s, written_s + LEASE_S + _CLOCKS_S) if written_s else holder.until_s
+        left_s = min(until_s - time.time(), LEASE_S + _CLOCKS_S)
+        if left_s > 0 and not holder.is_gone():
             raise environment_error(
-                f"another command writes to this repository: on {host.partition(' ')[0]}, process "
-                f"{process.partition('.')[0]}",
+                f"another command writes to this repository: on {shown(holder.host)}, "
+                f"process {holder.process}",
                 where=self._key,
-                remedy=f"wait until it has ended; its lease ends in {until - time.time():.0f} s",
+                remedy=f"wait until it has ended; its lease ends in {left_s:.0f} s",
             )
         self._write(WriteCondition(etag=head.entry.etag))
 
     def _write(self, condition: WriteCondition) -> None:
-        holder = {"host": _host(), "process": _process(os.getpid()), "until": time.time() + LEASE_S}
+        name, boot = _host()
+        process = _process(os.getpid())
+        holder = {"host": f"{name} {boot}", "process": process, "until": time.time() + LEASE_S}
         self._etag = self._store.put(self._key, json.dumps(holder).encode(), {}, condition).etag
 
     def _renew(self) -> None:
@@ -88,10 +96,37 @@ class Lease:
                     return
 
 
-def _host() -> str:
-    """Names this machine since its last boot."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{socket.gethostname()} {boot}"
+class _Holder(NamedTuple):
+    """Who holds a lease, as its object says, which anybody may have written who writes the bucket."""
+
+    until_s: float
+    """Since 1970; 0 where the object cannot be read."""
+    host: str = "?"
+    boot: str = ""
+    process: int = 0
+    started: str = ""
+
+    @classmethod
+    def read(cls, content: bytes) -> _Holder:
+        """The holder of a lease's content."""
+        try:
+            said = json.loads(content[:_LONGEST])
+            host, _, boot = said["host"].partition(" ")
+            process, _, started = said["process"].partition(".")
+            until_s = float(said["until"])
+            return cls(until_s, host, boot, int(process), started) if math.isfinite(until_s) else cls(0)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            return cls(0)
+
+    def is_gone(self) -> bool:
+        """Whether it is a process of this machine that has ended."""
+        is_here = (self.host, self.boot) == _host()
+        return is_here and f"{self.process}.{self.started}" != _process(self.process)
+
+
+def _host() -> tuple[str, str]:
+    """The name of this machine, and what names its last boot."""
+    return socket.gethostname(), Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _process(pid: int) -> str:

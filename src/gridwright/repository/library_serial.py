@@ -26,7 +26,7 @@ _KINDS = ("trusted", "user")
 def check_serial(known: Known, root: int) -> None:
     """Forget all of a library that was set back, whose open directory is `root`, and say so.
 
-    A dry run does so for itself alone.
+    Who only looks does so for itself alone.
     """
     noted = known.fact(_SERIAL)
     if noted is None or not identifier_of(known.state.identity):
@@ -36,7 +36,7 @@ def check_serial(known: Known, root: int) -> None:
         return
     bucket = known.fact("bucket")
     known.state.identity = (
-        made_identity(root) if known.is_dry_run else renew_identity(known.directory, known.state)
+        made_identity(root) if known.looks else renew_identity(known.directory, known.state)
     )
     known.begin_anew(known.state.identity)
     if bucket is not None:
@@ -50,7 +50,7 @@ def check_serial(known: Known, root: int) -> None:
 
 def advance(known: Known, root: int) -> None:
     """Give the library a higher serial, and note it. Where it takes none, nothing is noted."""
-    if known.is_dry_run or not identifier_of(known.state.identity):
+    if known.looks or not identifier_of(known.state.identity):
         return
     name = known.fact(_ID)
     if name is None:

@@ -64,7 +64,7 @@ def listed_objects(
         try:
             path, is_directory = (b"", True) if is_root else opened.keys.path_of(entry.key)
         except KeyRefusal as refusal:
-            report.problems.append((refusal.what, f"the key {refusal.reason}"))
+            report.problem(refusal.what, f"the key {refusal.reason}")
             continue
         listed = ListedObject(path, is_directory, entry, told)
         if not is_chosen(path, chosen):

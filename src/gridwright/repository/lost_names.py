@@ -44,7 +44,7 @@ def look_for_lost(opened: OpenRepository) -> None:
 
 
 def look_in_export(opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes]) -> None:
-    """Name what is lost; an export needs no listing else. Raises StoreError."""
+    """Name what is lost, when all is done; an export needs no listing else. Raises StoreError."""
     if _is_time_to_look(opened.known):
         keep_listing(opened.known, opened.store.list(opened.keys.start))
         look_for_lost(opened)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import secrets
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from operator import attrgetter
 
 from gridwright.repository.content import FileContent
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
-from gridwright.repository.known_file import COLUMNS, KnownFile
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import readable_rows, write_manifest
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import identifier_of
@@ -28,7 +26,6 @@ _WRITTEN = "manifest written"
 NAMES = "is_name_only <> 0 AND inode = 0"
 """Rows of names that no file here has."""
 _MOST_LIBRARIES = 16
-_values = attrgetter(*COLUMNS)
 
 
 def library_of(known: Known) -> str:
@@ -40,45 +37,19 @@ def library_of(known: Known) -> str:
     return found
 
 
-def forget_newer(known: Known) -> None:
-    """Forget what the former manifest said of newer objects than those of the files here."""
-    known.database.execute("DELETE FROM newer")
-
-
-def keep_newer(known: Known, row: KnownFile) -> None:
-    """Keep the row of another library, of an object that is newer than that of the file here."""
-    places = ", ".join("?" * len(COLUMNS))
-    known.database.execute(f"INSERT OR REPLACE INTO newer VALUES ({places})", _values(row))  # noqa: S608
-
-
-def _newer(database: sqlite3.Connection, path: bytes) -> KnownFile | None:
-    query = f"SELECT {', '.join(COLUMNS)} FROM newer WHERE path = ?"  # noqa: S608 - names of our own
-    found = database.execute(query, (path,)).fetchone()
-    return KnownFile(*found) if found else None
-
-
 def published_rows(known: Known) -> Iterator[KnownFile]:
     """The rows as others are to know them: each with the libraries that have its file."""
-    database, own = known.database, library_of(known)
-    has_newer, has_leaving = (
-        database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
-        for table in ("newer", "leaving")
-    )
+    own, has_newer, has_leaving = library_of(known), bool(known.newer), bool(known.leaving)
     for row in known.rows():
-        newer = _newer(database, row.path) if has_newer else None
+        newer = known.newer.get(row.path) if has_newer else None
         if newer is not None and newer.is_later(row):
             yield newer
             continue
         others = [each for each in row.libraries.split() if each != own]
         is_here = bool(row.inode) or (own in row.libraries and not row.is_only_in_bucket)
-        if is_here and not (has_leaving and _is_leaving(database, row.path)):
+        if is_here and not (has_leaving and row.path in known.leaving):
             others.insert(0, own)
         yield replace(row, libraries=" ".join(others[:_MOST_LIBRARIES]))
-
-
-def _is_leaving(database: sqlite3.Connection, path: bytes) -> bool:
-    query = "SELECT 1 FROM leaving WHERE path = ? AND is_tried = 0"
-    return database.execute(query, (path,)).fetchone() is not None
 
 
 def publish_manifest(opened: OpenRepository, report: RepositoryReport) -> None:

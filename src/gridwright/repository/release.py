@@ -233,32 +233,30 @@ class _LocalRelease(_Release):
             super().run()
             if self._is_all_placed:
                 opened.known.set_fact(FACT, "0")
-            if opened.known.database.execute("SELECT 1 FROM leaving LIMIT 1").fetchone():
-                # What stayed is here again.
-                opened.known.database.execute("DELETE FROM leaving")
+            if opened.known.leaving:
+                opened.known.leaving.clear()
                 publish_manifest(opened, self._report)
 
     def _candidates(self, condition: str = "1") -> Iterator[KnownFile]:
         """In rounds, since some may stay: those of each are not here for other machines before it begins."""
-        database, at_least = self._opened.known.database, _MOST_ASIDE
+        leaving, at_least = self._opened.known.leaving, _MOST_ASIDE
         while self._choose(at_least):
             publish_manifest(self._opened, self._report)
-            chosen = "path IN (SELECT path FROM leaving WHERE is_tried = 0)"
-            for row in super()._candidates(f"{condition} AND {chosen}"):
+            for row in super()._candidates(f"{condition} AND {leaving.CHOSEN}"):
                 self._lease.check(self._opened.settings.bucket_url)
                 yield row
             self._finish()
-            database.execute("UPDATE leaving SET is_tried = 1")
+            leaving.tried()
             at_least *= 4
 
     def _choose(self, at_least: int) -> bool:
         """Note so many files, or as many as would be enough, as leaving; whether there is any."""
-        database, count, size = self._opened.known.database, 0, 0
-        for row in super()._candidates("path NOT IN (SELECT path FROM leaving)"):
+        leaving, count, size = self._opened.known.leaving, 0, 0
+        for row in super()._candidates(leaving.OTHERS):
             if self._is_enough(size) and (count >= at_least or not size):
                 break
             if self._may_leave(row):
-                database.execute("INSERT INTO leaving VALUES (?, 0)", (row.path,))
+                leaving.add(row.path)
                 count += 1
                 size += row.blocks * 512
         return count > 0

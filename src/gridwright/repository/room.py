@@ -17,14 +17,23 @@ def check_room(opened: OpenRepository, size: int) -> None:
         raise environment_error(
             f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: nothing was done",
             where=str(opened.settings.directory),
-            remedy="make room, name fewer paths, or leave them names only",
+            remedy=f"make room, name fewer paths, or {_left(opened)}",
         )
 
 
 def disk_is_full(opened: OpenRepository) -> GridwrightError:
     """The error of a disk that is full."""
     return environment_error(
-        "the disk is full; files that were brought are whole, and the others are names only as before",
+        f"the disk is full; files that were brought are whole, and {_others(opened)} as before",
         where=str(opened.settings.directory),
         remedy="make room, and run the command again: it goes on",
     )
+
+
+def _left(opened: OpenRepository) -> str:
+    """What to do without contents; only a file system that guards them has names of such files."""
+    return "leave them names only" if opened.is_guarded else "leave the others in the bucket"
+
+
+def _others(opened: OpenRepository) -> str:
+    return "the others are names only" if opened.is_guarded else "the others are in the bucket alone"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
-from gridwright.repository.keys import RESERVED, TRASH
+from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.other_buckets import OtherBuckets
@@ -111,7 +111,8 @@ def keep_changed(
     found = [(path, status) for path, status in looked_at if _has_object(path, status, report)]
     opened.known.mark(path for path, _ in found)
     stamps = opened.known.stamps([path for path, _ in found])
-    _keep_work(opened, [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)])
+    touched = [(path, each) for path, each in found if stamps.get(path) != stamp_of(each)]
+    _keep_work(opened, [each for each in touched if each[0] in stamps or _has_key(opened, *each, report)])
 
 
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
@@ -119,6 +120,16 @@ def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bo
         return True
     report.note_of(f"have no object, since each is {kind_of(status.st_mode)}", path)
     return False
+
+
+def _has_key(opened: OpenRepository, path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
+    """Whether an object can have this name. Where not, no export can help: it is whole without the file."""
+    try:
+        opened.keys.key_of(path, is_directory=stat.S_ISDIR(status.st_mode))
+    except KeyRefusal as refusal:
+        report.nameless.add(path, refusal.reason)
+        return False
+    return True
 
 
 def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]) -> None:

@@ -15,6 +15,7 @@ from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
 from gridwright.repository.binding import bind
 from gridwright.repository.copytool.released import ReleasedNames
+from gridwright.repository.counted_names import CountedNames, cut
 from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import Keys, prefix_of, shown
 from gridwright.repository.known import Known
@@ -31,8 +32,6 @@ DEFAULT_IDS = (1000, 2**31 - 1)
 login.defs(5))."""
 _NAMES = 5
 """Of several files that a note is about."""
-_MOST_LINES, _MOST_OF_NAME = 200, 300
-"""Problems that people are shown, and characters of a name: users choose how many and how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +74,20 @@ class OpenRepository:
 
     @classmethod
     def open(
-        cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True, dry_run: bool = False
+        cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True, looks: bool = False
     ) -> OpenRepository:
         """Open it; no other command works on this directory meanwhile, unless `alone` is false.
 
-        With `dry_run`, nothing that is found out is kept.
-
+        Who only `looks` holds up nobody, and changes nothing that is known.
         Raises GridwrightError, and OSError where the directory cannot be opened.
         """
         with ExitStack() as opened:
             below = opened.enter_context(Beneath(settings.directory))
-            known = opened.enter_context(closing(Known(settings.directory)))
-            lock = hold_directory(settings.directory) if alone else None
+            known = opened.enter_context(closing(Known(settings.directory, looks=looks)))
+            lock = hold_directory(settings.directory) if alone and not looks else None
             if lock is not None:
                 opened.callback(os.close, lock)
             bind(known, store, below, Keys(settings.prefix))
-            if dry_run:
-                known.keep_nothing()
             check_serial(known, below.root)
             known.advance = partial(advance, known, below.root)
             opened.pop_all()
@@ -131,7 +127,7 @@ def hold_directory(directory: Path) -> int:
     """Hold a lock on what is known, until the descriptor is closed. Raises GridwrightError, OSError."""
     state = open_state(directory)
     try:
-        descriptor = open_file(state.descriptor, LOCK, os.O_RDWR | os.O_CREAT)
+        descriptor = open_file(state.made, LOCK, os.O_RDWR | os.O_CREAT)
     finally:
         state.close()
     try:
@@ -165,8 +161,10 @@ class RepositoryReport:
     verb: str
     is_dry_run: bool = False
     done: dict[str, ReportedCount] = field(default_factory=dict)
-    problems: list[tuple[str, str]] = field(default_factory=list)
-    """Path or key, and why."""
+    failed: CountedNames = field(default_factory=CountedNames)
+    """What could not be done."""
+    nameless: CountedNames = field(default_factory=CountedNames)
+    """Files that no object can be made of, since no key can have their names: an export is whole without."""
     notes: list[str] = field(default_factory=list)
     several: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
     """What was otherwise with several files: how many, and the first of them."""
@@ -187,13 +185,18 @@ class RepositoryReport:
 
     def problem(self, name: bytes | str, why: str) -> None:
         """Note what could not be done."""
-        self.problems.append((shown(name), why))
+        self.failed.add(name, why)
+
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """Path or key of the first that could not be done, and why; `failed` has counted all."""
+        return self.failed.first
 
     def note_of(self, what: str, name: bytes) -> None:
         """Note what is so of several files, with the names of the first."""
         count, names = self.several.setdefault(what, (0, []))
         if len(names) < _NAMES:
-            names.append(_cut(shown(name)) or ".")
+            names.append(cut(shown(name)) or ".")
         self.several[what] = count + 1, names
 
     @property
@@ -203,12 +206,18 @@ class RepositoryReport:
         for what, (count, names) in self.several.items():
             more = ", …" if count > len(names) else ""
             found.append(f"{count} files {what}: {', '.join(names)}{more}")
+        if self.nameless.count:
+            first, why = self.nameless.first[0]
+            found.append(
+                f"left out, {self.nameless.words} that no object can have, below "
+                f"{self.nameless.where}: {cut(first)}: {why}"
+            )
         return found
 
     @property
     def is_complete(self) -> bool:
         """Whether all was done."""
-        return not self.problems
+        return not self.failed.count
 
     def document(self) -> dict[str, Any]:
         """The result for programs."""
@@ -217,7 +226,9 @@ class RepositoryReport:
             "verb": self.verb,
             "dry_run": self.is_dry_run,
             "done": {name: {"count": each.count, "bytes": each.bytes} for name, each in self.done.items()},
-            "problems": [{"name": name, "why": why} for name, why in self.problems],
+            "problems": self.failed.document(),
+            "failed": self.failed.counts(),
+            "nameless": self.nameless.counts() | {"first": self.nameless.document()},
             "notes": self.all_notes,
             "requests": self.requests,
             "requests_usd": round(cost(self.requests), 6),
@@ -252,17 +263,10 @@ class RepositoryReport:
                 else f"at least {self.at_least_s:.1f} s, {self.at_least_by}"
             )
             lines.append(f"  time: {time}")
-        if self.problems:
-            lines.append(f"  could not be done: {len(self.problems)}")
-            lines += [f"    {_cut(name)}: {why}" for name, why in self.problems[:_MOST_LINES]]
-            if (more := len(self.problems) - _MOST_LINES) > 0:
-                lines.append(f"    and {more:,} more; --json names all of them")
+        if self.failed.count:
+            lines.append(f"  could not be done: {self.failed.count}")
+            lines += [f"    {each}" for each in self.failed.lines()]
         return "\n".join(lines)
-
-
-def _cut(name: str) -> str:
-    half = _MOST_OF_NAME // 2
-    return name if len(name) <= _MOST_OF_NAME else f"{name[:half]}…{name[-half:]}"
 
 
 def is_chosen(path: bytes, chosen: Sequence[bytes]) -> bool:

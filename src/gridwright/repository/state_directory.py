@@ -54,43 +54,60 @@ class StateDirectory:
     """An open state directory. Nobody else can write it, or rename what leads to it: paths in it hold."""
 
     path: Path
-    descriptor: int
+    descriptor: int | None
+    """None where a command that only looks found none."""
     identity: str | None
     """Of the repository's directory; None where the state is beside the data, or nobody asked for it."""
     note: str | None = None
-    """What an older release has left and is not believed."""
+    """What an older release has left and is not believed, or what was moved."""
+    former: Path | None = None
+    """What an older release has left beside the data and is believed: who only looks reads it there."""
+
+    @property
+    def made(self) -> int:
+        """The descriptor of a directory that was to be made where it was not."""
+        if self.descriptor is None:
+            raise ValueError("who looks makes no state")
+        return self.descriptor
 
     def close(self) -> None:
         """Close it."""
-        os.close(self.descriptor)
+        if self.descriptor is not None:
+            os.close(self.descriptor)
 
 
-def open_state(directory: Path, *, identify: bool = False, file: str = FILE) -> StateDirectory:
+def open_state(
+    directory: Path, *, identify: bool = False, file: str = FILE, looks: bool = False
+) -> StateDirectory:
     """The state directory of a repository's or a library's directory, made where it is not.
 
     Close it in the end. With `identify`, the directory gets an identifier where it has none. The data base
-    `file` that an older release kept beside the data is moved where it can be believed. Raises
-    GridwrightError where the place for it cannot be trusted, or where a directory of another file system is
-    known under this path; and OSError.
+    `file` that an older release kept beside the data is moved where it can be believed. Who only `looks`
+    makes and moves nothing. Raises GridwrightError where the place for it cannot be trusted, or where a
+    directory of another file system is known under this path; and OSError.
     """
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         resolved = Path(os.readlink(descriptor_path(opened)))  # noqa: PTH115 - of what is open
         base = _base(opened, resolved)
         if base is None:
-            beside = open_directory(RESERVED, directory=opened, make=0o700, remedy=_remedy(resolved))
+            beside = _open(RESERVED, opened, _remedy(resolved), looks=looks)
             return StateDirectory(resolved / RESERVED, beside, None)
         for make in (False, True):
-            if make:
+            if make and not looks:
                 _make(base)
             if reason := why_untrusted_path(base):
                 raise untrusted(base, reason, f"name a directory of your own with {VARIABLE}")
         base = base.resolve()
         path = base / _name(resolved)
-        found = StateDirectory(path, open_directory(path, make=0o700), None)
+        found = StateDirectory(path, _open(path, None, None, looks=looks), None)
         try:
             _identify(opened, found, resolved, make=identify)
-            _take_over(opened, resolved, found, file)
+            former = _former(opened, resolved, found, file)
+            if looks:
+                found.identity, found.former = _identity(opened, make=False), former
+            elif former is not None:
+                _move(former, found)
         except BaseException as error:
             found.close()
             if isinstance(error, OSError) and error.errno in FULL:
@@ -118,6 +135,16 @@ def renew_identity(directory: Path, state: StateDirectory) -> str:
 def made_identity(opened: int) -> str:
     """An identity that an open directory could have, for a dry run."""
     return json.dumps([secrets.token_hex(16), os.fstat(opened).st_ino, os.fstatvfs(opened).f_fsid])
+
+
+def _open(path: Path | str, directory: int | None, remedy: str | None, *, looks: bool) -> int | None:
+    """The descriptor of a directory of state; None where who looks finds none."""
+    try:
+        return open_directory(path, directory=directory, make=None if looks else 0o700, remedy=remedy)
+    except FileNotFoundError:
+        if looks:
+            return None
+        raise
 
 
 def is_same_identity(one: str, other: str) -> bool:
@@ -177,6 +204,8 @@ def _identify(opened: int, state: StateDirectory, resolved: Path, *, make: bool)
 
 def _recorded(state: StateDirectory) -> str | None:
     """The identity of the directory that this state is of; None where none is noted."""
+    if state.descriptor is None:
+        return None
     try:
         return read_file(state.descriptor, LIBRARY).decode("ascii", "replace")
     except FileNotFoundError:
@@ -192,15 +221,13 @@ def _recorded(state: StateDirectory) -> str | None:
 
 def _record(state: StateDirectory, identity: str) -> None:
     part = f"{LIBRARY}.{os.getpid()}.part"
-    written = os.open(
-        part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=state.descriptor
-    )
+    written = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=state.made)
     try:
         os.write(written, identity.encode())
         os.fsync(written)
     finally:
         os.close(written)
-    os.rename(part, LIBRARY, src_dir_fd=state.descriptor, dst_dir_fd=state.descriptor)
+    os.rename(part, LIBRARY, src_dir_fd=state.made, dst_dir_fd=state.made)
 
 
 def _base(opened: int, resolved: Path) -> Path | None:
@@ -258,56 +285,53 @@ def _attribute(opened: int, name: str, *, make: bool) -> str:
     return os.getxattr(opened, name).decode("ascii", "replace")
 
 
-def _take_over(opened: int, resolved: Path, state: StateDirectory, file: str) -> None:
-    """Move what an older release kept beside the data, where nobody else could write it; else name it."""
-    try:
-        os.stat(file, dir_fd=state.descriptor)
-        return
-    except FileNotFoundError:
-        pass
+def _former(opened: int, resolved: Path, state: StateDirectory, file: str) -> Path | None:
+    """What an older release kept beside the data, where nobody else could write it; else name it."""
+    if state.descriptor is not None:
+        with suppress(FileNotFoundError):
+            os.stat(file, dir_fd=state.descriptor)
+            return None
     former = resolved / RESERVED / file
     try:
         reason = why_untrusted_path(resolved)
         beside = os.open(RESERVED, DIRECTORY, dir_fd=opened)
     except FileNotFoundError:
-        return
+        return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             state.note = _left(former, "it is no directory")
-        return
+        return None
     try:
         try:
             os.stat(file, dir_fd=beside, follow_symlinks=False)
         except OSError:
-            return
-        _take_from(opened, beside, former, state, reason)
-    except sqlite3.Error as error:
-        state.note = _left(former, str(error))
+            return None
+        return former if _is_believed(opened, beside, former, state, reason) else None
     finally:
         os.close(beside)
 
 
-def _take_from(opened: int, beside: int, former: Path, state: StateDirectory, reason: str | None) -> None:
-    """The same, of a file that is there; `reason` says why its directory is not believed."""
+def _is_believed(opened: int, beside: int, former: Path, state: StateDirectory, reason: str | None) -> bool:
+    """Whether a file that is there is; `reason` says why its directory is not believed."""
     owner, user = os.fstat(beside).st_uid, os.geteuid()
     if owner not in (0, user):
         # It is that of another user, who goes on with it.
-        return
+        return False
     if user != 0 and os.environ.get(VARIABLE):
         # It is in use without the variable, and may be so again.
         state.note = f"{shown(os.fsencode(former))} is not used: {VARIABLE} names another directory"
-        return
+        return False
     if reason is not None and user != 0 and owner == os.fstat(opened).st_uid == user:
         raise _open_to_others(former, reason)
     if reason := reason or why_untrusted(os.fstat(beside)):
         state.note = _left(former, reason)
-        return
+        return False
     try:
         os.close(open_file(beside, former.name))
     except GridwrightError as error:
         state.note = _left(former, error.problems[0].what)
-        return
-    _move(former, state)
+        return False
+    return True
 
 
 def _open_to_others(former: Path, reason: str) -> GridwrightError:
@@ -326,6 +350,9 @@ def _move(former: Path, state: StateDirectory) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _move_held(former, state)
+        state.note = f"{shown(os.fsencode(former))} of an older release was moved to {state.path}"
+    except sqlite3.Error as error:
+        state.note = _left(former, str(error))
     except BlockingIOError:
         raise environment_error(
             "a command of an older release works on this directory",

@@ -14,6 +14,7 @@ from gridwright.repository.below import at
 from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.contents import CONTENTS
+from gridwright.repository.counted_names import CountedNames, told_failed
 from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.knowledge import keep_listing, learn
@@ -79,7 +80,11 @@ class RepositoryStatus:
     restore_bound_by: str = ""
     refused: list[str] = field(default_factory=list)
     """Deletions that the last export or the last import has refused."""
-    problems: list[tuple[str, str]] = field(default_factory=list)
+    nameless: CountedNames = field(default_factory=CountedNames)
+    """Files that no object can be made of: the recovery point is that of all others."""
+    left_behind: str = ""
+    """What the last export of all could not send, and where most of it lies; empty for nothing."""
+    failed: CountedNames = field(default_factory=CountedNames)
     notes: list[str] = field(default_factory=list)
     """What lies aside since a release was killed, and what is never exported."""
 
@@ -102,7 +107,8 @@ class RepositoryStatus:
             "warning",
             RECOVERY_POINT_MISSED,
             f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
-            f"object, and {now}; {self.changed_files} files and directories differ",
+            f"object, and {now}; {self.changed_files} files and directories differ"
+            + (f"; {self.left_behind}" if self.left_behind else ""),
             f"Run gridwright repo export {self.repository}, and look why its timer did not: "
             f"journalctl -u gridwright-export-{self.repository}",
         )
@@ -110,11 +116,13 @@ class RepositoryStatus:
     def document(self) -> dict[str, Any]:
         """The result for programs."""
         finding = self.finding
-        names = [name for name in self.__slots__ if name not in ("problems", "changelogs")]
+        names = [name for name in self.__slots__ if name not in ("failed", "nameless", "changelogs")]
         return {name: getattr(self, name) for name in names} | {
             "changelogs": [asdict(each) for each in self.changelogs],
             "finding": None if finding is None else asdict(finding),
-            "problems": [{"name": name, "why": why} for name, why in self.problems],
+            "problems": self.failed.document(),
+            "failed": self.failed.counts(),
+            "nameless": self.nameless.counts() | {"first": self.nameless.document()},
         }
 
     def text(self) -> str:
@@ -122,6 +130,7 @@ class RepositoryStatus:
         when = "never"
         if self.last_export is not None:
             when = datetime.fromtimestamp(self.last_export, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        besides = f", but for {self.nameless.words} that no object can have" * bool(self.nameless.count)
         wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
         point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
         lines = [
@@ -133,7 +142,7 @@ class RepositoryStatus:
             f"  files gone           {self.gone_files}, whose objects are there",
             f"  changed objects      {self.changed_objects}",
             f"  objects gone         {self.gone_objects}, whose files are there",
-            f"  last whole export    {when}",
+            f"  last whole export    {when}{besides}",
             f"  oldest change that no object has: {point}{wanted}",
             f"  full restore: {restore_text(self)}",
         ]
@@ -143,7 +152,9 @@ class RepositoryStatus:
         if self.changelog_trouble:
             lines.append(f"  exports look at all files: {self.changelog_trouble}")
         lines += [f"  {each}" for each in self.refused]
-        lines += [f"  {name}: {why}" for name, why in self.problems]
+        if self.left_behind:
+            lines.append(f"  {self.left_behind}")
+        lines += [f"  {each}" for each in self.failed.lines()]
         lines += [f"  {note}" for note in self.notes]
         if self.finding is not None:
             lines.append(f"  {self.finding}")
@@ -193,8 +204,9 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     report = RepositoryReport(settings.name, "status")
     learn(opened, report)
     work = find_changes(opened, (), report, deletions=True)
-    status.problems = report.problems
-    status.refused = [f"the {what} refused: {why}" for what, why in refusals(known)]
+    status.failed, status.nameless = report.failed, report.nameless
+    status.left_behind = told_failed(known)
+    status.refused = [f"the {what} refused: {why}" for what, why in refusals(known.fact)]
     work.pop(Action.DELETE, None)
     if Action.COMPARE in work:
         work[Action.COMPARE] = _touched(opened)

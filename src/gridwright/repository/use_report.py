@@ -33,7 +33,7 @@ class UseReport:
             "last_used": [{**asdict(each), "share": self._share(each.bytes)} for each in self.use.classes],
             "storage_classes": [asdict(each) for each in self.costs],
             "notes": self.use.notes,
-            "problems": [{"name": name, "why": why} for name, why in self.use.problems],
+            "problems": self.use.failed.document(),
         }
 
     def text(self) -> str:
@@ -52,7 +52,7 @@ class UseReport:
         if any(each.usd_per_month is None for each in self.costs):
             lines.append("    a price that is not known: write it under prices: services: in catalog.yaml")
         lines += [f"  {note}" for note in self.use.notes]
-        lines += [f"  {name}: {why}" for name, why in self.use.problems]
+        lines += [f"  {each}" for each in self.use.failed.lines()]
         return "\n".join(lines)
 
     def _share(self, size: int) -> float:

@@ -31,7 +31,7 @@ from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event, Journal, read_journal
 from gridwright.runs.launches import write_launches
 from gridwright.runs.phase_record import Status, Sweep
-from gridwright.runs.place import check_place, open_for_runs
+from gridwright.runs.place import BEGAN, RUN_FILE, check_place, open_for_runs, run_directories, run_owner
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.runs.readable import readable
 from gridwright.runs.record_file import damaged, load_record, unreadable
@@ -56,7 +56,6 @@ from gridwright.runs.workload_reducer import WorkloadReducer
 if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec
 
-RUN_FILE = "run.json"
 IOTEST_FILE = "iotest.json"
 WORKLOAD_FILE = "workload.json"
 LAUNCHES_FILE = "launches.parquet"
@@ -136,7 +135,7 @@ class RunDirectory:
         try:
             above = open_for_runs(runs)
             try:
-                path, opened = _make(runs, above, f"{now:%Y%m%dT%H%M%SZ}-{_plain(name)}", record)
+                path, opened = _make(runs, above, f"{now:{BEGAN}}-{_plain(name)}", record)
             finally:
                 os.close(above)
             return cls(path, opened, record)
@@ -237,12 +236,19 @@ class LoadedRun:
     samples: list[SampleRow] = field(default_factory=list)
     workload: WorkloadRecord | None = None
     sweep: StreamSweepRecord | None = None
+    owner: int = field(default_factory=os.geteuid)
+    """The number of the user whose its directory is."""
 
 
 def load_run(path: Path, *, with_samples: bool = True) -> LoadedRun:
     """Load a run, whole, going on or killed. Raises GridwrightError if it is none, or damaged."""
     loaded = _load_parts(path, with_samples=with_samples)
-    return replace(loaded, sweep=load_sweep(path, loaded.run.status))
+    owner = run_owner(path)
+    return replace(
+        loaded,
+        sweep=load_sweep(path, loaded.run.status),
+        owner=loaded.owner if owner is None else owner,
+    )
 
 
 def _load_parts(path: Path, *, with_samples: bool) -> LoadedRun:
@@ -329,9 +335,9 @@ def list_runs(runs: Path, damaged: Callable[[GridwrightError], object] = lambda 
     """
     check_place(runs)
     found = []
-    for path in sorted(runs.glob("[!.]*/" + RUN_FILE)) if runs.is_dir() else []:
+    for path in run_directories(runs):
         try:
-            found.append(load_run(path.parent, with_samples=False))
+            found.append(load_run(path, with_samples=False))
         except GridwrightError as error:
             damaged(error)
     return found

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gridwright.atomic import open_place
 from gridwright.errors import input_error
-from gridwright.trusted import sudo_callers, untrusted, why_untrusted_path
+from gridwright.trusted import sudo_callers, untrusted, user_name, why_untrusted_path
 
+RUN_FILE = "run.json"
+"""In each run directory, from the moment it is there."""
+NAME = re.compile(r"(?P<began>\d{8}T\d{6}Z)-[A-Za-z0-9._-]+")
+"""What Gridwright calls a run; users call theirs what they like."""
+BEGAN = "%Y%m%dT%H%M%SZ"
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""By so much the clock of the machine that began a run may be ahead of this one."""
 _REMEDY = "give another place with --runs DIR or GRIDWRIGHT_RUNS: one of your own that others cannot write"
 
 
@@ -42,3 +53,44 @@ def open_for_runs(runs: Path) -> int:
             raise untrusted(runs, reason, _REMEDY)
         runs.mkdir(parents=True, exist_ok=True)
     return open_place(runs)
+
+
+def run_directories(runs: Path) -> list[Path]:
+    """All run directories in `runs`, whoever they belong to, by name: the oldest first. Raises OSError."""
+    return sorted(path.parent for path in runs.glob("[!.]*/" + RUN_FILE)) if runs.is_dir() else []
+
+
+def run_owner(path: Path) -> int | None:
+    """The number of the user whose a run directory, or a link to one, is; None where it is gone."""
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
+
+
+def own_runs(found: Iterable[Path]) -> list[Path]:
+    """Those that belong to who asks: where users share a place, anybody can lay out runs that look newer."""
+    return [path for path in found if run_owner(path) == os.geteuid()]
+
+
+def of_whom(owner: int) -> str:
+    """Whose a run is, where it is another user's, who may have written anything into it: ` of mallory`."""
+    return "" if owner == os.geteuid() else f" of {user_name(owner)}"
+
+
+def owners_in_words(found: Iterable[Path]) -> str:
+    """How many runs each user has, such as `2 of alice, 1 of bob`."""
+    counts = Counter(user_name(owner) for path in found if (owner := run_owner(path)) is not None)
+    return ", ".join(f"{count} of {name}" for name, count in counts.most_common())
+
+
+def is_to_come(path: Path, now: datetime) -> bool:
+    """Whether a run began in the future by its name, so that nobody knows how old it is."""
+    named = NAME.fullmatch(path.name)
+    try:
+        return (
+            named is not None
+            and datetime.strptime(named["began"], BEGAN).replace(tzinfo=UTC) - now > CLOCKS_DIFFER
+        )
+    except ValueError:
+        return False

@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,17 +19,18 @@ from gridwright.runs.directory import (
     LAUNCHES_FILE,
     LOGS,
     REPORT_FILE,
-    RUN_FILE,
     SAMPLES_FILE,
     WORKLOAD_FILE,
     load_run,
 )
+from gridwright.runs.place import CLOCKS_DIFFER, RUN_FILE, is_to_come, own_runs, run_directories
 
 _FILES = frozenset(
     {RUN_FILE, IOTEST_FILE, WORKLOAD_FILE, LAUNCHES_FILE, SAMPLES_FILE, REPORT_FILE, JOURNAL_FILE}
 )
 _PART = re.compile(r"\.(?P<file>.+)\.\d+\.part")
 """A file that was being written when its process was killed; see `gridwright.atomic`."""
+_TO_COME = "it began in the future by this machine's clock, so its age is not known; `runs rm` takes its name"
 _REMOVED = ".{}.removed"
 """What a run is called while it goes: a run that is half gone is listed by nobody."""
 
@@ -64,9 +65,17 @@ def look_at_run(path: Path, now: datetime) -> RunOnDisk:
 
 
 def runs_below(runs: Path, now: datetime) -> list[RunOnDisk]:
-    """All runs that are kept in a directory, the newest first."""
-    found = sorted((each.parent for each in runs.glob("[!.]*/" + RUN_FILE)), reverse=True)
-    return [look_at_run(path, now) for path in found]
+    """The runs of who asks in a directory, the newest first; those of the future are last, and stay."""
+    found = [look_at_run(path, now) for path in reversed(own_runs(run_directories(runs)))]
+    to_come = [each for each in found if _is_to_come(each, now)]
+    return [
+        *(each for each in found if each not in to_come),
+        *(replace(each, kept=each.kept or _TO_COME) for each in to_come),
+    ]
+
+
+def _is_to_come(run: RunOnDisk, now: datetime) -> bool:
+    return is_to_come(run.path, now) or (run.age_s is not None and run.age_s < -CLOCKS_DIFFER.total_seconds())
 
 
 def remove_run(path: Path) -> None:
@@ -92,7 +101,7 @@ def _stays(path: str | Path, reason: str | None) -> GridwrightError:
 
 def remove_leavings(runs: Path) -> None:
     """Remove what is left of runs whose removal was interrupted."""
-    for path in runs.glob(_REMOVED.format("*")):
+    for path in own_runs(runs.glob(_REMOVED.format("*"))):
         # What somebody else has put there under such a name, such as a file, is none of them.
         with suppress(OSError):
             if (path / RUN_FILE).exists() or (path / LOGS).exists() or not any(path.iterdir()):

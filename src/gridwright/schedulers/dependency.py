@@ -41,6 +41,15 @@ class Dependency:
         """Which request of the same call of `submit` it is; None for a job that was submitted before."""
         return int(self.job[1:]) if self.job.startswith("#") else None
 
+    @property
+    def not_earlier(self) -> Problem:
+        """That it stands behind the request that waits for it, or is none of the call."""
+        return Problem(
+            what=f"{self.job} is no earlier request of the same call",
+            where="after",
+            remedy="name one that stands before it, or the number of a job",
+        )
+
     def __str__(self) -> str:
         return self.job if self.type is DependencyType.OK else f"{self.type}:{self.job}"
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gridwright.commands import CommandOutput, CommandPlace, run_bounded
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
+from gridwright.services.connections import Listener, listen_on
 from gridwright.trusted import untrusted, why_untrusted_path
 
 
@@ -56,7 +57,7 @@ class HeadNode(Protocol):
         `port` is one that `listen` gave: nodes reach it while this ssh runs.
         """
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         """A TCP socket that listens there, and the address that nodes reach it at."""
 
 
@@ -87,10 +88,9 @@ class LocalHeadNode:
         """The user's own ssh; nodes reach every port of this machine."""
         return ["ssh", *words]
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         """Listen where the nodes are: on all addresses, since the barrier has a secret of its own."""
-        listener = socket.create_server(("", 0), backlog=1024)
-        return listener, socket.gethostname()
+        return listen_on(""), socket.gethostname()
 
 
 def check_run(head: HeadNode, path: Path, instead: str, owner: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,6 +48,3 @@ class SchedulerNodes(ServiceNodes, Protocol):
     @property
     def health(self) -> Mapping[str, Any]:
         """What nodes that run jobs must have mounted, as node_programs/health/configuration.py reads it."""
-
-    def secret(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """A secret of the lab by its name, made once. Raises GridwrightError (ENVIRONMENT)."""

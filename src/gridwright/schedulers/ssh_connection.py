@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gridwright.beneath import remove_tree
-from gridwright.own_directories import temporary_directory
+from gridwright.own_directories import held_directory
 from gridwright.schedulers.remote_shell import for_remote_shell
 
 OPEN_S = 20.0
@@ -38,6 +38,7 @@ class SharedConnection:
         self._ssh = ssh
         self._machine = machine
         self._made: Path | None = None
+        self._held: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -46,7 +47,8 @@ class SharedConnection:
         if self._made is None:
             usual = tempfile.gettempdir()
             place = usual if len(os.fsencode(usual)) <= _LONGEST_PLACE else "/tmp"  # noqa: S108 - a random name in it
-            self._made = temporary_directory("gridwright-ssh-", place)
+            # No hyphen before what is random: older releases hold none of theirs.
+            self._made, self._held = held_directory("gridwright-ssh.", place)
             atexit.register(self.close)
         return self._made
 
@@ -119,3 +121,6 @@ class SharedConnection:
             self._end(self._process)
         if self._made is not None:
             remove_tree(self._made)
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None

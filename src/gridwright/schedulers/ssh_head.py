@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.ssh_connection import SharedConnection
 from gridwright.schedulers.ssh_gate import SshGate
 from gridwright.schedulers.ssh_words import why_no_ssh
+from gridwright.services.connections import Listener, listen_on
 
 CONNECT_S = 10
 AGAIN_S = 5.0
@@ -91,9 +91,9 @@ class SshHead:
         back = [] if port is None else ["-oExitOnForwardFailure=yes", "-R", f"{port}:127.0.0.1:{port}"]
         return ["ssh", *self._options(self._through or self._address), *back, *words]
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         """Listen on this machine alone: each node has the port as its own, by the way back of its ssh."""
-        return socket.create_server(("127.0.0.1", 0), backlog=1024), "127.0.0.1"
+        return listen_on("127.0.0.1"), "127.0.0.1"
 
     @property
     def _first(self) -> str:

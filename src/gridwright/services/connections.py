@@ -17,6 +17,7 @@ import os
 import resource
 import socket
 import struct
+import sys
 import termios
 import threading
 import time
@@ -35,6 +36,8 @@ _ENDING = 32
 """How many that were shut may still have their descriptors, beside those that are open."""
 _ENDS_S = 0.001
 """For these to end."""
+_WAITING = 1024
+"""Connections that the kernel keeps for a service that is busy."""
 _PAUSE_S = 0.02
 """Where a connection cannot be accepted, until the next try: it goes on to wait in the kernel meanwhile."""
 _NOT_OF_ACCEPTING = frozenset(
@@ -56,21 +59,24 @@ class Bounds:
     """From there to the end of the answer."""
 
 
-def within_descriptors(bounds: Bounds) -> Bounds:
-    """The bounds that the limit of open files allows, which is raised as far as they need and it can be.
-
-    The limit is RLIMIT_NOFILE of getrlimit(2).
-    """
+def allow_descriptors(wanted: int) -> int:
+    """Raise the limit of open files as far as wanted; give what it is then (RLIMIT_NOFILE, getrlimit(2))."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = _FOR_FILES + _OF_ONE * (bounds.in_all + _ENDING)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def within_descriptors(bounds: Bounds) -> Bounds:
+    """The bounds that the limit of open files allows, which is raised as far as they need and it can be."""
+    needed = _FOR_FILES + _OF_ONE * (bounds.in_all + _ENDING)
+    limit = allow_descriptors(needed)
+    if limit >= needed:
         return bounds
-    room = max(1, (soft - min(_FOR_FILES, soft // 2)) // _OF_ONE - min(_ENDING, soft // 16))
+    room = max(1, (limit - min(_FOR_FILES, limit // 2)) // _OF_ONE - min(_ENDING, limit // 16))
     return replace(bounds, in_all=min(bounds.in_all, room), of_one_peer=min(bounds.of_one_peer, room))
 
 
@@ -173,6 +179,11 @@ class Listener(socket.socket):
             raise ConnectionAbortedError
         return found, address
 
+    def admit(self, connection: AcceptedConnection) -> None:
+        """Who is at the other end has proven who it is: the connection stays, and is counted no more."""
+        with self.lock:
+            self.forget(connection)
+
     def answers(self, descriptor: int) -> None:
         """The request of a connection is whole."""
         self._change(descriptor, waits=False)
@@ -251,3 +262,19 @@ class Listener(socket.socket):
                 if self._open:
                     self._changed.wait(min(each.ends_at for each in self._open.values()) - now)
             self._watches = False
+
+
+def listen_on(address: str, port: int = 0) -> Listener:
+    """A socket that listens there (TCP); "" for all addresses of IPv4, port 0 for any that is free.
+
+    Raises OSError.
+    """
+    made = Listener(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((address, port))
+        made.listen(_WAITING)
+    except OSError:
+        made.close()
+        raise
+    return made

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import socket
 import ssl
 import stat
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,8 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
-from gridwright.services.connections import Bounds, Listener, within_descriptors
+from gridwright.handed_files import open_file
+from gridwright.services.connections import Bounds, Listener, listen_on, within_descriptors
 
 Network = IPv4Network | IPv6Network
 SHORTEST_TOKEN = 16
@@ -28,9 +28,8 @@ SHORTEST_TOKEN = 16
 sent: at 10,000 a second, 64 random bits (16 characters of `openssl rand -hex`) last for millions of years."""
 _FEWEST_DISTINCT = 6
 """Characters that differ: of 16 random hexadecimal digits, fewer do in one of 50,000 tokens."""
+_MOST_PEM_BYTES = 1 << 20
 _LONGEST_TOKEN = 1024
-_WAITING = 512
-"""Connections that the kernel keeps for a service that is busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,20 +102,15 @@ class Listening:
 
     def bind(self, bounds: Bounds) -> Listener:
         """A socket that listens there. Raises GridwrightError (status ENVIRONMENT) where it cannot."""
-        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
-        made = Listener(family, socket.SOCK_STREAM)
-        made.bounds, made.proxies = within_descriptors(bounds), self.proxies
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((self.address, self.port))
-            made.listen(_WAITING)
+            made = listen_on(self.address, self.port)
         except OSError as error:
-            made.close()
             raise environment_error(
                 f"cannot be listened on: {error.strerror or error}",
                 where=f"{self.address}:{self.port}",
                 remedy="name another port, or end what has this one (`ss -ltnp`)",
             ) from None
+        made.bounds, made.proxies = within_descriptors(bounds), self.proxies
         return made
 
 
@@ -220,12 +214,8 @@ def _is_word(text: str) -> bool:
 def _secret(path: Path, problems: list[Problem]) -> str | None:
     """The text of a file that only its owner, or its group, may read."""
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                _add(problems, "is no file", str(path), "name a file with the token")
-                return None
-            if mode & stat.S_IROTH:
+        with open_file(path) as file:
+            if os.fstat(file.fileno()).st_mode & stat.S_IROTH:
                 _add(problems, "everybody on this machine may read it", str(path), f"chmod 600 {path}")
                 return None
             return file.read(_LONGEST_TOKEN + 2).decode("ascii", errors="replace")
@@ -260,7 +250,8 @@ def _certificate_problems(certificate: Path, key: Path) -> Iterator[Problem]:
     try:
         if key.stat().st_mode & stat.S_IROTH:
             yield Problem("everybody on this machine may read this key", str(key), remedy=f"chmod 600 {key}")
-        first = load_pem_x509_certificate(certificate.read_bytes())
+        with open_file(key), open_file(certificate) as file:  # OpenSSL would wait for a pipe.
+            first = load_pem_x509_certificate(file.read(_MOST_PEM_BYTES))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key, password=lambda: b"")
     except ssl.SSLError as error:

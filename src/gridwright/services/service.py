@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from gridwright.commands import CommandOutput
@@ -54,6 +54,9 @@ class ServiceNodes(Protocol):
     @property
     def network(self) -> str:
         """The range of their addresses, such as 10.77.0.0/24."""
+
+    def secret(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """A secret of the nodes by its name, made once. Raises GridwrightError (ENVIRONMENT)."""
 
 
 N_contra = TypeVar("N_contra", bound=ServiceNodes, contravariant=True)

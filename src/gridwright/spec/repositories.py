@@ -5,19 +5,17 @@ from __future__ import annotations
 import posixpath
 import re
 from typing import TYPE_CHECKING, Annotated, Literal, cast
-from urllib.parse import urlsplit
 
 from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
+from gridwright.endpoints import INSTEAD, why_no_endpoint
+from gridwright.secret_text import names_secret
 from gridwright.spec.account_fields import FIRST_ID, LAST_ID
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.spec.repository import AnyBucket, DirectoryLink, Event
 from gridwright.spec.schedule import NEVER, HowOften, Schedule
 from gridwright.yamltext.fields import Duration, FieldError, Written
 from gridwright.yamltext.source import show
-
-_CREDENTIALS = re.compile(r"secret|password|token|credential|access.?key|key.?id|profile", re.IGNORECASE)
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def _directory(value: object) -> str:
@@ -41,24 +39,9 @@ def read_ids(value: object) -> tuple[int, int]:
 
 
 def _endpoint(value: object) -> str:
-    try:
-        parts = urlsplit(value) if isinstance(value, str) else None
-    except ValueError:
-        parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise FieldError(
-            f"{show(value)} is no address of a store", "write one, such as https://s3.example.com"
-        )
-    if "@" in parts.netloc or parts.query:
-        raise FieldError(
-            f"{show(value)} is more than an address, and credentials never stand in a grid spec",
-            f"write {parts.scheme}://{parts.netloc.rpartition('@')[2]}",
-        )
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        raise FieldError(
-            f"{show(value)} has no TLS: credentials and data would go through the network in the open",
-            f"write https://{parts.netloc}",
-        )
+    """The endpoint of a store. Raises FieldError."""
+    if reason := why_no_endpoint(value) if isinstance(value, str) else "is no URL":
+        raise FieldError(f"{show(value)} {reason}", INSTEAD)
     return str(value).rstrip("/")
 
 
@@ -197,7 +180,7 @@ class _WithoutImport(SpecModel):
     @classmethod
     def unknown_field(cls, name: str) -> tuple[str, str] | None:
         """Whoever writes credentials here is told where they belong."""
-        if _CREDENTIALS.search(name):
+        if names_secret(name) or re.search("key.?id|profile", name, re.IGNORECASE):
             return (
                 f"{name} would put credentials into the grid spec",
                 "remove it: a role, AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY have them",

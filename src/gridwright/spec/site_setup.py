@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
+from gridwright.secret_text import is_elsewhere, looks_secret, names_secret
 from gridwright.spec.fields import Change, Directory, SpecModel, Update
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
@@ -26,9 +27,6 @@ _IN_PLACE = Update(
 )
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _RESERVED = ("gridwright_", "ansible_")
-_SECRET_NAME = re.compile(r"passw(or)?d|passphrase|secret|token|(private|api|access)_?key", re.IGNORECASE)
-_SECRET_TEXT = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\$ANSIBLE_VAULT;")
-"""PEM keys (RFC 7468), access key IDs of AWS (IAM User Guide, unique identifiers), files of ansible-vault."""
 _ELSEWHERE = (
     "put it into a file on the machines or into a secret of the cloud, and write its path or ARN; "
     "or keep it in a file of its own for gridwright setup --variables"
@@ -85,10 +83,9 @@ def _secrets(value: object, name: str) -> Iterator[str]:
         for number, each in enumerate(value):
             yield from _secrets(each, f"{name}[{number}]")
     elif isinstance(value, str):
-        elsewhere = not value or value.startswith(("/", "arn:")) or "{{" in value
         # Of a list, its own name says what it holds.
-        called = name.rpartition(".")[2]
-        if _SECRET_TEXT.search(value) or (_SECRET_NAME.search(called) and not elsewhere):
+        called = name.rpartition(".")[2].partition("[")[0]
+        if looks_secret(value) or (names_secret(called) and not is_elsewhere(value)):
             yield name
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 
 from gridwright.commands import (
     CommandError,
@@ -55,6 +56,7 @@ class RoundRunner:
 
     def run(self, request: RoundRequest, stop: Callable[[], bool]) -> RoundReport | RoundLost | None:
         """What a round told, or why it told nothing; None where it was told to stop."""
+        doctor = "gridwright doctor" if request.spec is None else f"gridwright doctor {quote(request.spec)}"
         limit_s = self.all_s if request.everything else self.round_s
         prepare = partial(die_with_parent, os.getpid())
         place = CommandPlace(stop=stop, prepare=prepare, kill=_end)
@@ -67,14 +69,14 @@ class RoundRunner:
             return None
         except CommandSilent:
             what = f"a round had not ended after {limit_s:.0f} s, and was ended"
-            return RoundLost(LATE, what, "see what holds it up: gridwright doctor -v")
+            return RoundLost(LATE, what, f"see what holds it up: {doctor} -v")
         except CommandError as error:
             return RoundLost(FAILED, error.problems[0].what, error.problems[0].remedy or "")
         except (MessageError, UnicodeDecodeError):
             lines = ended.stderr.decode(errors="replace").strip().splitlines()
             why = lines[-1][:_SHOWN] if lines else "no answer"
             what = f"a round ended with status {ended.status}: {why}"
-            return RoundLost(FAILED, what, "see whether gridwright doctor works")
+            return RoundLost(FAILED, what, f"see whether it works: {doctor}")
         if isinstance(answer, RoundRefused):
             return RoundLost(FAILED, answer.problem, answer.remedy)
         return answer

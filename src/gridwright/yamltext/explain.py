@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gridwright.errors import Problem, nearest
+from gridwright.secret_text import is_elsewhere, names_secret
 from gridwright.yamltext.document import Document, Entry
 from gridwright.yamltext.format import FileFormat
 from gridwright.yamltext.source import SourceText, sentence, show
@@ -30,8 +31,15 @@ class _Wrong:
 
     @property
     def given(self) -> str:
-        """The value given."""
-        return show(self.error["input"])
+        """The value given, unless it is a secret."""
+        return "a text" if self.is_secret else show(self.error["input"])
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the field is called as a secret is, and has a text that does not say where it is."""
+        given, names = self.error["input"], [part for part in self.path if isinstance(part, str)]
+        called = bool(names) and not self.at_key and names_secret(names[-1])
+        return called and isinstance(given, str) and not is_elsewhere(given)
 
     @property
     def name(self) -> str:
@@ -156,7 +164,7 @@ def _message(wrong: _Wrong) -> Message:
     if cause is not None and hasattr(cause, "remedy"):
         given = error["input"]
         # Most texts name the value; those about a part of it are told which value it is a part of.
-        named = given is None or isinstance(given, dict | list) or str(given) in cause.text
+        named = given is None or wrong.is_secret or isinstance(given, dict | list) or str(given) in cause.text
         named = named or wrong.given in cause.text
         return cause.text if named else f"{wrong.given}: {cause.text}", cause.remedy
     writer = _WRITERS.get(error["type"])

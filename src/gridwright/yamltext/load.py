@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from gridwright.errors import GridwrightError, Problem, input_error
+from gridwright.handed_files import read_named
 from gridwright.yamltext.document import Document, compose
 from gridwright.yamltext.explain import empty_values, explain
 from gridwright.yamltext.format import FileFormat
@@ -31,9 +32,8 @@ def read_file(file: Path, of: FileFormat, instead: Callable[[Path], str]) -> byt
         if file.is_dir():
             what = f"a directory, and a {of.name} is a file"
             raise input_error(what, where=str(file), remedy=instead(file))
-        # Read one byte more than allowed instead of asking for the size: a pipe has none.
-        with file.open("rb") as stream:
-            return stream.read(of.max_bytes + 1)
+        # One byte more than allowed, instead of asking for the size: a pipe has none.
+        return read_named(file, of.max_bytes)
     except FileNotFoundError:
         raise input_error("no such file", where=str(file), remedy=instead(file)) from None
     except PermissionError:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from functools import cached_property
 
 from gridwright.errors import Problem
+from gridwright.secret_text import masked
 
 # YAML's own line breaks, so that positions agree with every editor: no form feed, no U+2028.
 _BREAK = re.compile(r"\r\n|\n|\r")
@@ -37,10 +39,14 @@ class SourceText:
         """The text of line `number`, counted from 1, without its line break."""
         return self.text[self._starts[number - 1] : self._ends[number - 1]]
 
+    @cached_property
+    def _shown(self) -> str:
+        return masked(self.text)
+
     def excerpt(self, index: int) -> str:
-        """The line that holds `index`, cut where it is long, and a caret below the place."""
+        """The line that holds `index` without secrets, cut where it is long, and a caret below the place."""
         number, column = self.position(index)
-        line, at = self.line(number), column - 1
+        line, at = self._shown[self._starts[number - 1] : self._ends[number - 1]], column - 1
         start = max(0, at - _WIDTH // 2) if len(line) > _WIDTH else 0
         shown, at = line[start : start + _WIDTH], at - start
         if start + _WIDTH < len(line):
@@ -68,7 +74,7 @@ def sentence(text: str) -> str:
 
 
 def show(value: object, limit: int = 60) -> str:
-    """A value for a message: text in quotes, on one line, cut where it gets long."""
+    """A value for a message: text in quotes, on one line, without secrets, cut where it gets long."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -79,7 +85,7 @@ def show(value: object, limit: int = 60) -> str:
         return "a list"
     if not isinstance(value, str):
         return str(value)[:limit]
-    text = "".join(_visible(char) for char in value)
+    text = "".join(_visible(char) for char in masked(value))
     return f'"{text}"' if len(text) <= limit else f'"{text[: limit - 3]}..."'
 
 

@@ -139,11 +139,15 @@ int llapi_changelog_clear(const char *mdt, const char *user, long long last)
 	return 0;
 }
 
-int llapi_get_obd_count(char *mnt, int *count, int is_mdt)
+/* Without room for UUIDs it counts MDTs; llapi_get_obd_count of the real library gives the size of a table, 64. */
+int llapi_lmv_get_uuids(int root, void *uuids, int *count)
 {
 	char pattern[4200];
+	struct stat status;
 	glob_t found;
-	if (!mnt || !count || is_mdt != 1)
+	if (fstat(root, &status))
+		return -errno;
+	if (!S_ISDIR(status.st_mode) || uuids || !count)
 		return -EINVAL;
 	snprintf(pattern, sizeof(pattern), "%s/*.log", getenv("CHANGELOG_DOUBLE"));
 	*count = glob(pattern, 0, NULL, &found) ? 0 : (int)found.gl_pathc;

@@ -7,8 +7,10 @@ import io
 import json
 import os
 import re
+import subprocess
 import termios
 import threading
+import time
 import tty
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +20,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.progress import Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from gridwright.cli.streams import protect_streams
 from gridwright.cli.work.logs import _copy, _taker
 from gridwright.foreign_text import opened, sealed, visible
+from gridwright.monitor.frame import frame_of
+from gridwright.monitor.frame_tables import frame_text
+from gridwright.monitor.job_sources import JobSources
 from gridwright.monitor.live import _aligned
-from gridwright.report.terminal.frame import TerminalConsole, framed_table
+from gridwright.monitor.readings import NodeSamples, Snapshot
+from gridwright.report.terminal.frame import TerminalConsole, framed_table, text_of
+from tests.support.as_user import MALLORY
 from tests.support.examples import examples
 from tests.support.forked import called
 from tests.support.records import finished_run
@@ -192,6 +200,31 @@ def test_cells_are_no_markup() -> None:
     with console.capture() as captured:
         console.print(table)
     assert "[link=http://evil.example]x[/link] :smile:" in captured.get()
+
+
+@pytest.mark.root
+def test_a_name_with_line_feeds_is_one_row_of_a_table() -> None:
+    name = "7 │ vm │ alice\n│ 4242 │ vm"
+    running = subprocess.Popen(["sleep", "300"], user=MALLORY, group=MALLORY, env={"SLURM_JOB_ID": name})
+    try:
+        time.sleep(0.3)  # it gets its environment with the program that it becomes
+        sources = JobSources()
+        readings = [sources.readings(), sources.readings()]
+    finally:
+        running.kill()
+        running.wait()
+    first, last = (
+        Snapshot("n1", "m", at, at, 1, 1, tuple(found))
+        for at, found in zip((1.0, 2.0), readings, strict=True)
+    )
+    shown = frame_text(frame_of([NodeSamples("n1", first, last)]))
+    (line,) = [each for each in shown.splitlines() if "4242" in each]
+    assert "7 │ vm │ alice\\n│ 4242 │ vm" in line
+    assert "\n" not in _aligned(name, "left").plain
+    for cell in ("a\nb", Text("a\nb")):
+        table = framed_table("", ["name"], [])
+        table.add_row(cell)
+        assert "a\\nb" in text_of(table)
 
 
 @settings(max_examples=examples(400))

@@ -152,6 +152,7 @@ FAILING: Mapping[str, Callable[[], Observation]] = {
     "library-inodes": lambda: data(inodes_free=1),
     "library-short": lambda: data(available_bytes=0),
     "library-small": lambda: data(total_bytes=GIB // 2),
+    "deletions-refused": lambda: replace(two(), refused_deletions={"archive": [("export", "half would go")]}),
     "library-in-memory": lambda: work(filesystem_type="tmpfs"),
     "flock-missing": lambda: data(locks={"flock": "Function not implemented", "fcntl": None}),
     "fcntl-missing": lambda: data(locks={"flock": None, "fcntl": "No locks available"}),
@@ -240,6 +241,7 @@ def passing(name: str) -> Observation:
         promised={"compute1": Promised(4, 32 * GIB)},
         filesystems={"shared": ()},
         state_faults=(),
+        refused_deletions={"archive": []},
     )
 
 

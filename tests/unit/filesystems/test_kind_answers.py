@@ -216,7 +216,13 @@ def test_a_lab_is_told_what_it_has_to_run(name: str) -> None:
     kind, filesystem, _ = asked(name)
     count = kind.lab_nodes(filesystem)
     names = [f"storage{number}" for number in range(1, count + 1)]
-    storage = StorageNodes(servers=names, clients=["compute1"], directory="/srv", keep_free="64MiB")
+    storage = StorageNodes(
+        servers=names,
+        clients=["compute1"],
+        all_nodes=[*names, "compute1"],
+        directory="/srv",
+        keep_free="64MiB",
+    )
     services = kind.lab_services("one", filesystem, storage) if count or not kind.can_be_in_a_lab else ()
     assert len({each.name for each in services}) == len(services)
     assert all({*each.nodes} <= {*names, "compute1"} and each.patience_s > 0 for each in services)

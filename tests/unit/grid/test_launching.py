@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,6 +16,7 @@ from gridwright.errors import environment_error
 from gridwright.grid import launching
 from gridwright.grid.launching import SchedulerLauncher, SshLauncher
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+from gridwright.services.connections import Listener
 from tests.support.command import wait_until
 
 
@@ -136,7 +136,7 @@ class FakeHead:
         self.ports.append(port)
         return [*self._ssh, *words]
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         raise NotImplementedError
 
 

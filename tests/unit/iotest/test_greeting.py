@@ -16,6 +16,7 @@ from gridwright.grid.nodes import GridNode
 from gridwright.iotest.coordinator import coordinator
 from gridwright.iotest.coordinator.coordinator import Coordinator, Fleet, Limits
 from gridwright.runs.iotest_events import IotestEvent, NodesAwaited
+from gridwright.services.connections import listen_on
 from tests.support.strangers import silent_connections
 
 
@@ -37,13 +38,14 @@ class NobodyComes:
         """Stop nothing."""
 
 
+@pytest.mark.root
 def test_silent_strangers_take_no_more_than_so_many_files_and_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "_MOST_GREETING", 4)
+    monkeypatch.setattr(coordinator, "_STRANGERS", 4)
     monkeypatch.setattr(coordinator, "_TELL_S", 1.0)
     told: list[IotestEvent] = []
-    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    listener = listen_on("127.0.0.1")
     fleet = Fleet(
         [GridNode("node1")],
         NobodyComes(),
@@ -64,12 +66,10 @@ def test_silent_strangers_take_no_more_than_so_many_files_and_are_told_of(
         async with test:
             looking.cancel()
 
-    with ExitStack() as open_:
-        for _ in range(10):
-            open_.enter_context(socket.create_connection(listener.getsockname(), timeout=5))
+    with silent_connections(listener.getsockname()[1], 40):
         asyncio.run(gather())
-    assert max(greeted) == 4
-    assert (test.nodes["node1"].failure or "").endswith("a connection was refused: it was silent")
+    assert max(greeted) <= 2 * (1 + 4), "those that end have their files until the loop comes to them"
+    assert "a connection was refused: " in (test.nodes["node1"].failure or "")
     awaited = [each.text for each in told if isinstance(each, NodesAwaited)]
     assert set(awaited) == {"waiting for node1 (its job 7 waits: Resources)"}
 
@@ -88,28 +88,40 @@ class Comes(NobodyComes):
         self.worker.stdin.close()
 
 
-def test_a_node_is_let_in_behind_hundreds_of_silent_strangers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A node gives up after 15 s; each stranger could take as many, and so could all that follow it."""
-    monkeypatch.setattr(coordinator, "_MOST_GREETING", 64)
-    monkeypatch.setattr(coordinator, "_PRESSED_S", 0.3, raising=False)
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    fleet = Fleet(
-        [GridNode("node1")],
-        launcher := Comes(),
-        lambda: (listener, "127.0.0.1"),
-        secrets=None,
-        limits=Limits(gather_s=30.0),
-    )
-    test = Coordinator(fleet, threading.Event(), tmp_path, lambda _: None)
+class ComesBehind(Comes):
+    """A launcher whose worker comes when the strangers are there, who come again when they are shut."""
+
+    def __init__(self, port: int, strangers: ExitStack) -> None:
+        self._port = port
+        self._strangers = strangers
+
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
+        self.of_this_user = self._strangers.enter_context(socket.create_connection(("127.0.0.1", self._port)))
+        self._strangers.enter_context(silent_connections(self._port, 1500, again=True))
+        super().start(commands, logs, inputs)
+
+
+@pytest.mark.root
+def test_a_user_of_this_machine_who_connects_again_and_again_shuts_no_node_out(tmp_path: Path) -> None:
+    """Nor does it have anybody shut who came before: those of one user make room for each other."""
+    listener = listen_on("127.0.0.1")
     here: list[str] = []
+    with ExitStack() as strangers:
+        launcher = ComesBehind(listener.getsockname()[1], strangers)
+        limits = Limits(gather_s=60.0, greet_s=60.0)
+        fleet = Fleet(
+            [GridNode("node1")], launcher, lambda: (listener, "127.0.0.1"), secrets=None, limits=limits
+        )
+        test = Coordinator(fleet, threading.Event(), tmp_path, lambda _: None)
 
-    async def gather() -> None:
-        async with test:
-            here.extend(node.name for node in test.here)
+        async def gather() -> None:
+            async with test:
+                here.extend(node.name for node in test.here)
+                with pytest.raises(BlockingIOError):
+                    launcher.of_this_user.recv(1, socket.MSG_DONTWAIT)
 
-    with silent_connections(listener.getsockname()[1], 520):
         asyncio.run(gather())
     launcher.worker.wait(20)
     assert here == ["node1"]

@@ -106,7 +106,7 @@ from pathlib import Path
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.copytool.action_list import Fid
 
-source = LustreSource(Path("/lustre"))
+source = LustreSource(Path("/"))
 def tried(what):
     try:
         return what()

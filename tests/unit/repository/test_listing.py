@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gridwright.repository.s3.answers import head_of, written
 from gridwright.repository.s3.listing import page_query, read_page
-from gridwright.repository.store import ObjectEntry
+from gridwright.repository.store import UNREADABLE, ObjectEntry
 
 SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 keys = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
@@ -56,8 +57,30 @@ def test_a_page_says_where_the_next_one_begins() -> None:
         (page(content("key", size=7).replace("<Size>7</Size>", "")), "cannot be read"),
         (page(content("key", moment="yesterday")), "cannot be read"),
         (page(content("key"), "<IsTruncated>true</IsTruncated>"), "does not say where"),
+        (page(content("key"), ""), "whether it goes on"),
+        (page("<a/>" * 70_000), "more than 60000 tags"),
     ],
 )
 def test_what_is_no_page_is_refused(body: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read_page(body)
+
+
+@pytest.mark.parametrize(
+    "moment", ["0001-01-01T00:00:00", "9999-12-31T23:59:59.999Z", "2262-04-12T00:00:00Z"]
+)
+def test_one_object_of_a_senseless_moment_hides_no_other(moment: str) -> None:
+    found = read_page(page(content("late", moment) + content("fine")))
+    assert [(each.key, each.etag) for each in found.entries] == [("late", UNREADABLE), ("fine", "0123-2")]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "Mon, 01 Jan 2026 00:00:00 +99999999999999",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+    ],
+)
+def test_a_header_with_a_senseless_moment_is_one_without(moment: str) -> None:
+    assert head_of("key", {"last-modified": moment, "content-length": "1"}).entry.last_modified_ns == 0
+    assert written({"date": moment}).stored_ns == 0

@@ -14,12 +14,12 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.runs.directory import (
     IOTEST_FILE,
     JOURNAL_FILE,
-    RUN_FILE,
     SAMPLES_FILE,
     RunDirectory,
     list_runs,
     load_run,
 )
+from gridwright.runs.place import RUN_FILE
 from tests.support.command import Command
 from tests.support.records import (
     finished_run,

@@ -266,8 +266,9 @@ def test_what_it_lacks_is_said() -> None:
     head = Printing({"qconf -sc": "", "qconf -spl": "mpi\n"})
     request = JobRequest(command=["true"], directory="/", environment={}, cores=2, exclusive=True)
     found = GridEngine(spec(), head).request_problems(request)
-    assert [each.split(":")[0].rpartition(" ")[2] for each in found[:2]] == ["smp", "h_rss"]
-    assert "exclusive" in found[2]
+    assert [each.what.rpartition(" ")[2] for each in found[:2]] == ["smp", "h_rss"]
+    assert "exclusive" in found[2].what
+    assert all(each.remedy for each in found)
 
 
 @pytest.mark.parametrize(

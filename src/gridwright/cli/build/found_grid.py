@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.cli.arguments import DEFAULT_SPEC
-from gridwright.cli.spec_file import has_default_spec
+from gridwright.cli.spec_file import has_default_spec, load
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
@@ -42,9 +41,7 @@ def asked_spec(file: Path | None) -> GridSpec | None:
     """
     if file is None and not has_default_spec():
         return None
-    from gridwright.spec import load_spec
-
-    spec = load_spec(file or DEFAULT_SPEC)
+    spec = load(file)
     return None if file is None and not spec.provider_kind.makes_grids else spec
 
 

@@ -138,6 +138,8 @@ def _check_flags(flags: SetupFlags) -> None:
     ):
         if path is not None and not path.exists():
             reader.problem(f"there is no file {path}", flag, "name one that is there")
+        elif path is not None and not (path.is_file() or (path.is_dir() and flag == "--inventory")):
+            reader.problem(f"{path} is no regular file, and Ansible reads it more than once", flag, "save it")
     if flags.local:
         for flag, given in (
             ("--limit", flags.limit),

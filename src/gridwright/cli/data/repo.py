@@ -63,7 +63,8 @@ def run_export(flags: ExportFlags) -> ExitStatus:
     settings = settings_of(flags)
     if flags.changelog is not None:
         settings = replace(settings, changelog=flags.changelog)
-    with open_repository(flags, settings, dry_run=flags.dry_run) as opened, transfer_progress() as progress:
+    looks = flags.dry_run
+    with open_repository(flags, settings, looks=looks) as opened, transfer_progress() as progress:
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
         _timed(opened, report)
     return show(report, json=flags.json)
@@ -85,10 +86,8 @@ def run_import(flags: ImportFlags) -> ExitStatus:
     from gridwright.repository.bringing import import_objects
     from gridwright.repository.importing import ImportOptions
 
-    with (
-        open_repository(flags, settings_of(flags), dry_run=flags.dry_run) as opened,
-        transfer_progress() as progress,
-    ):
+    looks = flags.dry_run
+    with open_repository(flags, settings_of(flags), looks=looks) as opened, transfer_progress() as progress:
         values = _values(flags, opened)
         report = import_objects(
             opened,
@@ -122,7 +121,7 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
     from gridwright.repository.chosen_paths import name_unknown
     from gridwright.repository.release import ReleaseOptions, release
 
-    with open_repository(flags, settings_of(flags), dry_run=flags.dry_run) as opened:
+    with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
         options = options_of(ReleaseOptions, _values(flags, opened))
         report = release(opened, options)
         name_unknown(opened, report, options.paths)
@@ -139,7 +138,7 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
         return show(linked_report("verify", flags, *linked), json=flags.json)
     from gridwright.repository.verify import plan_verify, verify
 
-    with open_repository(flags, settings_of(flags), dry_run=flags.dry_run) as opened:
+    with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
         look = plan_verify if flags.dry_run else verify
         report = look(opened, below(opened.settings.directory, flags.paths))
         _timed(opened, report)
@@ -161,7 +160,7 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
         made = duplicate_of_grid(load_placed(flags.to), settings)
     if made.directory.resolve() == settings.directory.resolve():
         raise input_error("a file system is no duplicate of itself", where="--to", remedy="name another one")
-    with open_repository(flags, made, dry_run=flags.dry_run) as opened, transfer_progress() as progress:
+    with open_repository(flags, made, looks=flags.dry_run) as opened, transfer_progress() as progress:
         report = import_objects(opened, ImportOptions(dry_run=flags.dry_run), progress=progress, ended=_timed)
     report.verb = "duplicate"
     return show(report, json=flags.json)

@@ -30,18 +30,17 @@ def run_ls(flags: LsFlags) -> ExitStatus:
             where=linked[1].name,
             remedy=f"list them: ls -l {linked[1].mounted}",
         )
-    with open_repository(flags, settings_of(flags), alone=False) as opened:
+    with open_repository(flags, settings_of(flags), looks=True) as opened:
         report = RepositoryReport(opened.settings.name, "ls")
         entries = list(list_entries(opened, below(opened.settings.directory, flags.paths), report))
-    problems = [f"{name}: {why}" for name, why in report.problems]
     Output("repo ls", json=flags.json).show(
         LazyResult(
             document=lambda: {
                 "repository": report.repository,
                 "entries": [each.document() for each in entries],
-                "problems": [{"name": name, "why": why} for name, why in report.problems],
+                "problems": report.failed.document(),
             },
-            text=lambda: "\n".join([*(each.text() for each in entries), *problems]),
+            text=lambda: "\n".join([*(each.text() for each in entries), *report.failed.lines()]),
         )
     )
     return ExitStatus.DONE if report.is_complete else ExitStatus.MISSED

@@ -21,6 +21,19 @@ def all_of_grid(spec: GridSpec) -> list[RepositorySettings]:
     return [_settings(spec, name) for name in spec.repositories if not spec.is_linked(name)]
 
 
+def refused_deletions(spec: GridSpec) -> dict[str, list[tuple[str, str]]]:
+    """Of each repository whose state this machine has: commands that refused a mass deletion, and why."""
+    from gridwright.repository.deletion_limit import refusals
+    from gridwright.repository.looking import facts_of
+
+    facts = {
+        name: facts_of(spec.repository_directory(name))
+        for name in spec.repositories
+        if not spec.is_linked(name)
+    }
+    return {name: refusals(each.get) for name, each in facts.items() if each is not None}
+
+
 def one_of_grid(spec: GridSpec, name: str | None) -> RepositorySettings:
     """The repository of that name, or the only one. Raises GridwrightError."""
     from gridwright.spec.linked import linked_directories

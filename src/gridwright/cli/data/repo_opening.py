@@ -40,12 +40,9 @@ _COLLECTION = (20_000, 20, 20)
 
 @contextlib.contextmanager
 def open_repository(
-    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True, dry_run: bool = False
+    flags: StoreFlags, settings: RepositorySettings, *, looks: bool = False
 ) -> Iterator[OpenRepository]:
-    """The repository that the flags name, opened; a dry run keeps nothing of what it finds out.
-
-    Raises GridwrightError.
-    """
+    """The repository that the flags name, opened; see `OpenRepository.open`. Raises GridwrightError."""
     from gridwright.repository.aside import put_back_left
     from gridwright.repository.keys import shown
     from gridwright.repository.placeholders import remove_placeholders
@@ -57,7 +54,7 @@ def open_repository(
     gc.freeze()
     gc.set_threshold(*_COLLECTION)
     try:
-        opened = OpenRepository.open(settings, store, alone=alone, dry_run=dry_run)
+        opened = OpenRepository.open(settings, store, looks=looks)
     except OSError as error:
         raise environment_error(
             f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
@@ -65,7 +62,7 @@ def open_repository(
     if opened.known.state.note:
         say(opened.known.state.note)
     try:
-        if alone and not dry_run:
+        if not looks:
             removed, problems = remove_placeholders(opened)
             if removed:
                 say(

@@ -50,7 +50,7 @@ def _standing(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bo
 
     found: list[tuple[_Part, bool]] = []
     for settings in status_settings(flags, spec):
-        with open_repository(flags, settings, alone=False) as opened:
+        with open_repository(flags, settings, looks=True) as opened:
             status = repository_status(opened, _back(spec, settings.name))
             found.append((status, status.is_well))
     if spec is None:
@@ -88,7 +88,7 @@ def _used(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bool]]
     found: list[tuple[_Part, bool]] = []
     for name, directory in places.items():
         report: UseReport = _use(name, directory, spec)
-        found.append((report, not report.use.problems))
+        found.append((report, not report.use.failed.count))
     return found
 
 

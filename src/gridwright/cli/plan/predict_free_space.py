@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.errors import input_error
+from gridwright.handed_files import read_named
 
 if TYPE_CHECKING:
     from gridwright.filesystems.allocation import TargetSpace
@@ -63,8 +64,7 @@ def space_in(path: Path, spec: GridSpec) -> Mapping[str, tuple[TargetSpace, ...]
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        data = read_named(path, _MOST_BYTES)
     except OSError as error:
         raise input_error(
             f"it cannot be read: {error.strerror or error}",

@@ -82,6 +82,7 @@ def _check_names(only: Sequence[str]) -> None:
 
 
 def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Observation:
+    from gridwright.cli.data.repo_of_grid import refused_deletions
     from gridwright.cli.data.wanted_layouts import layout_wishes
     from gridwright.cli.spec_file import note_this_machine
     from gridwright.doctor.access import access_to
@@ -98,7 +99,8 @@ def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Obser
             where="--nodes",
             remedy="leave --nodes out, or name the spec of a grid of several nodes",
         )
-    return see(spec, access, pairs=needs_pairs(only), wishes=layout_wishes(spec) if spec else None)
+    seen = see(spec, access, pairs=needs_pairs(only), wishes=layout_wishes(spec) if spec else None)
+    return replace(seen, refused_deletions=refused_deletions(spec)) if spec else seen
 
 
 def _judge(seen: Observation, only: Sequence[str]) -> list[CheckResult]:

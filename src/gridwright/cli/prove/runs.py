@@ -20,11 +20,15 @@ runs = plain_app("List, show, compare and remove past runs.", no_args_is_help=Tr
 
 @runs.command("list")
 def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
-    """List all runs, oldest first, with age, verdict, grade, and the figure closest to what is required."""
+    """List all runs, oldest first, with age, verdict, grade, and the figure closest to what is required.
+
+    Where runs of several users are there, each has the name of its owner.
+    """
     from gridwright.report.figures import seconds_since
     from gridwright.report.run_summary import is_summed_up, summarize
     from gridwright.report.terminal.run import runs_text
     from gridwright.runs.directory import list_runs
+    from gridwright.trusted import user_name
 
     damaged: list[GridwrightError] = []
     found = [each for each in list_runs(runs, damaged.append) if is_summed_up(each)]
@@ -37,6 +41,7 @@ def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     entries = [
         {
             "run": str(entry.path),
+            "owner": user_name(entry.owner),
             "name": entry.run.name,
             "started": entry.run.started,
             "finished": entry.run.finished,

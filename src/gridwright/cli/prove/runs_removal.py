@@ -11,6 +11,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def rm(
 
 def prune(
     keep: Annotated[
-        int | None, typer.Option("--keep", metavar="N", min=0, help="Keep the newest N runs.")
+        int | None, typer.Option("--keep", metavar="N", min=0, help="Keep your newest N runs.")
     ] = None,
     older: Annotated[
         str | None, typer.Option("--older", metavar="TIME", help="Keep what began within TIME, such as 90d.")
@@ -61,13 +62,15 @@ def prune(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Remove old runs: those that neither --keep nor --older keeps.
+    """Remove old runs of yours: those that neither --keep nor --older keeps.
+
+    Where users share the directory, runs of others neither count nor go; root, too, prunes its own alone.
 
     A run that is in progress stays, and so does a directory that holds anything else than a run leaves.
 
     Example: gridwright runs prune --keep 20 --older 90d --dry-run
     """
-    from gridwright.runs.place import check_place
+    from gridwright.runs.place import check_place, own_runs, owners_in_words, run_directories
     from gridwright.runs.removal import runs_below
 
     reader = Reader()
@@ -82,6 +85,9 @@ def prune(
     old = [
         each for each in found[keep or 0 :] if older_s is None or each.age_s is None or each.age_s > older_s
     ]
+    there = run_directories(runs)
+    if others := owners_in_words(set(there).difference(own_runs(there))):
+        say(f"runs of others stay, whatever their age: {others}")
     going = [each for each in old if each.kept is None]
     staying = [each for each in old if each.kept is not None]
     _remove("runs prune", runs, going, staying, yes=yes, dry_run=dry_run, json=json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,14 +48,16 @@ def _nothing(_context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _runs(context: Context) -> Iterator[tuple[str, str]]:
-    """The newest first: `last` is what is wanted most."""
+    """The newest first: `last` is what is wanted most. What has no name of a run is not offered."""
     from gridwright.cli.arguments import DEFAULT_RUNS
+    from gridwright.runs.find import find_run
+    from gridwright.runs.place import NAME, run_directories
 
     runs = Path(context.params.get("runs") or os.environ.get("GRIDWRIGHT_RUNS") or DEFAULT_RUNS)
-    found = sorted((each.parent.name for each in runs.glob("[!.]*/run.json")), reverse=True)
-    if found:
-        yield "last", found[0]
-    yield from ((name, "") for name in found)
+    names = [path.name for path in reversed(run_directories(runs)) if NAME.fullmatch(path.name)]
+    with suppress(GridwrightError):
+        yield "last", find_run(runs, "last").name
+    yield from ((name, "") for name in names)
 
 
 def _spec(context: Context) -> GridSpec:

@@ -95,7 +95,12 @@ def answer(root: Any, words: Sequence[str]) -> Candidates:  # noqa: ANN401 - typ
     _, equals, value = current.partition("=")
     if current.startswith("-") and equals:
         current = value
-    fitting = {word: meaning for word, meaning in found.words.items() if word.startswith(current)}
+    # What ends a line or commands a terminal is no word that anybody types.
+    fitting = {
+        word: meaning
+        for word, meaning in found.words.items()
+        if word.startswith(current) and word.isprintable()
+    }
     return Candidates(fitting, found.paths)
 
 

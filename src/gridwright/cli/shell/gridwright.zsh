@@ -2,10 +2,11 @@
 # Completion of gridwright in zsh: the command itself says what may follow.
 _gridwright() {
     local -a answer described
-    local line
+    local line word
     answer=("${(@f)$("${~words[1]}" completion zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
     for line in "${(@)answer[2,-1]}"; do
-        described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+        word=${${line%%$'\t'*}//\\/\\\\}
+        described+=("${word//:/\\:}:${line#*$'\t'}")
     done
     # The value of --flag=value is what is completed.
     [[ $PREFIX == --*=* ]] && compset -P '*='

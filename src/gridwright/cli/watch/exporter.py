@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Reader, SpecFile, read_path
+from gridwright.cli.arguments import Reader, SpecFile, read_path
 from gridwright.cli.flags import verb
 from gridwright.cli.output import Output
 from gridwright.cli.spec_file import has_default_spec
@@ -104,9 +104,9 @@ def _directories(file: Path | None, named: list[Path]) -> tuple[str, ...]:
     """Those of the spec, and those that were named. Raises GridwrightError."""
     paths = [str(each.absolute()) for each in named]
     if file is not None or (has_default_spec() and not named):
-        from gridwright.spec import load_spec
+        from gridwright.cli.spec_file import load
 
-        spec = load_spec(file or DEFAULT_SPEC)
+        spec = load(file)
         paths += [str(spec.library_directory(name)) for name in spec.libraries]
     return tuple(dict.fromkeys(paths))
 

@@ -362,6 +362,7 @@ def _run_marks(runs: Path, near_s: float) -> list[MarkedEvent]:
     """Runs of Gridwright near a time that are kept on this machine."""
     from gridwright.monitor.causes.changes import MarkedEvent
     from gridwright.runs.directory import list_runs
+    from gridwright.runs.place import of_whom
 
     marks = []
     for each in list_runs(runs):
@@ -375,7 +376,7 @@ def _run_marks(runs: Path, near_s: float) -> list[MarkedEvent]:
             MarkedEvent(
                 at_s=started,
                 sort="run",
-                text=f"{what} began: run {each.path.name}{end}",
+                text=f"{what} began: run {each.path.name}{of_whom(each.owner)}{end}",
                 source="its run directory",
             )
         )

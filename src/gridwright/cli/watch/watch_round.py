@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gridwright.cli.named_spec import naming_spec, with_named_spec
 from gridwright.errors import GridwrightError
 from gridwright.messages import decode
 from gridwright.watch.round_messages import RoundRefused, RoundReport, RoundRequest
@@ -28,15 +30,18 @@ def main() -> None:
     request = decode(sys.stdin.read(), RoundRequest)
     answer: RoundReport | RoundRefused
     try:
-        answer = _look(request)
+        seen = _look(request)
+        found = [replace(each, remedy=with_named_spec(each.remedy)) for each in seen.found]
+        answer = replace(seen, found=found)
     except GridwrightError as error:
-        problem = error.problems[0]
+        problem = naming_spec(error.problems[0])
         where = f"{problem.where}: " if problem.where else ""
         answer = RoundRefused(f"{where}{problem.what}", problem.remedy or "")
     print(ANSWERS.encode(answer).decode())  # noqa: T201 - the answer
 
 
 def _look(request: RoundRequest) -> RoundReport:
+    from gridwright.cli.data.repo_of_grid import refused_deletions
     from gridwright.cli.data.wanted_layouts import layout_wishes
     from gridwright.cli.spec_file import load_placed
     from gridwright.doctor.access import access_to
@@ -60,6 +65,8 @@ def _look(request: RoundRequest) -> RoundReport:
         wishes=layout_wishes(spec) if spec is not None and request.everything else None,
         only=None if request.everything else checks,
     )
+    if spec is not None and request.everything:
+        seen = replace(seen, refused_deletions=refused_deletions(spec))
     return judge(
         seen,
         checks,

@@ -37,7 +37,7 @@ FILE_TIMES_S = 5.0
     remedy="see whether its servers are up and the network reaches them; dmesg names them",
     reads=("libraries",),
 )
-def _hangs(library: LibraryFacts) -> Judgement:
+def _hangs(_: str, library: LibraryFacts) -> Judgement:
     return judged(not library.hangs, "does not answer" if library.hangs else "answers", "an answer at once")
 
 
@@ -110,7 +110,7 @@ def _none_there(names: list[str], paths: list[str], why: str) -> Judgement:
     remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
     reads=("libraries",),
 )
-def _read_only(library: LibraryFacts) -> Judgement:
+def _read_only(_: str, library: LibraryFacts) -> Judgement:
     if library.read_only is None:
         return unanswered("not known", "it can be written to")
     found = "it can be written to"
@@ -150,7 +150,7 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
                 )
 
 
-@LIBRARIES.check(
+@LIBRARIES.library_check(
     "library-refuses",
     "error",
     "a library cannot be written to on a node",
@@ -159,27 +159,18 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="see its permissions, its quotas, and whether it is full",
     reads=("libraries",),
 )
-def _refuses(observation: Observation) -> Iterator[NodeJudgement]:
-    for node, facts in observation.facts.items():
-        for name, library in facts.libraries.items():
-            where = f"library {name} ({library.path}): "
-            yield NodeJudgement((node,), _refused(name, library, where), name)
-
-
-def _refused(name: str, library: LibraryFacts, where: str) -> Judgement:
+def _refuses(name: str, library: LibraryFacts) -> Judgement:
     expected = "a file can be made in it"
     if library.hangs or library.missing is not None or library.read_only:
-        return unanswered(f"{where}not tried: it is not there to be written to", expected)
+        return unanswered("not tried: it is not there to be written to", expected)
     if library.reader and name not in _SHARED:
         # As set-up makes it.
-        return idle(
-            f"{where}read-only for you ({library.reader}): who may write it makes data sets", expected
-        )
+        return idle(f"read-only for you ({library.reader}): who may write it makes data sets", expected)
     remedy = f"have its owner open it: chmod 1777 {library.path}" if library.reader else None
-    return judged(library.refused is None, where + (library.refused or expected), expected, remedy)
+    return judged(library.refused is None, library.refused or expected, expected, remedy)
 
 
-@LIBRARIES.check(
+@LIBRARIES.library_check(
     "library-for-reading",
     "info",
     "a library is read-only for you",
@@ -187,20 +178,15 @@ def _refused(name: str, library: LibraryFacts, where: str) -> Judgement:
     source="gridwright help security, directories",
     remedy="nothing is wrong; for iotest, prove and new data of workload be root, or who may write there",
 )
-def _for_reading(observation: Observation) -> Iterator[NodeJudgement]:
+def _for_reading(name: str, library: LibraryFacts) -> Judgement:
     expected = "who looks may write there"
-    for node, facts in observation.facts.items():
-        for name, library in facts.libraries.items():
-            where = f"library {name} ({library.path}): "
-            is_closed = library.reader is not None and name not in _SHARED
-            found = f"read-only for you ({library.reader})" if is_closed else expected
-            right = judged(not is_closed, where + found, expected)
-            if library.hangs or library.missing is not None:
-                right = unanswered(f"{where}it is not there", expected)
-            yield NodeJudgement((node,), right, name)
+    if library.hangs or library.missing is not None:
+        return unanswered("it is not there", expected)
+    is_closed = library.reader is not None and name not in _SHARED
+    return judged(not is_closed, f"read-only for you ({library.reader})" if is_closed else expected, expected)
 
 
-@LIBRARIES.check(
+@LIBRARIES.library_check(
     "library-closed",
     "warning",
     "users cannot write a library that all are to write",
@@ -209,19 +195,14 @@ def _for_reading(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="chmod 1777 DIRECTORY, as set-up makes it",
     reads=("libraries",),
 )
-def _closed(observation: Observation) -> Iterator[NodeJudgement]:
+def _closed(name: str, library: LibraryFacts) -> Judgement:
     expected = "users can write it"
-    for node, facts in observation.facts.items():
-        for name, library in facts.libraries.items():
-            where = f"library {name} ({library.path}): "
-            if name not in _SHARED:
-                yield NodeJudgement((node,), idle(f"{where}it is root's", expected), name)
-            elif library.hangs or library.missing is not None:
-                yield NodeJudgement((node,), unanswered(f"{where}it is not there", expected), name)
-            else:
-                found = "only root can write it" if library.is_roots else expected
-                right = judged(not library.is_roots, where + found, expected, f"chmod 1777 {library.path}")
-                yield NodeJudgement((node,), right, name)
+    if name not in _SHARED:
+        return idle("it is root's", expected)
+    if library.hangs or library.missing is not None:
+        return unanswered("it is not there", expected)
+    found = "only root can write it" if library.is_roots else expected
+    return judged(not library.is_roots, found, expected, f"chmod 1777 {library.path}")
 
 
 @LIBRARIES.library_check(
@@ -233,7 +214,7 @@ def _closed(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="remove what is not needed, or add capacity",
     reads=("libraries",),
 )
-def _full(library: LibraryFacts) -> Judgement:
+def _full(_: str, library: LibraryFacts) -> Judgement:
     total, free = library.total_bytes, library.available_bytes
     expected = f"{100 * FULL:.0f} % at most"
     if not total or free is None:
@@ -251,7 +232,7 @@ def _full(library: LibraryFacts) -> Judgement:
     remedy="remove small files that are not needed",
     reads=("libraries",),
 )
-def _inodes(library: LibraryFacts) -> Judgement:
+def _inodes(_: str, library: LibraryFacts) -> Judgement:
     expected = f"{100 * FULL:.0f} % at most"
     if library.total_bytes is None:
         return unanswered("not known", expected)
@@ -309,6 +290,28 @@ def _small(observation: Observation) -> Iterator[NodeJudgement]:
             yield NodeJudgement((node,), judged(right, found, f"{spec.capacity} at least"), name)
 
 
+@LIBRARIES.check(
+    "deletions-refused",
+    "warning",
+    "an export or an import of a repository refused a mass deletion",
+    reason="Files and objects differ until somebody says whether that was meant: a library that was emptied "
+    "by accident looks the same.",
+    source="gridwright help repository, mass deletions",
+    remedy="where it was meant: the same command with --delete-up-to N; else bring files back: "
+    "gridwright repo import NAME PATH (gridwright repo ls NAME names them)",
+)
+def _refused_deletions(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = "all that was deleted is known to be meant"
+    if not observation.refused_deletions:
+        yield NodeJudgement((), idle("no repository's state is on this machine", expected))
+    for name, refusals in (observation.refused_deletions or {}).items():
+        for verb, why in refusals:
+            found = f"repository {name}: the {verb} refused: {why}"
+            yield NodeJudgement((), judged(False, found, expected), name)
+        if not refusals:
+            yield NodeJudgement((), judged(True, f"repository {name}: {expected}", expected), name)
+
+
 @LIBRARIES.library_check(
     "library-in-memory",
     "warning",
@@ -317,7 +320,7 @@ def _small(observation: Observation) -> Iterator[NodeJudgement]:
     source="tmpfs(5)",
     remedy="put it on a disk, or silence this with the reason",
 )
-def _in_memory(library: LibraryFacts) -> Judgement:
+def _in_memory(_: str, library: LibraryFacts) -> Judgement:
     if library.filesystem_type is None:
         return unanswered("not known", "a disk")
     in_memory = library.filesystem_type in MEMORY_BACKED
@@ -342,7 +345,7 @@ def _lock_verdict(library: LibraryFacts, kind: str) -> Judgement:
     remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
     reads=("libraries",),
 )
-def _flock(library: LibraryFacts) -> Judgement:
+def _flock(_: str, library: LibraryFacts) -> Judgement:
     return _lock_verdict(library, "flock")
 
 
@@ -355,7 +358,7 @@ def _flock(library: LibraryFacts) -> Judgement:
     remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
     reads=("libraries",),
 )
-def _fcntl(library: LibraryFacts) -> Judgement:
+def _fcntl(_: str, library: LibraryFacts) -> Judgement:
     return _lock_verdict(library, "fcntl")
 
 
@@ -367,7 +370,7 @@ def _fcntl(library: LibraryFacts) -> Judgement:
     source="nfs(5), DATA AND METADATA COHERENCE; stat(2)",
     remedy="see whether a time service runs on the servers of the file system",
 )
-def _file_times(library: LibraryFacts) -> Judgement:
+def _file_times(_: str, library: LibraryFacts) -> Judgement:
     off, expected = library.file_times_off_s, f"within {FILE_TIMES_S:.0f} s"
     if off is None:
         return unanswered("not tried: it cannot be written to", expected)

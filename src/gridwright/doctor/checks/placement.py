@@ -117,7 +117,7 @@ def _not_mounted(observation: Observation) -> Iterator[NodeJudgement]:
     source="hier(7); journald.conf(5), SystemKeepFree",
     remedy="give the library a disk of its own, or silence this with the reason",
 )
-def _on_root(library: LibraryFacts) -> Judgement:
+def _on_root(_: str, library: LibraryFacts) -> Judgement:
     if library.mount_point is None:
         return unanswered("not known", "a disk of its own")
     found = f"mounted at {library.mount_point}"

@@ -17,7 +17,7 @@ from gridwright.filesystems.lustre_client.findings import (
     space_findings,
     version_findings,
 )
-from gridwright.filesystems.lustre_client.mounts import client_mount, file_system_name
+from gridwright.filesystems.lustre_client.mounts import client_mount, file_system_name, serves
 from gridwright.filesystems.lustre_client.parameters import is_root
 from gridwright.filesystems.lustre_client.servers import read_served
 from gridwright.filesystems.lustre_client.space import Spaces, read_space
@@ -43,11 +43,11 @@ def health(
     mounts = read_mounts(run)
     mount = client_mount(mount_point, mounts)
     name = file_system_name(mount.source) if mount else file_system_name(source or "")
-    if mount is None and not _serves(mounts, name):
+    if mount is None and not serves(mounts, name):
         return Health(condition=Condition.BROKEN, findings=[_not_mounted(mount_point, mounts)])
     if not is_root(run):
         return Health(condition=Condition.SILENT, findings=[_needs_root()])
-    found = [*served_findings(read_served(run, name))] if _serves(mounts, name) else []
+    found = [*served_findings(read_served(run, name))] if serves(mounts, name) else []
     if mount is None:
         return Health(condition=_condition(found), findings=_sorted(found))
     connected = read_connections(run, name, pause)
@@ -81,7 +81,7 @@ def copytool_findings(
     mounts = read_mounts(run)
     mount = client_mount(mount_point, mounts)
     name = file_system_name(mount.source) if mount else file_system_name(source or "")
-    if not archives or not _serves(mounts, name) or not is_root(run):
+    if not archives or not serves(mounts, name) or not is_root(run):
         return []
     return list(coordinator_findings(read_coordinators(run, name), archives))
 
@@ -96,14 +96,9 @@ def changelog_findings(
     mounts = read_mounts(run)
     mount = client_mount(mount_point, mounts)
     name = file_system_name(mount.source) if mount else file_system_name(source or "")
-    if not _serves(mounts, name) or not is_root(run):
+    if not serves(mounts, name) or not is_root(run):
         return []
     return list(kept_findings(read_changelogs(run, name), names))
-
-
-def _serves(mounts: Sequence[Mount], name: str) -> bool:
-    services = (each.option("svname") or "" for each in mounts if each.type == "lustre")
-    return bool(name) and any(service.startswith(f"{name}-") for service in services)
 
 
 def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:

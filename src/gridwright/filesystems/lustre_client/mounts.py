@@ -7,18 +7,31 @@ from collections.abc import Sequence
 
 from gridwright.filesystems.mount_table import Mount, mount_of
 
+TARGET_TYPES = frozenset({"lustre", "lustre_tgt"})
+"""Of what type a server mounts its targets: Lustre 2.15 added `lustre_tgt`, and 2.17 deprecates the other one
+(`lustre_tgt_fs_type` of lustre/target/tgt_mount.c; `lustre_fill_super` of lustre/llite/super25.c)."""
+
 
 def client_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """The Lustre mount that holds a path; a server's own mounts are of type lustre, too, and are none."""
+    """The Lustre mount that holds a path; a server's mounts of its targets are none."""
     mount = mount_of(path, mounts)
-    is_client = mount is not None and mount.type == "lustre" and mount.option("svname") is None
+    is_client = mount is not None and mount.type == "lustre" and _target(mount) is None
     return mount if is_client else None
 
 
 def is_target(path: str, mounts: Sequence[Mount]) -> bool:
     """Whether a server has one of its targets mounted there: nobody reads or writes files through it."""
     mount = mount_of(path, mounts)
-    return mount is not None and mount.type == "lustre" and mount.option("svname") is not None
+    return mount is not None and _target(mount) is not None
+
+
+def serves(mounts: Sequence[Mount], name: str) -> bool:
+    """Whether a node has a target of this file system mounted."""
+    return bool(name) and any((_target(each) or "").startswith(f"{name}-") for each in mounts)
+
+
+def _target(mount: Mount) -> str | None:
+    return mount.option("svname") if mount.type in TARGET_TYPES else None
 
 
 def file_system_name(source: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.moosefs.guard import PROXY, USER, password, server_code
 from gridwright.filesystems.moosefs.health import connected_servers
 from gridwright.filesystems.moosefs.model import MooseFileSystem
 from gridwright.filesystems.mount_entry import UNTRUSTED
@@ -20,7 +22,6 @@ from gridwright.services.daemon import (
 )
 from gridwright.services.service import ServiceNode, ServiceNodes
 
-USER = "mfs"
 CONFIGURATION = "/etc/mfs"
 STATE = "/var/lib/mfs"
 PORT = 9422
@@ -30,6 +31,8 @@ NICE = 0
 TRIES = 15
 """How often a mount tries to read or write before it reports the error: for 28 s (measured on full disks; by
 default it tries 30 times, for two minutes)."""
+_SECRET: Mapping[str, Any] = {"mode": 0o400, "owner": USER}
+"""Of files that have what lets somebody in; a daemon reads them again as its own user."""
 _EMPTY = b"MFSM NEW"
 """Metadata of a file system with nothing in it (mfsmaster(8))."""
 _LOOK_AGAIN_S = 0.25
@@ -43,6 +46,7 @@ class Master:
 
     def __init__(self, filesystem: str, server: str) -> None:
         self.name = f"mfsmaster-{filesystem}"
+        self._filesystem = filesystem
         self.nodes: Sequence[str] = [server]
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
@@ -64,9 +68,16 @@ class Master:
                 CHANGELOG_SAVE_MODE=1,
                 # Copies that a lost chunk server had are made anew soon after the start of a lab.
                 REPLICATIONS_DELAY_INIT=10,
+                AUTH_CODE=server_code(lab, self._filesystem),
             ),
+            **_SECRET,
         )
-        node.write(f"{CONFIGURATION}/mfsexports.cfg", f"{lab.network} / rw,alldirs,admin,maproot=0:0\n")
+        secret = password(lab, self._filesystem)
+        node.write(
+            f"{CONFIGURATION}/mfsexports.cfg",
+            f"{lab.network} / rw,alldirs,maproot=0:0,password={secret}\n",
+            **_SECRET,
+        )
         node.write(f"{CONFIGURATION}/mfstopology.cfg", "")
         there = ["sh", "-c", f"ls {STATE}/metadata.mfs* {STATE}/changelog.*.mfs 2>/dev/null"]
         if not node.run(there).stdout.strip():
@@ -95,6 +106,7 @@ class ChunkServers:
         self._directory = directory
         self._keep_free = keep_free
         self.name = f"mfschunkserver-{filesystem}"
+        self._filesystem = filesystem
         self.nodes = servers
         self._seen: frozenset[str] = frozenset()
         self._seen_at = float("-inf")
@@ -102,6 +114,7 @@ class ChunkServers:
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Write their configuration, and make the directories of their data."""
+        code = server_code(lab, self._filesystem)
 
         def put(node: ServiceNode) -> None:
             state = f"{STATE}/chunkserver"
@@ -121,7 +134,9 @@ class ChunkServers:
                     BIND_HOST=node.address,
                     CSSERV_LISTEN_HOST=node.address,
                     CSSERV_LISTEN_PORT=PORT,
+                    AUTH_CODE=code,
                 ),
+                **_SECRET,
             )
 
         on_each(lab, nodes, put)
@@ -167,6 +182,8 @@ class MountPoint:
         self, filesystem: str, described: MooseFileSystem, server: str, nodes: Sequence[str]
     ) -> None:
         self.name = f"mount-{filesystem}"
+        self._filesystem = filesystem
+        self._options = f"{CONFIGURATION}/mount-{filesystem}.cfg"
         self.nodes = nodes
         self._server = server
         self._copies = described.copies
@@ -174,9 +191,12 @@ class MountPoint:
         self._protection = () if described.suid else UNTRUSTED
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
-        """Make the directory that it is mounted on."""
+        """Write the password, for root alone, and make the directory that it is mounted on."""
+        secret = password(lab, self._filesystem)
 
         def make(node: ServiceNode) -> None:
+            # In a file: what stands on a command line is in /proc for all to read.
+            node.write(self._options, f"mfspassword={secret}\n", mode=0o600)
             if not self._mounted(node):
                 make_directory(node, self._path)
 
@@ -189,7 +209,8 @@ class MountPoint:
             if self._mounted(node) and self._abandoned(node):
                 call(node, ["umount", "-l", self._path])
             if not self._mounted(node):
-                options = ",".join((f"mfsioretries={TRIES},mfsnice={NICE}", *self._protection))
+                own = (f"mfscfgfile={self._options}", f"mfsproxy={PROXY}", *self._protection)
+                options = ",".join((f"mfsioretries={TRIES},mfsnice={NICE}", *own))
                 start_daemon(node, ["mfsmount", self._path, "-H", self._server, "-o", options])
 
         on_each(lab, nodes, mount)

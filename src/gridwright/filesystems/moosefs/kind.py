@@ -79,11 +79,13 @@ class MooseFsKind(FileSystemKind[MooseFileSystem]):
     def lab_services(
         self, name: str, filesystem: MooseFileSystem, storage: StorageNodes
     ) -> Sequence[Service[ServiceNodes]]:
-        """The master, the chunk servers, and the mounts."""
+        """What keeps their ports from users, the master, the chunk servers, and the mounts."""
         from gridwright.filesystems.moosefs.daemons import ChunkServers, Master, MountPoint
+        from gridwright.filesystems.moosefs.guard import Guard
 
         first = storage.servers[0]
         return (
+            Guard(name, storage.all_nodes),
             Master(name, first),
             ChunkServers(name, storage.servers, directory=storage.directory, keep_free=storage.keep_free),
             MountPoint(name, filesystem, first, storage.clients),

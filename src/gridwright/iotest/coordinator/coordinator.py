@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import socket
 import ssl
 import sys
@@ -18,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 from gridwright import __version__
 from gridwright.disturbance.watch import LoadWatch
@@ -36,16 +35,14 @@ from gridwright.iotest.messages import ORDERS, Answer, Hello, Leave, Pong, Refus
 from gridwright.iotest.wire import WireError, frame, in_words, peer_name
 from gridwright.messages import MessageError, typed
 from gridwright.runs.iotest_events import NodesAwaited
+from gridwright.services.connections import AcceptedConnection, Bounds, Listener, allow_descriptors
 from gridwright.spec.hosts import fold_hosts
 
 WORKER = "gridwright.iotest.node.worker"
 _OTHER_FILES = 256
-"""Files that a command has open beside the connections of nodes."""
-_MOST_GREETING = 128
-"""Connections whose other side has not shown yet who it is: strangers take no file that the command needs."""
-_PRESSED_S = 2.0
-"""How long one of them may take where that many are there: a node's own takes a part of a second, and a node
-that waits behind strangers gives up after 15 s (`iotest.node.connection`)."""
+"""Files that a command has open beside the connections of nodes: those of strangers are among them."""
+_STRANGERS = 128
+"""Connections whose other side has not shown yet who it is, beside one for each node; see `_bounds`."""
 _TELL_S = 5.0
 """Nodes that have not come are named so often."""
 Result = TypeVar("Result")
@@ -76,7 +73,7 @@ class Fleet:
 
     nodes: Sequence[GridNode]
     launcher: NodeLauncher
-    listen: Callable[[], tuple[socket.socket, str]]
+    listen: Callable[[], tuple[Listener, str]]
     """A socket that listens, and the host that nodes reach it at; see `HeadNode`."""
     secrets: Path | None
     """A directory that all nodes see, for their certificates; None: each node reads its own on stdin."""
@@ -114,8 +111,7 @@ class Coordinator:
         self._logs = logs
         self._credentials: HandedOver | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._greeting: dict[asyncio.Task[None], float] = {}
-        """With the time at which each began."""
+        self._greeting: set[asyncio.Task[None]] = set()
         self._strangers: dict[str, str] = {}
         self._refused = ""
         """Why the last connection of somebody unknown was refused."""
@@ -140,8 +136,8 @@ class Coordinator:
         await self._close()
 
     async def _open(self) -> None:
-        _allow_files(len(self.nodes) + _OTHER_FILES)
         listener, host = self._fleet.listen()
+        listener.bounds = _bounds(len(self.nodes), self.limits.greet_s)
         authority = Authority()
         self._tasks = [asyncio.create_task(self._accept(listener, authority.context()))]
         expected = [name for name, node in self.nodes.items() if node.failure is None]
@@ -221,30 +217,22 @@ class Coordinator:
             return await asyncio.to_thread(self._fleet.launcher.waiting)
         return {}
 
-    async def _accept(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+    async def _accept(self, listener: Listener, context: ssl.SSLContext) -> None:
         """Take connections, and greet each beside the others."""
         with listener:
             listener.setblocking(False)
-            listener.listen(1024)
             while True:
-                if len(self._greeting) >= _MOST_GREETING:
-                    longest = min(self._greeting.values()) + _PRESSED_S - time.monotonic()
-                    await asyncio.wait(self._greeting, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
-                    for task, began in self._greeting.items():
-                        if time.monotonic() - began >= _PRESSED_S:
-                            task.cancel()
-                    continue
                 try:
                     connection, _ = await asyncio.get_running_loop().sock_accept(listener)
-                except OSError:
-                    # Such as one that was given up meanwhile, or no file left for it: the next may succeed.
-                    await asyncio.sleep(0.1)
+                except ConnectionAbortedError:
+                    # There was no room for one; the listener has made a pause.
+                    await asyncio.sleep(0)
                     continue
-                task = asyncio.create_task(self._greet(connection, context))
-                self._greeting[task] = time.monotonic()
-                task.add_done_callback(self._greeting.pop)
+                task = asyncio.create_task(self._greet(cast(AcceptedConnection, connection), context))
+                self._greeting.add(task)
+                task.add_done_callback(self._greeting.discard)
 
-    async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+    async def _greet(self, connection: AcceptedConnection, context: ssl.SSLContext) -> None:
         """Let a node in that has a certificate of this test, and refuse every other connection."""
         try:
             async with asyncio.timeout(self.limits.greet_s):
@@ -260,6 +248,7 @@ class Coordinator:
                 name = peer_name(writer.get_extra_info("peercert"))
                 hello = await read_message(reader)
                 self._let_in(name, reader, writer, hello)
+            connection.listener.admit(connection)
         except (
             *(TimeoutError, OSError, WireError, MessageError),
             *(asyncio.IncompleteReadError, asyncio.CancelledError),
@@ -375,17 +364,22 @@ async def _secured(
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
-def _allow_files(count: int) -> None:
-    """Raise the limit of open files, one for each connection. Raises GridwrightError if it is too low."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= count:
-        return
-    if hard != resource.RLIM_INFINITY and hard < count:
+def _bounds(nodes: int, greet_s: float) -> Bounds:
+    """Of connections whose other side has not shown yet who it is.
+
+    All nodes may come at once, through ssh as one user or from behind one address, beside strangers.
+    Raises GridwrightError where the limit of open files leaves none for each node.
+    """
+    needed = nodes + _OTHER_FILES
+    left = allow_descriptors(nodes + needed) - needed
+    if left < 0:
         raise environment_error(
-            f"a test of so many nodes needs {count} open files, and {hard} are allowed",
-            remedy=f"raise the limit: ulimit -Hn {count}, or LimitNOFILE= of the service",
+            f"a test of so many nodes needs {needed} open files, and {needed + left} are allowed",
+            remedy=f"raise the limit: ulimit -Hn {needed}, or LimitNOFILE= of the service",
         )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    coming = min(nodes, left)
+    # A stranger alone, of whatever name, leaves room for others.
+    return Bounds(coming + _STRANGERS, coming + _STRANGERS // 2, 2 * greet_s, greet_s)
 
 
 def _asleep_finding(nodes: Sequence[str]) -> Finding:

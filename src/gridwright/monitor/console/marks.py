@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Literal
 from gridwright.errors import GridwrightError
 from gridwright.report.run_summary import KINDS, is_summed_up, summarize
 from gridwright.runs.directory import LoadedRun, list_runs
+from gridwright.runs.place import of_whom
 
 AGAIN_S = 20.0
 """How often the directory of runs is looked at: each look reads the records of all runs."""
@@ -60,6 +62,8 @@ def _marks_of(runs: Path) -> list[TimeMark]:
         found = list_runs(runs)
     except (GridwrightError, OSError):
         return []
+    # A range shows the last ones: what others lay out there in any number takes no place of one's own.
+    found.sort(key=lambda each: each.owner == os.geteuid())
     return [mark for each in found if is_summed_up(each) and (mark := mark_of(each)) is not None]
 
 
@@ -73,7 +77,7 @@ def mark_of(run: LoadedRun) -> TimeMark | None:
     return TimeMark(
         kind="run",
         name=run.path.name,
-        text=f"{' and '.join(run.run.what) or 'run'} {run.run.name}: {', '.join(words)}",
+        text=f"{' and '.join(run.run.what) or 'run'} {run.run.name}{of_whom(run.owner)}: {', '.join(words)}",
         state=_STATES.get(summary.kind, "other"),
         start_s=start,
         end_s=_seconds(run.run.finished)

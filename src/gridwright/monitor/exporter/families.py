@@ -102,7 +102,7 @@ SAMPLED = MetricFamily("gridwright_exporter_sampled_seconds", "When the sample w
 TOOK = MetricFamily("gridwright_exporter_sample_duration_seconds", "How long it took.")
 LEFT_OUT = MetricFamily(
     "gridwright_exporter_series_left_out",
-    "Series of this sample that are not told: more than a family may have, or not told apart.",
+    "Series of this sample that are not told: in the sum of jobs, more than a family has, or not told apart.",
 )
 OF_EXPORTER = (NODE, CORES, CPUS, SILENT, DIRECTORY, DIRECTORY_DISK, SAMPLES, COST, SAMPLED, TOOK, LEFT_OUT)
 """What the exporter tells beside readings."""

@@ -1,7 +1,8 @@
-"""Which jobs have series of their own: those that moved most, and one series has the sums of all others.
+"""Which jobs have series of their own: those that moved most of each user, in turns, and one has all others.
 
 What keeps series pays for each job for hours, so their number is bounded. The sum over all series rises as
-the sum over all jobs does: a job that gets a series, or loses it, takes nothing with it.
+the sum over all jobs does: a job that gets a series, or loses it, takes nothing with it. A user can have any
+number of jobs by what processes say of themselves; their series take none of another user's.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from gridwright.monitor.job_rows import by_turns
 from gridwright.monitor.readings import Reading
+from gridwright.monitor.user_sums import OWNER
 
 MOST_JOBS = 100
 OTHER = "other"
@@ -30,33 +33,34 @@ class JobSeries:
     _others: dict[tuple[str, ...], float] = field(default_factory=dict)
     """What counters of jobs without a series have risen by."""
     _began: bool = False
+    left_out: int = 0
+    """Readings of the last sample that are in the sum alone."""
 
     def told(self, readings: Iterable[Reading]) -> list[Reading]:
         """The same readings, with jobs that have no series of their own put together."""
         jobs: dict[str, list[Reading]] = {}
+        users: dict[str, str] = {}
         found = []
         for each in readings:
-            if each.metric.startswith(_JOB):
+            if each.metric == OWNER:
+                users[each.labels[0]] = each.labels[1]
+            elif each.metric.startswith(_JOB):
                 jobs.setdefault(each.labels[0], []).append(each)
             else:
                 found.append(each)
-        self._choose(jobs)
+        self._choose(jobs, users)
+        self.left_out = sum(len(those) for job, those in jobs.items() if job not in self._own)
         return [*found, *self._told_of(jobs)]
 
-    def _choose(self, jobs: dict[str, list[Reading]]) -> None:
-        self._own &= jobs.keys()
-        moved = {
-            job: sum(each.value for each in those if each.metric in _MOVED) for job, those in jobs.items()
-        }
+    def _choose(self, jobs: dict[str, list[Reading]], users: dict[str, str]) -> None:
+        def rank(job: str) -> tuple[float, bool, str]:
+            moved = sum(each.value for each in jobs[job] if each.metric in _MOVED)
+            has_series = job in self._own
+            return -moved * (_MUCH_MORE if has_series else 1.0), not has_series, job
+
         # A user may call a job as the sum is called.
-        waiting = sorted(jobs.keys() - self._own - {OTHER}, key=lambda job: (-moved[job], job))
-        for job in waiting:
-            if len(self._own) >= self.most:
-                least = min(self._own, key=lambda own: (moved[own], own))
-                if moved[job] <= _MUCH_MORE * moved[least]:
-                    break
-                self._own.remove(least)
-            self._own.add(job)
+        ranked = sorted(jobs.keys() - {OTHER}, key=rank)
+        self._own = set(by_turns(ranked, lambda job: users.get(job, ""))[: self.most])
 
     def _told_of(self, jobs: dict[str, list[Reading]]) -> Iterator[Reading]:
         before, self._before = self._before, {}

@@ -11,6 +11,7 @@ from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, Text
 from gridwright.monitor.exporter.families import OF_READINGS, MetricFamily
 from gridwright.monitor.exporter.job_series import JobSeries
 from gridwright.monitor.readings import Reading, Snapshot
+from gridwright.monitor.user_sums import OWNER
 
 _CPU = "node_cpu_seconds_total"
 
@@ -40,7 +41,11 @@ class MetricsPage:
         self._samples += 1
         self._cost_s += snapshot.cost_s
         self._snapshot, self._took_s = snapshot, took_s
-        told = (self._risen(each) for each in snapshot.readings if each.metric in OF_READINGS)
+        told = (
+            self._risen(each)
+            for each in snapshot.readings
+            if each.metric in OF_READINGS or each.metric == OWNER
+        )
         self._readings = self._jobs.told(told)
 
     def text(self, format_: TextFormat) -> Iterator[bytes]:
@@ -58,7 +63,7 @@ class MetricsPage:
             yield from page.family(family, points)
         for family, told in self._own(self._snapshot):
             yield from page.family(family, told)
-        yield from page.family(families.LEFT_OUT, [SeriesValue((), page.left_out)])
+        yield from page.family(families.LEFT_OUT, [SeriesValue((), page.left_out + self._jobs.left_out)])
         yield page.end()
 
     def _risen(self, reading: Reading) -> Reading:

@@ -248,7 +248,7 @@ def _of_nodes(spec: GridSpec, job: str) -> Iterator[dict[str, object]]:
         f'gridwright_source_silent{{job="{job}"}} == 1',
         "2m",
         "{{ $labels.source }} of {{ $labels.instance }} does not answer",
-        "A mount that hangs, or a counter that cannot be read: gridwright doctor says more.",
+        f"A mount that hangs, or a counter that cannot be read. See: gridwright doctor {_file(spec)}",
     )
     yield from _of_targets(spec, job)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import select
@@ -32,11 +33,14 @@ def keep(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
     run = name.rpartition(".")[2]
     tag = job.private if index == WHOLE else f"{job.private}_{index}"
     places: dict[str, str] = {}
+    made: dict[str, int] = {}
     started = time.time()
     try:
         for variable, library in (("GRIDWRIGHT_WORK", job.work), ("GRIDWRIGHT_UTIL", job.util)):
             if library:
-                places[variable] = _make_private(os.path.join(library, f"{tag}.{run}"))  # noqa: PTH118
+                place = _make_private(os.path.join(library, f"{tag}.{run}"))  # noqa: PTH118
+                places[variable] = place
+                made[place] = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         _say(f"{error.filename}: {error.strerror}")
         for each in places.values():
@@ -52,8 +56,8 @@ def keep(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
     end_all()
     os.chdir("/")
     if not job.keep:
-        for each in places.values():
-            _remove(each)
+        for each, descriptor in made.items():
+            _remove(each, descriptor)
     if end is None:
         os._exit(1)
     status, signal_number, over = end
@@ -188,13 +192,16 @@ def _make_private(path: str) -> str:
     return path
 
 
-def _remove(directory: str) -> None:
+def _remove(directory: str, descriptor: int) -> None:
+    """Remove a directory that is open: another user may have given its name to another one of this user."""
     try:
         os.rmdir(directory)  # noqa: PTH106
     except OSError:
-        from gridwright.beneath import remove_tree  # It takes its time, and many jobs leave nothing.
+        from gridwright.beneath import empty_directory  # It takes its time, and many jobs leave nothing.
 
-        remove_tree(directory)
+        empty_directory(descriptor)
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)  # noqa: PTH106
 
 
 def _say(text: str) -> None:

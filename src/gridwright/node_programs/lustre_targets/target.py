@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -51,6 +52,8 @@ def in_order(targets: list[DesiredTarget]) -> tuple[DesiredTarget, ...]:
 def json_of(path: Path, absent: str, damaged: str) -> Any:  # noqa: ANN401 - whatever JSON holds
     """What a file holds. Raises ClaimError (status 2) with one of the two remedies."""
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "it is no regular file")  # A pipe might be waited for without end.
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ClaimError(Trouble(f"{path}: {error.strerror}", absent), status=WRONG_INPUT) from None

@@ -32,6 +32,7 @@ made on the file system, below its root; `owner` and `group` are names or number
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -112,6 +113,8 @@ class Configuration:
 def read_configuration(path: Path) -> Configuration:
     """Read and check the configuration. Raises ScratchError (status 2) with all that is wrong in it."""
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "it is no regular file")  # A pipe might be waited for without end.
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, nearest
+from gridwright.own_directories import hold_settings_of_home
 
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
@@ -91,6 +92,7 @@ class Cloud:
                     remedy="pip install 'gridwright[aws]'",
                 ) from None
             if self._session is None:
+                hold_settings_of_home()
                 self._session = boto3.session.Session()
             config = Config(
                 connect_timeout=CONNECT_TIMEOUT_S,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, read
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.head_node import HeadNodeUnreachable
+from gridwright.services.connections import Listener
 from gridwright.spec.model import GridSpec
 
 
@@ -87,7 +87,7 @@ class LabHead:
         """The controller's ssh; nodes reach every port of the controller."""
         return self.argv(["ssh", *words])
 
-    def listen(self) -> tuple[socket.socket, str]:
+    def listen(self) -> tuple[Listener, str]:
         """A TCP socket in the network of the lab, on the controller's address."""
         node = self._now()
         try:

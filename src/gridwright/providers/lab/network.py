@@ -12,6 +12,7 @@ from gridwright.commands import CommandError, run_bounded
 from gridwright.errors import environment_error
 from gridwright.providers.lab.layout import PlannedNode
 from gridwright.providers.lab.syscalls import Namespace, enter
+from gridwright.services.connections import Listener, listen_on
 from gridwright.units import Rate
 
 BRIDGE = "lab0"
@@ -114,17 +115,18 @@ def _bring_up(control: socket.socket, name: str) -> None:
     fcntl.ioctl(control, _SET_FLAGS, struct.pack("16sH14x", name.encode(), _UP_AND_RUNNING))
 
 
-def listen(pid: int, address: str) -> socket.socket:
+def listen(pid: int, address: str) -> Listener:
     """A TCP socket that listens on any port of an address in the network of a process. Raises OSError."""
     import threading
 
-    made: list[socket.socket | OSError] = []
+    made: list[Listener | OSError] = []
 
     def work() -> None:
-        # The namespace is that of this thread alone, which ends at once; the socket keeps it.
+        # The namespace is that of this thread alone, which ends at once; the socket keeps it,
+        # and so does that which asks the kernel for the users at the other end.
         try:
             enter(pid, Namespace.NETWORK)
-            made.append(socket.create_server((address, 0), backlog=1024))
+            made.append(listen_on(address))
         except OSError as error:
             made.append(error)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.own_directories import hold_settings_of_home
 
 ENDPOINT = "GRIDWRIGHT_OCI_ENDPOINT"
 """A place that answers in the place of all services of OCI: a proxy of the site's, or a double in tests."""
@@ -141,6 +142,7 @@ def _credentials(region: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if os.environ.get("OCI_CLI_AUTH") == "instance_principal":
         signer = oci.auth.signers.InstancePrincipalsSecurityTokenSigner()
         return {"region": region}, {"signer": signer}
+    hold_settings_of_home()
     profile = os.environ.get("OCI_CLI_PROFILE", "DEFAULT")
     place = os.environ.get("OCI_CLI_CONFIG_FILE", oci.config.DEFAULT_LOCATION)
     config = {**oci.config.from_file(place, profile), "region": region}

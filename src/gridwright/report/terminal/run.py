@@ -28,6 +28,7 @@ from gridwright.runs.layout_comparison import METHOD
 from gridwright.runs.phase_record import PhaseRecord, Steady, SweepPoint
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import RepeatedFigure
+from gridwright.trusted import user_name
 
 
 @printed
@@ -225,11 +226,14 @@ def _head_text(console: Console, loaded: LoadedRun) -> None:
 @printed
 def runs_text(console: Console, found: Sequence[LoadedRun], now: datetime) -> None:
     """Print one line per run: its age, how it ended, and the figure closest to its requirement."""
-    table = framed_table("", ["run", "age", "verdict", "grade", "required", "figure"], [])
+    shared = len({entry.owner for entry in found}) > 1
+    owner = ["owner"] if shared else []
+    table = framed_table("", ["run", *owner, "age", "verdict", "grade", "required", "figure"], [])
     for entry in found:
         summary = summarize(entry)
         table.add_row(
             Text(entry.path.name, overflow="fold"),
+            *([user_name(entry.owner)] if shared else []),
             age(seconds_since(entry.run.started, now)),
             KINDS[summary.kind],
             summary.grade or ABSENT,

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.style import StyleType
 from rich.table import Column, Table
 from rich.text import Text
+
+from gridwright.foreign_text import visible_in_line
 
 FOLDED = 12
 """Columns that are left, at least, to what may be folded anywhere, such as a path."""
@@ -22,8 +25,18 @@ class FramedTable(Table):
     """A table in a frame.
 
     Where it has no room, the frame goes and headings are wrapped; then columns that do not fit beside the
-    others stand below them, with the first column again.
+    others stand below them, with the first column again. A cell has no line feeds: names of others would make
+    rows of them.
     """
+
+    def add_row(
+        self,
+        *renderables: RenderableType | None,
+        style: StyleType | None = None,
+        end_section: bool = False,
+    ) -> None:
+        """Add a row."""
+        super().add_row(*map(_in_line, renderables), style=style, end_section=end_section)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Print it in the widest form that fits."""
@@ -95,3 +108,13 @@ class FramedTable(Table):
 
 def _text(console: Console, cell: RenderableType) -> Text:
     return cell if isinstance(cell, Text) else console.render_str(str(cell))
+
+
+def _in_line(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, str):
+        return visible_in_line(cell)
+    if isinstance(cell, Text) and "\n" in cell.plain:
+        shown = cell.copy()
+        shown.plain = visible_in_line(cell.plain)
+        return shown
+    return cell

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gridwright.handed_files import parsed_json, read_named
 from gridwright.repository.below import relative_directory
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.changelog.looking import find_all_changes, find_told_changes
@@ -22,6 +22,8 @@ _MDT = re.compile(r"[A-Za-z0-9_-]{1,8}-MDT[0-9a-f]{4}")
 _USER = re.compile(r"cl[0-9]{1,10}")
 _INDEX = re.compile(r"[0-9]{1,18}", re.ASCII)
 SourceOf = Callable[[Path], ChangeSource]
+_MOST_BYTES = 1 << 20
+"""Of a file that says who is registered; there is a line for each MDT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class RegisteredUsers:
     @classmethod
     def read(cls, file: Path) -> RegisteredUsers:
         """Raises OSError where the file cannot be read, ValueError where it says something else."""
-        found = json.loads(file.read_text("utf-8"))
+        found = parsed_json(read_named(file, _MOST_BYTES))
         if not isinstance(found, dict) or not isinstance(found.get("users"), dict):
             raise ValueError("it has no users")
         return cls(Path(_text(found, "mount", re.compile(r"/[^\0]*"))), _users(found["users"]))

@@ -49,7 +49,7 @@ class LustreSource:
                 "llapi_changelog_free": (POINTER(c_void_p),),
                 "llapi_changelog_fini": (POINTER(c_void_p),),
                 "llapi_changelog_clear": (c_char_p, c_char_p, c_longlong),
-                "llapi_get_obd_count": (c_char_p, POINTER(c_int), c_int),
+                "llapi_lmv_get_uuids": (c_int, c_void_p, POINTER(c_int)),
                 "llapi_path2fid": (c_char_p, POINTER(_LuFid)),
                 "llapi_fid2path": (c_char_p, c_char_p, c_char_p, c_int, POINTER(c_longlong), POINTER(c_int)),
             }.items():
@@ -60,10 +60,21 @@ class LustreSource:
         self._calls = calls
 
     def mdt_count(self) -> int:
-        """How many MDTs it has. Raises OSError."""
-        count = c_int(0)
-        answer(lambda: _done(self._calls.llapi_get_obd_count(self._mount, byref(count), 1)))
-        return count.value
+        """How many MDTs it has. Raises OSError.
+
+        llapi_get_obd_count(3) is no help: for MDTs it gives the size of the client's table, 64 of Lustre 2.17.
+        """
+
+        def counted() -> int:
+            count = c_int(0)
+            root = os.open(self._mount, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK)
+            try:
+                _done(self._calls.llapi_lmv_get_uuids(root, None, byref(count)))
+            finally:
+                os.close(root)
+            return count.value
+
+        return answer(counted)
 
     def fid_of(self, path: bytes) -> Fid:
         """The FID of an absolute path. Raises OSError."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from gridwright.errors import GridwrightError
 from gridwright.repository.file_clock import bounded_ns, is_kept_as
 from gridwright.repository.known_file import signed_inode
+from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import is_same_identity, open_state
 from gridwright.repository.state_failures import state_failure
 from gridwright.trusted import open_file
@@ -86,25 +87,23 @@ class MigrationJournal:
 
         Raises GridwrightError, and OSError where the library cannot be opened.
         """
-        state = open_state(directory, identify=not dry_run, file=FILE)
+        state = open_state(directory, identify=not dry_run, file=FILE, looks=dry_run)
         self.file, self.note = state.path / FILE, state.note
-        try:
-            in_memory = dry_run and not os.path.lexists(self.file)
-            if not in_memory:
-                os.close(open_file(state.descriptor, FILE, os.O_RDWR | os.O_CREAT))
-        finally:
-            state.close()
         self._sync = sync
         self._pending: dict[bytes, MigratedFile] = {}
         self._written = time.monotonic()
         try:
-            self._database = sqlite3.connect(
-                ":memory:" if in_memory else self.file, timeout=30, isolation_level=None
-            )
+            if dry_run:
+                self._database = copy_of(state, FILE)
+            else:
+                os.close(open_file(state.made, FILE, os.O_RDWR | os.O_CREAT))
+                self._database = sqlite3.connect(self.file, timeout=30, isolation_level=None)
             self._prepare()
             self._belong(state.identity)
         except sqlite3.Error as error:
             raise self.failure(error) from error
+        finally:
+            state.close()
 
     def failure(self, error: sqlite3.Error) -> GridwrightError:
         """The error of a journal that cannot be read or written."""

@@ -18,7 +18,6 @@ from gridwright.errors import environment_error
 from gridwright.repository.below import kind_of
 from gridwright.repository.content import Torn
 from gridwright.repository.deletion_limit import Deletions
-from gridwright.repository.keys import shown
 from gridwright.repository.migration.attributes import why_not
 from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
 from gridwright.repository.migration.deciding import MigrationDecision, decide
@@ -199,7 +198,7 @@ class Migration:
         if decision is MigrationDecision.CHANGED_HERE:
             self._changed_here += 1
         elif decision is MigrationDecision.SOCKET:
-            self._report.notes.append(f"{shown(each.path)} is {kind_of(each.st_mode)}, and not copied")
+            self._report.note_of(f"are not copied, since each is {kind_of(each.st_mode)}", each.path)
         else:
             self._report.problem(each.path, decision.value)
 
@@ -296,7 +295,7 @@ class Migration:
                 self._placer.remove(row.path, directory, name, here)
         except OSError as error:
             if error.errno == errno.ENOTEMPTY:
-                self._report.notes.append(f"{shown(row.path)} holds files of others, and stays")
+                self._report.note_of("hold files of others, and stay", row.path)
             else:
                 self._refused(row.path, error)
             return False
@@ -361,7 +360,7 @@ class Migration:
         if isinstance(error, MigrationStopped):
             return
         if isinstance(error, SourceGone):
-            self._report.notes.append(f"{shown(path)} went while it was to be copied")
+            self._report.note_of("went while they were to be copied", path)
         elif isinstance(error, Torn):
             self._report.problem(
                 path, f"it changed each of the {ATTEMPTS} times that it was read; it was not copied"

@@ -11,6 +11,8 @@ from gridwright.repository.store import ObjectEntry, ObjectHead, WrittenObject
 
 _PARTS = re.compile(r"-([0-9]{1,5})$", re.ASCII)
 _MD5 = re.compile(r"[0-9a-f]{32}(?:-[0-9]{1,5})?", re.ASCII)
+MOST_NS = 2**63 - 1
+"""The latest moment that is taken for one, in ns since 1970: year 2262."""
 _LATE_NS = 10**9
 """Servers make the Date of their answers once a second, so that it may be earlier than that of the object."""
 
@@ -36,9 +38,10 @@ def written(headers: Mapping[str, str]) -> WrittenObject:
 def _moment_ns(text: str | None) -> int:
     """A moment of a header (RFC 9110, 5.6.7), since 1970; 0 where there is none."""
     try:
-        return int(parsedate_to_datetime(text).timestamp()) * 10**9 if text else 0
-    except ValueError:
+        found = int(parsedate_to_datetime(text).timestamp()) * 10**9 if text else 0
+    except (ValueError, OverflowError):
         return 0
+    return found if abs(found) <= MOST_NS else 0
 
 
 def _named_version(headers: Mapping[str, str]) -> str | None:

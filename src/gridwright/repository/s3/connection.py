@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import threading
@@ -11,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.endpoints import INSTEAD, why_no_endpoint
+from gridwright.errors import environment_error, input_error
+from gridwright.own_directories import hold_settings_of_home
 from gridwright.repository.s3.patience import BoundedSession
+from gridwright.secret_text import masked
 
 CONNECT_S, READ_S = 5, 30
 DEFAULT_REGION = "us-east-1"
-_HOST = re.compile(r"[A-Za-z0-9.:_%-]+", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
 
@@ -38,7 +39,8 @@ class BucketLocation:
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         if not url.startswith("s3://") or _BUCKET.fullmatch(bucket) is None:
             raise input_error(
-                f"{url[:80]!r} is not a bucket", remedy="write one, such as s3://bucket or s3://bucket/prefix"
+                f"{masked(url)[:80]!r} is not a bucket",
+                remedy="write one, such as s3://bucket or s3://bucket/prefix",
             )
         return cls(bucket, prefix.strip("/"))
 
@@ -114,6 +116,7 @@ def connect(
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
+    hold_settings_of_home()
     try:
         session = get_session()
         if profile is not None:
@@ -127,13 +130,12 @@ def connect(
 
         client = LazyClient(make)
         endpoint = endpoint_url or _configured_endpoint(session)
-        if endpoint and (reason := why_no_endpoint(endpoint)):
+        endpoint = endpoint or client.get().meta.endpoint_url
+        if reason := why_no_endpoint(endpoint):
             raise input_error(
                 f"the endpoint of s3://{bucket} {reason}",
-                remedy="write one, such as https://s3.example.org or http://127.0.0.1:9000; credentials come "
-                "from the profile or the environment",
+                remedy=f"{INSTEAD}; AWS_CA_BUNDLE names a site's own authority",
             )
-        endpoint = endpoint or client.get().meta.endpoint_url
         if session.get_credentials() is None:
             raise environment_error(
                 "no credentials for the bucket were found",
@@ -165,8 +167,6 @@ def _located(
     requester_pays: bool,
 ) -> BucketConnection:
     parts = urlsplit(url)
-    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
-        raise _without_tls(url)
     if parts.scheme == "https" and (file := authority_file()) is not None:
         _refuse_unreadable(file)
     host = parts.netloc
@@ -185,14 +185,6 @@ def _located(
     )
 
 
-def _without_tls(url: str) -> GridwrightError:
-    return input_error(
-        f"the endpoint {url} has no TLS: credentials and data would go through the network in the open",
-        remedy="use an https:// endpoint (AWS_CA_BUNDLE names a site's own authority); http:// is for "
-        "a store on this machine alone",
-    )
-
-
 def _refuse_unreadable(file: str) -> None:
     import ssl
 
@@ -204,30 +196,6 @@ def _refuse_unreadable(file: str) -> None:
             where=f"AWS_CA_BUNDLE, {file}",
             remedy="name a file of certificates in PEM, or unset the variable",
         ) from error
-
-
-def why_no_endpoint(url: str) -> str | None:
-    """Why a URL is no endpoint, without the URL, which may have a password; None for a good one."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return "cannot be read as a URL"
-    if parts.username is not None or parts.password is not None:
-        return "has a user or a password in it, which would be seen in lists of processes and in logs"
-    if parts.scheme not in ("http", "https"):
-        return "does not begin with https://, or with http:// for a store on this machine"
-    if not host or port == 0 or not _HOST.fullmatch(host):
-        return "has no host, or a port that is none"
-    return "has a query or a fragment" if parts.query or parts.fragment else None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its address or as `localhost`; no name is looked up."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def authority_file() -> str | None:

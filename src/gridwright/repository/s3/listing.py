@@ -10,12 +10,15 @@ from typing import Any
 from urllib.parse import quote, unquote_plus
 from xml.etree import ElementTree
 
+from gridwright.repository.s3.answers import MOST_NS
 from gridwright.repository.store import PAGE, UNREADABLE, ObjectEntry
 
 _NAME = re.compile(r"(\{[^}]*\})?(.*)", re.DOTALL)
 """A name of an element with its name space: stores have S3's, their own, or none."""
 STANDARD = "STANDARD"
-_MOST = 2**63 - 1
+_MOST_SIZE = 2**63 - 1
+_MOST_TAGS = 60 * PAGE
+"""A page has some ten elements an object, each with two tags: many small ones take fifty times their text."""
 _SIZE = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
@@ -38,6 +41,8 @@ def page_query(prefix: str, page: int = PAGE, token: str | None = None) -> str:
 
 def read_page(body: bytes) -> ListingPage:
     """Read an answer. Raises ValueError where it is no page of a listing as ListObjectsV2 gives it."""
+    if body.count(b"<") > _MOST_TAGS:
+        raise ValueError(f"it has more than {_MOST_TAGS} tags")
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - of the store that the user has named
     except ElementTree.ParseError as error:
@@ -58,7 +63,9 @@ def read_page(body: bytes) -> ListingPage:
             entries.append(_entry(found, is_escaped=is_escaped))
         except (KeyError, ValueError, OverflowError) as error:
             raise ValueError(f"an object of it cannot be read ({error!r})") from error
-    is_cut = said.get("IsTruncated") == "true"
+    if said.get("IsTruncated") not in ("true", "false"):
+        raise ValueError("it does not say whether it goes on")
+    is_cut = said["IsTruncated"] == "true"
     token = said.get("NextContinuationToken") if is_cut else None
     if is_cut and not token:
         raise ValueError(
@@ -71,18 +78,23 @@ def read_page(body: bytes) -> ListingPage:
 
 def _entry(found: dict[str, str], *, is_escaped: bool) -> ObjectEntry:
     key = unquote_plus(found["Key"]) if is_escaped else found["Key"]
-    moment_ns = int(datetime.fromisoformat(found["LastModified"]).timestamp()) * 10**9
-    size = int(found["Size"]) if _SIZE.fullmatch(found["Size"]) else _MOST + 1
-    if size > _MOST or abs(moment_ns) > _MOST:
-        # Its key is there, so that its file is not taken for one whose object was deleted.
+    moment = datetime.fromisoformat(found["LastModified"])
+    size = int(found["Size"]) if _SIZE.fullmatch(found["Size"]) else -1
+    return _object(key, size, found["ETag"], moment, found.get("StorageClass", STANDARD))
+
+
+def _object(key: str, size: int, etag: str, moment: datetime, storage_class: str) -> ObjectEntry:
+    """An object, or an unreadable one for a senseless size or moment.
+
+    Its key is there, so that its file is not taken for one whose object was deleted.
+    """
+    try:
+        moment_ns = int(moment.timestamp()) * 10**9
+    except (ValueError, OverflowError):
+        moment_ns = MOST_NS + 1
+    if not 0 <= size <= _MOST_SIZE or abs(moment_ns) > MOST_NS:
         return ObjectEntry(key, 0, UNREADABLE, 0, STANDARD)
-    return ObjectEntry(
-        key=key,
-        size=size,
-        etag=found["ETag"].strip('"'),
-        last_modified_ns=moment_ns,
-        storage_class=found.get("StorageClass", STANDARD),
-    )
+    return ObjectEntry(key, size, etag.strip('"'), moment_ns, storage_class)
 
 
 def page_of_botocore(answer: Mapping[str, Any]) -> ListingPage:
@@ -91,10 +103,9 @@ def page_of_botocore(answer: Mapping[str, Any]) -> ListingPage:
     for content in answer.get("Contents", ()):
         if not content.get("ETag"):
             raise ValueError(f"its object {content.get('Key', '')[:80]!r} has no ETag")
-        moment_ns = int(content["LastModified"].timestamp()) * 10**9
         storage_class = content.get("StorageClass", STANDARD)
-        etag = content["ETag"].strip('"')
-        entries.append(ObjectEntry(content["Key"], content["Size"], etag, moment_ns, storage_class))
+        moment = content["LastModified"]
+        entries.append(_object(content["Key"], content["Size"], content["ETag"], moment, storage_class))
     token = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
     if answer.get("IsTruncated") and not token:
         raise ValueError("it goes on, and does not say where")

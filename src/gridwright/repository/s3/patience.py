@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-LONGEST_BODY = 16 << 20
-"""Bytes of an answer that is taken as a whole: a page of a listing has 1,000 keys of 1 KiB, escaped."""
+LONGEST_BODY = 5 << 20
+"""Bytes of an answer that is taken as a whole: a page of a listing has 1,000 keys of 1 KiB, as `%41` each."""
 PATIENCE_S = 60.0
 """After so many seconds of waiting alone an answer that has brought too little is given up."""
 SLOWEST = 1024

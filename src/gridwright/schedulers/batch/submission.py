@@ -224,9 +224,7 @@ def own_problems(request: JobRequest, system: str) -> list[Problem]:
 def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem) -> list[Problem]:
     """What no node and no queue of this batch system can give. Empty where it may be submitted."""
     label = job_label(request)
-    found = [
-        Problem(what=f"{label}: {each}") for each in (*facts.problems, *system.request_problems(request))
-    ]
+    found = [replace(each, what=f"{label}: {each.what}") for each in system.request_problems(request)]
     name = request.queue or facts.default_queue
     if name is not None and name not in facts.queues:
         near = nearest(name, facts.queues)

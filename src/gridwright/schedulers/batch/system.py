@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from gridwright.errors import Problem
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest, JobState, NodeState
@@ -100,8 +101,6 @@ class BatchFacts:
     nodes: Mapping[str, NodeState]
     default_queue: str | None = None
     """The queue of jobs that name none; None where such jobs may run in any."""
-    problems: Sequence[str] = field(default=())
-    """What it lacks for what was asked, such as a parallel environment."""
 
     def nodes_of(self, queue: str | None) -> list[NodeState]:
         """The nodes that jobs of a queue can run on; all, where it is None."""
@@ -146,7 +145,7 @@ class BatchSystem(Protocol):
     def facts(self) -> BatchFacts:
         """Its queues and nodes, as they are now."""
 
-    def request_problems(self, request: JobRequest) -> list[str]:
+    def request_problems(self, request: JobRequest) -> list[Problem]:
         """What of a request it cannot do at all, in words."""
 
     def submit(self, call: BatchCall) -> int:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
+from gridwright.errors import Problem
 from gridwright.schedulers.batch.system import (
     BatchCall,
     BatchFacts,
@@ -62,25 +63,32 @@ class GridEngine:
         wanted = [section.queue] if section.queue else list(section.queues)[:1]
         return read_facts(self._tools, section.memory, wanted)
 
-    def request_problems(self, request: JobRequest) -> list[str]:
+    def request_problems(self, request: JobRequest) -> list[Problem]:
         """What it lacks for a request."""
         found = []
         section, options = self._section, request.options
         if request.cores > 1 and section.parallel_environment not in self._environments:
-            found.append(
+            what = (
                 f"{request.cores} cores need a parallel environment, and Grid Engine has none named "
-                f"{section.parallel_environment}: name another with parallel_environment in the spec"
+                f"{section.parallel_environment}"
+            )
+            found.append(
+                Problem(what, remedy="name another with parallel_environment in the spec (qconf -spl)")
             )
         if section.memory not in self._complexes:
-            found.append(f"Grid Engine has no complex {section.memory}: name another with memory in the spec")
+            what = f"Grid Engine has no complex {section.memory}"
+            found.append(Problem(what, remedy="name another with memory in the spec (qconf -sc)"))
         if request.exclusive and EXCLUSIVE not in self._complexes:
-            found.append(f"Grid Engine has no complex {EXCLUSIVE}, with which a job has a node for itself")
+            what = f"Grid Engine has no complex {EXCLUSIVE}, with which a job has a node for itself"
+            found.append(Problem(what, remedy="have it added (qconf -mc), or submit without --exclusive"))
         for each in (*options.licences, *options.gres):
             name = each.partition(":")[0]
             if name not in self._complexes:
-                found.append(f"Grid Engine has no complex {name}")
+                what = f"Grid Engine has no complex {name}"
+                found.append(Problem(what, remedy="name one of qconf -sc, or have it added (qconf -mc)"))
         if options.constraint is not None and not re.fullmatch(r"[!-~]+", options.constraint):
-            found.append("its constraint is no list of resources, such as arch=lx-amd64,mem_free=4G")
+            what = "its constraint is no list of resources"
+            found.append(Problem(what, remedy="write one, such as arch=lx-amd64,mem_free=4G"))
         return found
 
     def submit(self, call: BatchCall) -> int:

@@ -60,7 +60,7 @@ class LocalSchedulerKind(SchedulerKind[LocalSchedulerSection]):
         from gridwright.schedulers.local.usage import read_usage
         from gridwright.schedulers.state_directory import state_directory
 
-        store = Store(state_directory(spec))
+        store = Store(state_directory(spec), looks=True)
         with store.translated_errors():
             return read_usage(store, since, until)
 

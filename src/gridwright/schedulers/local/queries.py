@@ -50,7 +50,8 @@ def find_keys(store: Store, identifiers: Collection[str]) -> list[JobKey]:
             remedy = "gridwright jobs --all lists those that are remembered"
             problems.append(Problem(what=f"there is no job {key}", remedy=remedy))
         elif key in elements:
-            problems.append(Problem(what=f"job {key.job} has no element {key.element}"))
+            what = f"job {key.job} has no element {key.element}"
+            problems.append(Problem(what=what, remedy=f"see gridwright jobs {key.job}"))
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.INPUT)
     return found

@@ -41,6 +41,11 @@ class LocalScheduler:
                     self._opened.put_setting("site", self._machine.to_json())
         return self._opened
 
+    @property
+    def _seen(self) -> Store:
+        """The store; nothing is made for who looks."""
+        return self._opened or Store(self._state, looks=True)
+
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
         """Submit jobs, all or none; see Scheduler."""
         store = self._store
@@ -53,10 +58,10 @@ class LocalScheduler:
 
     def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
         """How jobs stand; see Scheduler."""
-        store = self._store
+        store = self._seen
         with store.translated_errors():
             keys = None if identifiers is None else find_keys(store, identifiers)
-            self._ensure_runner()
+            self._ensure_runner(store)
             found = read_jobs(store, keys)
             trouble = read_trouble(self._state)
             why: dict[int, str] = {}
@@ -89,10 +94,10 @@ class LocalScheduler:
 
     def explain(self, identifier: str) -> JobExplanation:
         """Hold what a job needs against what there is; see Scheduler."""
-        store = self._store
+        store = self._seen
         with store.translated_errors():
             (key,) = find_keys(store, [identifier])
-            self._ensure_runner()
+            self._ensure_runner(store)
             explanation = explain(store, self._machine, key, time.time())
         note = read_trouble(self._state).note
         if note and explanation.job.state is JobState.WAITING:
@@ -101,9 +106,9 @@ class LocalScheduler:
 
     def nodes(self) -> list[NodeState]:
         """The one node there is; see Scheduler."""
-        store = self._store
+        store = self._seen
         with store.translated_errors():
-            self._ensure_runner()
+            self._ensure_runner(store)
             running = queue_snapshot(store, self._machine, time.time()).running
         cores = sum(allocation.demand.cores for allocation in running)
         memory = sum(allocation.demand.memory_bytes for allocation in running)
@@ -119,8 +124,8 @@ class LocalScheduler:
             )
         ]
 
-    def _ensure_runner(self) -> None:
-        if self._store.has_unfinished():
+    def _ensure_runner(self, store: Store) -> None:
+        if store.has_unfinished():
             ensure_runner(self._state)
 
 

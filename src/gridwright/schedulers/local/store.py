@@ -40,11 +40,33 @@ _LITTLE_BYTES = 64 << 10
 class Store:
     """An open store. Raises GridwrightError (status ENVIRONMENT) where the file does not do."""
 
-    def __init__(self, state: Path, *, durable: bool = True, busy_s: float = BUSY_S) -> None:
-        """Open the store in a state directory, or make it; `durable` waits for the disk."""
+    def __init__(
+        self, state: Path, *, durable: bool = True, busy_s: float = BUSY_S, looks: bool = False
+    ) -> None:
+        """Open the store in a state directory, or make it; `durable` waits for the disk.
+
+        Who only `looks` where none is has one in memory, in which no job is.
+        """
         self.state = state
         self.logs = f"{state / LOGS}/"
         self._durable = durable
+        self._in_memory = looks and not os.path.lexists(state / FILE)
+        if not self._in_memory:
+            self._make_place()
+        with self.translated_errors():
+            self._connection = sqlite3.connect(
+                ":memory:" if self._in_memory else state / FILE,
+                timeout=busy_s,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._prepare()
+            self.identity = str(self.setting("identity"))
+            self.secret = str(self.setting("secret") or "")
+            """What nobody else knows; empty for a store that an older release has made."""
+
+    def _make_place(self) -> None:
+        state = self.state
         remedy = _own_instead(state)
         try:
             # Jobs run what it says, and runner and launcher open their files in it by name: what is above it
@@ -62,14 +84,6 @@ class Store:
                 where=str(error.filename or state),
                 remedy=remedy,
             ) from error
-        with self.translated_errors():
-            self._connection = sqlite3.connect(
-                state / FILE, timeout=busy_s, isolation_level=None, check_same_thread=False
-            )
-            self._prepare()
-            self.identity = str(self.setting("identity"))
-            self.secret = str(self.setting("secret") or "")
-            """What nobody else knows; empty for a store that an older release has made."""
 
     def _prepare(self) -> None:
         (version,) = self.one("PRAGMA user_version")
@@ -85,9 +99,7 @@ class Store:
 
     def _create(self) -> int:
         """Make the tables, or those of an older release anew; the version of what is there then."""
-        lock = os.open(self.state / CREATION_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._creation_lock():
             (version,) = self.one("PRAGMA user_version")
             if version == 0:
                 self._connection.execute("PRAGMA journal_mode=WAL")
@@ -106,6 +118,16 @@ class Store:
                     version += 1
                     self._connection.execute(f"PRAGMA user_version={version:d}")
             return int(version)
+
+    @contextlib.contextmanager
+    def _creation_lock(self) -> Iterator[None]:
+        if self._in_memory:
+            yield
+            return
+        lock = os.open(self.state / CREATION_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
         finally:
             os.close(lock)
 

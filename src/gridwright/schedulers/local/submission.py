@@ -182,7 +182,7 @@ def _dependency_problems(
         array: Sequence[int] | None = None
         if each.earlier is not None:
             if each.earlier >= len(before):
-                yield Problem(what=f"{each.job} is no earlier request of the same call", where="after")
+                yield each.not_earlier
                 continue
             array = before[each.earlier].array
         else:

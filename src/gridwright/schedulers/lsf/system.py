@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import Collection, Mapping, Sequence
 
+from gridwright.errors import Problem
 from gridwright.schedulers.batch.system import (
     AfterJob,
     BatchCall,
@@ -59,21 +60,25 @@ class Lsf:
         """Its queues and nodes."""
         return read_facts(self._tools, self._section.queue)
 
-    def request_problems(self, request: JobRequest) -> list[str]:
+    def request_problems(self, request: JobRequest) -> list[Problem]:
         """What it cannot do for a request."""
         options = request.options
         found = [
-            f"{each} is no generic resource of LSF: write gpu:COUNT, or NAME:COUNT for one of bhosts -s"
+            Problem(
+                f"{each} is no generic resource of LSF",
+                remedy="write gpu:COUNT, or NAME:COUNT for one of bhosts -s",
+            )
             for each in options.gres
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z0-9_]+)?(:[0-9]+)?", each)
         ]
         found += [
-            f"{each} is no licence: write NAME or NAME:COUNT"
+            Problem(f"{each} is no licence", remedy="write NAME or NAME:COUNT")
             for each in options.licences
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[0-9]+)?", each)
         ]
         if options.constraint is not None and re.search(r"[\[\]]", options.constraint):
-            found.append("its constraint is a select string of LSF, without select[ ]")
+            what = "its constraint is a select string of LSF, and has select[ ]"
+            found.append(Problem(what, remedy="leave out select[ and ], such as mem>4000"))
         return found
 
     def submit(self, call: BatchCall) -> int:

@@ -66,9 +66,7 @@ def by_tokens(request: JobRequest, tokens: Sequence[str]) -> tuple[list[str], li
         elif number < len(tokens):
             after.append(str(Dependency(f"{BY_TOKEN}{tokens[number]}", found.type)))
         else:
-            problems.append(
-                Problem(what=f"{found.job} is no earlier request of the same call", where="after")
-            )
+            problems.append(found.not_earlier)
     return after, problems
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.private_sweep import HOLDS
 from gridwright.state_parts import write_program
 
 SCRIPT = r"""#!/bin/sh
@@ -39,6 +40,18 @@ exec 3>&2 2>/dev/null
 # Removes directories of the job, also what it made unwritable, such as a cache of modules.
 remove() {
     command -p rm -rf -- "$@" || { command -p chmod -R u+rwx -- "$@" && command -p rm -rf -- "$@" 2>&3; }
+}
+HOLDS
+# Removes a directory that is open as descriptor $1 and is called $2, if it still is.
+remove_open() {
+    if [ -k "${2%/*}" ]; then
+        remove "$2"
+    elif cd "/proc/self/fd/$1"; then
+        # Another user may have given the name to another directory of this user.
+        command -p find . ! -name . -prune -exec rm -rf -- {} + ||
+            { command -p chmod -R u+rwx . && command -p find . ! -name . -prune -exec rm -rf -- {} + 2>&3; }
+        cd / && command -p rmdir -- "$2"
+    fi
 }
 
 # A controller that was killed may start a run again that it has forgotten: it is there already, and
@@ -78,7 +91,7 @@ if [ -e "$left" ] && command -p mv -- "$left" "$left.$tag"; then
     while IFS= read -r each; do
         case $each in /*/gridwright-????????????????.*) ;; *) continue ;; esac
         for each in "$each"*; do
-            [ -O "$each" ] && [ ! -L "$each" ] && remove "$each"
+            [ -O "$each" ] && [ ! -L "$each" ] && holds "${each%/*}" && remove "$each"
         done
     done <"$left.$tag"
     command -p rm -f -- "$left.$tag"
@@ -102,24 +115,28 @@ if [ -n "$work$util" ] &&
     fi
 fi
 
+[ -n "$work" ] && exec 4<"$GRIDWRIGHT_WORK"
+[ -n "$util" ] && exec 5<"$GRIDWRIGHT_UTIL"
+
 if ! cd -- "$directory" 2>&3; then
     ended=1
 fi
 if [ -n "$ended" ]; then
     status=$ended
 else
-    (exec 2>&3 3>&-; exec "$@")
+    (exec 2>&3 3>&- 4<&- 5<&-; exec "$@")
     status=$?
 fi
 
 if [ -n "$work$util" ] && [ "$keep" != 1 ]; then
     cd /
-    remove ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"}
+    [ -n "$work" ] && remove_open 4 "$GRIDWRIGHT_WORK"
+    [ -n "$util" ] && remove_open 5 "$GRIDWRIGHT_UTIL"
 fi
 command times >"$run.times"
 printf '%s\n' "$status" >"$run"
 exit "$status"
-"""
+""".replace("HOLDS", HOLDS)
 """The text of the script, for every job the same; a POSIX shell runs it, dash or bash."""
 
 REPEATED = 75

@@ -30,7 +30,10 @@ def parse_slurmd_hardware(text: str) -> NodeHardware:
             remedy="See whether slurmd of releases 22.05 to 24.11 is installed",
         ) from error
     if min(facts.sockets, facts.cores_per_socket, facts.threads_per_core, facts.memory_bytes) < 1:
-        raise environment_error(f"slurmd -C describes a node without cores or memory: {text.strip()[:200]!r}")
+        raise environment_error(
+            f"slurmd -C describes a node without cores or memory: {text.strip()[:200]!r}",
+            remedy="run slurmd -C on that node by hand, and see whether /proc and /sys are mounted there",
+        )
     return facts
 
 

@@ -73,6 +73,10 @@ def _refusals() -> tuple[tuple[str, Refusal], ...]:
     )
 
 
+_UNKNOWN = "correct what Slurm names, and try again; where that is right, ask who runs Slurm"
+"""What to do about a message that no table has."""
+
+
 def job_state(words: Sequence[str]) -> StateMeaning:
     """Our state for Slurm's: its base state, followed by flags in the newer JSON.
 
@@ -108,4 +112,4 @@ def refusal(stderr: str) -> Refusal:
     for text, each in _refusals():
         if text in folded:
             return Refusal(each.kind, each.what, each.remedy, message)
-    return Refusal("input", "Slurm refuses it", "", message)
+    return Refusal("input", "Slurm refuses it", _UNKNOWN, message)

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem, environment_error
+from gridwright.handed_files import open_file
 
 _MOST = 4096
 
@@ -16,7 +17,7 @@ def read_secret(path: str) -> str:
     for problem in secret_problem(path, path):
         raise environment_error(problem.what, where=problem.where, remedy=problem.remedy)
     try:
-        with Path(path).open("rb") as file:
+        with open_file(Path(path)) as file:
             return file.read(_MOST).decode().partition("\n")[0].strip()
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(path, str(getattr(error, "strerror", None) or "it is no text")) from error

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.monitor.exporter.job_series import OTHER, JobSeries
-from gridwright.monitor.readings import Reading
+from gridwright.monitor.exporter.exposition import TextFormat
+from gridwright.monitor.exporter.job_series import MOST_JOBS, OTHER, JobSeries
+from gridwright.monitor.exporter.page import MetricsPage
+from gridwright.monitor.frame import frame_of
+from gridwright.monitor.job_sources import JobSources
+from gridwright.monitor.readings import NodeSamples, Reading, Snapshot
+from tests.support.as_user import ALICE, MALLORY
 
 READ, PROCESSES = "gridwright_job_read_bytes_total", "gridwright_job_processes"
 
@@ -103,3 +113,54 @@ def test_what_all_series_rise_by_is_what_all_jobs_rise_by(steps: list[dict[str, 
             own += now[OTHER] if OTHER in now and OTHER not in before else 0
         before = now
     assert told_rise + own == real_rise
+
+
+def numbered(uid: int, job: str) -> subprocess.Popen[bytes]:
+    """A process of a user that says that it is of a job."""
+    return subprocess.Popen(["sleep", "300"], user=uid, group=uid, extra_groups=[], env={"SLURM_JOB_ID": job})
+
+
+def snapshot(readings: list[Reading], at_s: float) -> Snapshot:
+    return Snapshot("n1", "m", at_s, at_s, 4, 4, tuple(readings))
+
+
+@pytest.mark.root
+def test_numbers_that_mallory_invents_push_out_none_of_alices_jobs() -> None:
+    running = [
+        numbered(ALICE, "4242"),
+        *(numbered(MALLORY, str(1000 + each)) for each in range(MOST_JOBS + 5)),
+    ]
+    try:
+        sources, found = JobSources(), []
+        for _ in range(3):
+            time.sleep(0.3)
+            found.append(sources.readings())
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+    assert len({each.labels[0] for each in found[-1]} - {"4242"}) >= MOST_JOBS + 5
+    series = JobSeries()
+    own = {each.labels[0] for each in series.told(found[-1]) if each.metric == PROCESSES}
+    assert "4242" in own
+    assert (len(own), series.left_out > 0) == (MOST_JOBS + 1, True)
+    page = MetricsPage()
+    page.take(snapshot(found[-1], 10.0), 0.1)
+    text = b"".join(page.text(TextFormat.PLAIN)).decode()
+    assert f"gridwright_exporter_series_left_out {series.left_out}" in text.splitlines()
+    assert "user=" not in text
+    seen = NodeSamples("n1", snapshot(found[-2], 9.0), snapshot(found[-1], 10.0))
+    assert "4242" in {row.job for row in frame_of([seen]).jobs}
+
+
+def test_a_job_is_of_who_is_in_its_control_group_not_of_who_names_it(tmp_path: Path) -> None:
+    sources = JobSources(proc=tmp_path, cgroups=tmp_path)
+    lines = {
+        1: "0::/user.slice/user-2002.slice/job_7/x\n",
+        2: "0::/system.slice/slurmstepd.scope/job_8/step_0\n",
+        3: "0::/system.slice/slurmstepd.scope/job_7/step_0\n",
+    }
+    for pid, line in lines.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cgroup").write_text(line)
+    assert [pid for pid in lines if sources._waits.is_in_group_of("7", pid)] == [3]

@@ -212,4 +212,4 @@ class FsxRepository:
             return
         report.done["sent"] = ReportedCount(use.changed_files, use.changed_bytes)
         report.requests = {"put": use.changed_files}
-        report.problems += use.problems
+        report.failed.take(use.failed)

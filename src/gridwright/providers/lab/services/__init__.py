@@ -25,6 +25,7 @@ def services_for(spec: GridSpec, layout: LabLayout) -> list[LabService]:
         storage = StorageNodes(
             servers=[node.name for node in layout.storage_of(name)],
             clients=[controller, *workers, *machines],
+            all_nodes=[node.name for node in layout.nodes],
             directory=MOUNT_POINT,
             # MooseFS' own default, less on a small disk of its own.
             keep_free="64MiB" if lab and lab.disk else "256MiB",

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from gridwright.commands import CommandOutput, CommandPlace, kill_group, run_bounded
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.own_directories import hold_settings_of_home
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.deploy.terraform_lines import TerraformLines
 from gridwright.providers.oci.session import reason_remedy
@@ -146,6 +147,7 @@ class TerraformCommand:
         return f"{self.name} {words[0]}"
 
     def _environment(self) -> dict[str, str]:
+        hold_settings_of_home()
         kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
         return {
             **kept, **self.login, "TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1",

@@ -258,4 +258,4 @@ class OciLinkedRepository:
             )
             return
         report.done["sent"] = ReportedCount(use.changed_files, use.changed_bytes)
-        report.problems += use.problems
+        report.failed.take(use.failed)
