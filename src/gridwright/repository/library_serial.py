@@ -16,6 +16,7 @@ import os
 import secrets
 from contextlib import suppress
 
+from gridwright.beneath import change_xattr
 from gridwright.repository.known import Known
 from gridwright.repository.state_directory import identifier_of, made_identity, renew_identity
 
@@ -83,7 +84,7 @@ def _write(root: int, name: str, serial: int) -> bool:
     """Write it, and wait until it is on disk; whether the library takes it."""
     for kind in _KINDS:
         with suppress(OSError):
-            os.setxattr(root, _attribute(kind, name), str(serial).encode())
+            change_xattr(root, _attribute(kind, name), str(serial).encode())
             os.fsync(root)
             return True
     return False
