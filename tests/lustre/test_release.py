@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.command import Ended
 from tests.support.lustre_vm import LustreMachine
-from tests.support.object_store import BUCKET
+from tests.support.object_store import BUCKET, StoreServer
 
 SIZE = 2 << 20
 DIRECTORY, OTHER = "/mnt/lustre/release", "/mnt/lustre2/release"
@@ -54,6 +54,15 @@ TOOLS = {
     'assert os.lseek(d, 0, 4) == os.fstat(d).st_size" && cp FILE /tmp/copy',
 }
 """What copies a file, each one of its name."""
+LAYOUTS = {
+    "stripes": "lfs setstripe -c 2 -S 2M FILE",
+    "components": "lfs setstripe -E 1M -c 1 -E -1 -c 2 FILE",
+    "mirrors": "lfs mirror create -N2 FILE",
+    "on-mdt": "lfs setstripe -E 64K -L mdt -E -1 FILE",
+}
+"""How a file of that name is made."""
+EDITED = ("edited", "conflicting")
+"""Files that are read back and edited, the mtime set back; somebody replaces the object of the second."""
 
 
 def until_there(*files: str) -> str:
@@ -69,6 +78,7 @@ class Library:
     """A repository on the guest's Lustre."""
 
     machine: LustreMachine
+    store: StoreServer
     before: dict[str, str] = field(default_factory=dict)
     """SHA-256 and inode of each file when it was exported."""
     report: dict[str, Any] = field(default_factory=dict)
@@ -88,12 +98,13 @@ class Library:
 
 
 @pytest.fixture(scope="module")
-def library(lustre: LustreMachine) -> Iterator[Library]:
+def library(lustre: LustreMachine, lustre_store: StoreServer) -> Iterator[Library]:
     """Files that were exported and released while others had some of them open, and an agent."""
-    found, archive = Library(lustre), ("--hsm-archive", "1")
-    files = ("idle", *WRITERS, *TOOLS)
+    found, archive = Library(lustre, lustre_store), ("--hsm-archive", "1")
+    files = ("idle", *WRITERS, *TOOLS, *LAYOUTS, *EDITED)
+    makes = " && ".join(how.replace("FILE", name) for name, how in LAYOUTS.items())
     lustre.run(
-        f"mkdir {DIRECTORY} && cd {DIRECTORY} && "
+        f"mkdir {DIRECTORY} && cd {DIRECTORY} && {makes} && "
         f"for i in {' '.join(files)}; do head -c {SIZE} /dev/urandom >$i; done; sleep 2"
     )
     sent = lustre.gridwright(*found.words("export", "--json", *archive)).json["done"]["sent"]
@@ -115,7 +126,9 @@ def library(lustre: LustreMachine) -> Iterator[Library]:
 
 
 def test_what_nobody_writes_is_released_and_keeps_its_inode(library: Library) -> None:
-    assert library.report["done"]["released"]["count"] == 2 + len(TOOLS), library.report
+    # One is late; of those with a layout the one on the MDT stays.
+    released = 2 + len(TOOLS) + len(LAYOUTS) - 1 + len(EDITED)
+    assert library.report["done"]["released"]["count"] == released, library.report
     states = library.machine.run("cat /root/states").out
     assert "idle: (0x0000000d) released exists archived, archive_id:1" in states
     assert library.seen("idle", OTHER) == library.before["idle"]
@@ -148,3 +161,48 @@ def test_no_tool_copies_a_released_file_as_zeros(library: Library, tool: str) ->
     how = TOOLS[tool].replace("FILE", tool)
     library.machine.run(f"cd {DIRECTORY} && rm -f /tmp/copy && {how}")
     assert library.machine.run("sha256sum /tmp/copy").out.split()[0] == library.before[tool].split()[0]
+
+
+@pytest.mark.parametrize("name", [each for each in LAYOUTS if each != "on-mdt"])
+def test_what_is_restored_has_the_layout_that_it_had(library: Library, name: str) -> None:
+    assert "released" in library.state(name)
+    fields = "stripe_count|stripe_size|extent|mirror_count|entry_count"
+    shape = f"lfs getstripe {DIRECTORY}/{name} | grep -E '{fields}'"
+    before = library.machine.run(shape).out
+    assert library.seen(name) == library.before[name]
+    assert "released" not in library.state(name)
+    assert library.machine.run(shape).out == before
+
+
+def test_its_owner_cannot_free_what_was_read_back_without_proof(library: Library) -> None:
+    """By Lustre's own command, after somebody else may have written the object."""
+    library.machine.run(f"chown user {DIRECTORY}/idle && cat {DIRECTORY}/idle >/dev/null")
+    freed = library.machine.run(f"su user -c 'lfs hsm_release {DIRECTORY}/idle'", ok=False)
+    assert freed.status != 0
+    assert library.seen("idle") == library.before["idle"]
+
+
+def test_files_that_lustre_does_not_release_are_told_as_such(library: Library) -> None:
+    (why,) = (each for each in library.report["done"] if "on an MDT" in each)
+    assert library.report["done"][why]["count"] == 1
+    assert library.seen("on-mdt") == library.before["on-mdt"]
+
+
+def test_a_file_that_was_read_back_is_held_against_its_object_again(library: Library) -> None:
+    """By hand, as an editor does that keeps times; the agent writes nothing to what is known."""
+    for name in EDITED:
+        path = f"{DIRECTORY}/{name}"
+        library.machine.run(
+            f"cat {path} >/dev/null && touch -r {path} /tmp/when && "
+            f"printf edited | dd of={path} conv=notrunc status=none && touch -m -r /tmp/when {path}"
+        )
+    client = library.store.client()
+    client.put_object(Bucket=BUCKET, Key="release/conflicting", Body=b"by somebody else")
+    report = library.machine.gridwright(
+        *library.words("verify", "--json", "--hsm-archive", "1"), ok=False
+    ).json
+    assert "edited" in str(report["problems"])
+    brought = library.machine.gridwright(*library.words("import", "--json", "--hsm-archive", "1"), ok=False)
+    assert "conflicting" in str(brought.json["problems"])
+    for name in EDITED:
+        assert library.machine.run(f"head -c 6 {DIRECTORY}/{name}").out == "edited"

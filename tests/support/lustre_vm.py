@@ -11,7 +11,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -86,11 +85,11 @@ def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator
     base = Path(os.environ.get(BASE_VARIABLE) or place / "base")
     directory, shared = place / "vm", place / "shared"
     shared.mkdir()
-    _pack(shared / "packages.tar")
+    _pack(shared / "packages.img")
     try:
         _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(shared))
         machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright"})
-        machine.run("mkdir -p /opt/gridwright && tar -C /opt/gridwright -xf /mnt/share/packages.tar")
+        machine.run("mkdir -p /opt/gridwright && mount -o loop,ro /mnt/share/packages.img /opt/gridwright")
         port = urlsplit(store["AWS_ENDPOINT_URL"]).port
         # A store without TLS has to be on the machine of the command.
         forward: list[Path | str] = [directory / "ssh", "-S", "none", "-N", "-R", f"{port}:127.0.0.1:{port}"]
@@ -106,19 +105,36 @@ def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator
             _done([kit / "stop-vm.sh", directory, "--kill"], _STOP_S, place)
 
 
-def _pack(archive: Path) -> None:
-    """Put this Gridwright and all packages that it needs into one file, as the guest reads many slowly.
+def _pack(image: Path) -> None:
+    """Put this Gridwright and all packages into a file system, of which the guest reads what it needs.
 
     They are compiled here: the processor of the guest is emulated.
     """
-    with tarfile.open(archive, "w") as packed, tempfile.TemporaryDirectory() as directory:
-        copied = shutil.copytree(Path(gridwright.__file__).parent, Path(directory) / "gridwright")
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        copied = shutil.copytree(Path(gridwright.__file__).parent, place / "gridwright")
         compileall.compile_dir(copied, quiet=2, workers=1)
-        packed.add(copied, copied.name)
         for each in _distributions("gridwright", "repository"):
             for file in each.files or ():
                 if ".." not in file.parts and (found := Path(str(each.locate_file(file)))).is_file():
-                    packed.add(found, str(file))
+                    (place / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(found, place / file)
+        mib = sum(each.stat().st_blocks for each in place.rglob("*")) // 2048 * 6 // 5 + 32
+        command = [
+            "mke2fs",
+            "-q",
+            "-t",
+            "ext4",
+            "-O",
+            "^has_journal",
+            "-m",
+            "0",
+            "-d",
+            place,
+            image,
+            f"{mib}M",
+        ]
+        subprocess.run(command, check=True, timeout=_MAKE_S, stdin=subprocess.DEVNULL)
 
 
 def _distributions(name: str, extra: str) -> list[metadata.Distribution]:

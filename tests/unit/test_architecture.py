@@ -66,7 +66,7 @@ FOR_ALL = frozenset(
 )
 
 LONGEST_FUNCTION = 60
-LONGEST_FILE = 400
+LONGEST_FILE = 800
 FORBIDDEN_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "misc"})
 
 

@@ -21,7 +21,13 @@ from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.chosen_paths import name_unknown
-from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
+from gridwright.repository.comparing import (
+    FileSide,
+    file_side,
+    has_same_content,
+    is_name_only,
+    note_restored,
+)
 from gridwright.repository.head_row import row_of_head
 from gridwright.repository.knowledge import keep_listing, tell_manifest
 from gridwright.repository.known_file import KnownFile
@@ -112,6 +118,7 @@ class _Import:
 
     def run(self) -> None:
         name_unknown(self._opened, self._report, self._options.paths)
+        note_restored(self._opened)
         before = count_known(self._opened) if self._options.deletions else None
         for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
+from gridwright.repository.comparing import note_restored
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
@@ -103,6 +104,7 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
     Raises GridwrightError.
     """
     known = opened.known
+    note_restored(opened)
     with fetched_manifest(opened, unless=known.fact("manifest")) as found:
         if found is None:
             return

@@ -74,6 +74,8 @@ class FileState:
     presence: ContentPlace
     mtime_ns: int
     crc64: str | None = None
+    had_content: bool = False
+    """Of a name only: it was released here, and is no name that was imported. Its layout is its own then."""
 
     @property
     def is_name_only(self) -> bool:
@@ -105,6 +107,7 @@ def encode(state: FileState) -> bytes:
         "presence": state.presence.value,
         "mtime_ns": state.mtime_ns,
         "crc64": state.crc64,
+        **({"had_content": True} if state.had_content else {}),
         "object": {name: getattr(state.reference, name) for name in _REFERENCE},
     }
     return _COMPACT.encode(document).encode()
@@ -121,6 +124,7 @@ def decode(value: bytes) -> FileState:
             presence=ContentPlace(document["presence"]),
             mtime_ns=_typed(document["mtime_ns"], int),
             crc64=_typed(document["crc64"], (str, type(None))),
+            had_content=document.get("had_content") is True,
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, StateError):

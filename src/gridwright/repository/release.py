@@ -13,11 +13,12 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gridwright.errors import environment_error
 from gridwright.repository.aside import FACT, AsideDirectory, two_have_come
+from gridwright.repository.comparing import note_restored
 from gridwright.repository.content import crc64_of, is_same_content, is_same_moment, open_for_reading
 from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.extended import read_xattrs
@@ -171,9 +172,17 @@ class _Release:
 class _HsmRelease(_Release):
     """Of a Lustre: the metadata server frees the content, and the inode stays."""
 
+    def run(self) -> None:
+        """The same, with files that were read back meanwhile."""
+        note_restored(self._opened)
+        super().run()
+
     def _release_open(self, row: KnownFile, directory: int, descriptor: int, held: ExitStack) -> None:
         names = self._opened.released_names
         if not names.is_released(descriptor):
+            if never := names.why_never(descriptor):
+                self._report.add(never, row.size)
+                return
             # Whoever writes after this changes the version, which the metadata server looks at.
             version = names.version(descriptor)
             why = self._why_not(row, descriptor)
@@ -193,7 +202,7 @@ class _HsmRelease(_Release):
         if not _is_same_file(status, row):
             return
         row.is_name_only = True
-        write_state(descriptor, row.state(bucket_url))
+        write_state(descriptor, replace(row.state(bucket_url), had_content=True))
         if not names.is_released(descriptor):
             row.is_name_only = False
             write_state(descriptor, row.state(bucket_url))

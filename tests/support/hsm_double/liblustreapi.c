@@ -158,7 +158,10 @@ int llapi_hsm_copytool_recv(struct hsm_copytool_private *tool, void **list, int 
 int llapi_hsm_action_begin(struct hsm_copyaction_private **out, const struct hsm_copytool_private *tool,
 			   const struct item *item, int mdt, int flags, bool is_error)
 {
-	if (!out || !tool || tool->magic != TOOL_MAGIC || !item || item->len < sizeof(*item) || mdt < -1 || flags)
+	if (!out || !tool || tool->magic != TOOL_MAGIC || !item || item->len < sizeof(*item) || mdt < -1)
+		return -EINVAL;
+	/* O_LOV_DELAY_CREATE alone, of what is restored. */
+	if (flags && (item->action != 21 || flags != (O_NOCTTY | O_ASYNC)))
 		return -EINVAL;
 	struct hsm_copyaction_private *action = calloc(1, sizeof(*action));
 	char text[400];
@@ -230,6 +233,15 @@ int llapi_hsm_import(const char *path, int archive, const struct stat *st, unsig
 	else if (sscanf(answer, "%lx:%x:%x", &fid->seq, &fid->oid, &fid->ver) != 3)
 		return -EPROTO;
 	return code;
+}
+
+/* What it marks is seen on a real Lustre alone (tests/lustre). */
+int llapi_hsm_state_set_fd(int file, uint64_t set, uint64_t clear, uint32_t archive)
+{
+	struct stat status;
+	if (fstat(file, &status))
+		return -errno;
+	return S_ISREG(status.st_mode) && !((set | clear) & ~0xffUL) && archive < 33 ? 0 : -EINVAL;
 }
 
 int llapi_fid2path(const char *device, const char *fid, char *path, int length, long long *record, int *link)

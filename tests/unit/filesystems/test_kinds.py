@@ -29,7 +29,6 @@ NAMES_OF_OTHERS = {
         "doctor/checks/machine.py": "the kernel's name of it, in /proc/mounts: whoever mounted it",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",
         "filesystems/lustre_client/client.py": "the kernel's name of it, for mount(8)",
-        "filesystems/lustre_client/health.py": "the kernel's name of it, in /proc/mounts",
         "filesystems/lustre_client/mounts.py": "the kernel's name of it, in /proc/mounts",
         "filesystems/oci_lustre/fields.py": "what Oracle calls a file system that has no other name",
         "providers/boot/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",

@@ -62,7 +62,7 @@ class LustreSource:
     def mdt_count(self) -> int:
         """How many MDTs it has. Raises OSError.
 
-        llapi_get_obd_count(3) is no help: for MDTs it gives the size of the client's table, 64 of Lustre 2.17.
+        llapi_get_obd_count(3) is no help: for MDTs it gives the size of a table, 64 of Lustre 2.17.
         """
 
         def counted() -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gridwright.repository.content import CHUNK, FileContent, Torn, crc64_of, is_same_content
-from gridwright.repository.copytool.liblustreapi import BegunAction, CopytoolHandle
+from gridwright.repository.copytool.liblustreapi import BegunAction, CopytoolHandle, copy_layout
 from gridwright.repository.crc64 import crc64
 from gridwright.repository.keys import KeyRefusal, Keys, bucket_of, prefix_of
 from gridwright.repository.object_format import metadata_of
@@ -105,6 +105,8 @@ class Carrier:
         underway.total = reference.size
         content = underway.begun.open_content()
         try:
+            if state.had_content or not state.is_name_only:
+                copy_layout(path, content)
             future = self._fetched(reference, content, underway)
             found = self._await(future, underway, reference.key) or _crc64(content, underway)
             if state.crc64 not in (None, found):
@@ -115,7 +117,12 @@ class Carrier:
         return reference.size
 
     def note_restored(self, underway: Underway) -> None:
-        """The content is in place: the file is no name only any more. Raises OSError."""
+        """The content is in place: the file is no name only any more. Raises OSError.
+
+        Its object may change from now on, so that Lustre alone must not take it for archived: a release by
+        its owner (lfs hsm_release) would free it, whatever the bucket has by then.
+        """
+        self.handle.forget_archived(underway.begun.action.fid)
         path = self.handle.fid_path(underway.begun.action.fid)
         state = _state(path)
         if state is not None and state.is_name_only:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from ctypes import (
     POINTER,
     byref,
@@ -27,20 +28,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.repository.copytool.action_list import Fid, HsmAction, parse_action_list
+from gridwright.repository.copytool.action_list import Fid, HsmAction, HsmVerb, parse_action_list
 
 _NAME = "liblustreapi.so.1"
 RETRY = 2
 """HP_FLAG_RETRY of lustre_user.h: the coordinator may hand the action out again, where its policy says so."""
 _O_NONBLOCK = os.O_NONBLOCK
 _LONGEST_PATH = 4096
-EXISTS, RELEASED, ARCHIVED = 1, 4, 8
-"""HS_EXISTS, HS_RELEASED and HS_ARCHIVED of lustre_user.h."""
+EXISTS, RELEASED, ARCHIVED, NEVER_RELEASE, LOST = 1, 4, 8, 16, 64
+"""HS_EXISTS, HS_RELEASED, HS_ARCHIVED, HS_NORELEASE and HS_LOST of lustre_user.h."""
 _FLUSH_WRITES = 2
 """LL_DV_WR_FLUSH: all clients write what they have, and those that read may keep it."""
 _RELEASE = 12
 """HUA_RELEASE."""
 _WHOLE = 2**64 - 1
+_LAYOUT = "lustre.lov"
+_COMPOSITE = 0x0BD60BD0
+"""LOV_USER_MAGIC_COMP_V1: a head of 32 bytes, and entries of 48 with the offset of their layout after 24."""
+_ON_MDT, _PATTERN_RELEASED = 0x100, 0x80000000
+"""LOV_PATTERN_MDT and LOV_PATTERN_F_RELEASED, of the word after the magic of a layout."""
+_O_LOV_DELAY_CREATE = os.O_NOCTTY | os.O_ASYNC
+"""Objects of the file are made when it has a layout (lustre_user.h)."""
 
 
 class _Extent(ctypes.Structure):
@@ -228,7 +236,7 @@ class CopytoolHandle:
 
     def __init__(self, library: LustreLibrary, mount: Path, archive_id: int) -> None:
         """Raises GridwrightError where Lustre refuses."""
-        self._library = library.calls
+        self._whole, self._library = library, library.calls
         self._handle = c_void_p()
         self.mount = mount
         archives = (c_int * 1)(archive_id)
@@ -254,14 +262,26 @@ class CopytoolHandle:
         return parse_action_list(ctypes.string_at(found, size.value) if found else b"")
 
     def begin(self, action: HsmAction, *, only_to_refuse: bool = False) -> BegunAction:
-        """Begin an action; with `only_to_refuse` no volatile file is made. Raises OSError."""
+        """Begin an action; with `only_to_refuse` no volatile file is made. Raises OSError.
+
+        What is restored gets its layout by `set_layout`, or else that of its directory by the first write.
+        """
         begun = c_void_p()
+        flags = _O_LOV_DELAY_CREATE if action.verb is HsmVerb.RESTORE else 0
         _done(
             self._library.llapi_hsm_action_begin(
-                byref(begun), self._handle, action.item, -1, 0, only_to_refuse
+                byref(begun), self._handle, action.item, -1, flags, only_to_refuse
             )
         )
         return BegunAction(self._library, begun, action)
+
+    def forget_archived(self, fid: Fid) -> None:
+        """Have nobody release a file by Lustre's own commands before it is archived again. Raises OSError."""
+        descriptor = os.open(self.fid_path(fid), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            self._whole.set_hsm_state(descriptor, 0, ARCHIVED, 0)
+        finally:
+            os.close(descriptor)
 
     def fid_path(self, fid: Fid) -> bytes:
         """A path by which the file is reached, whatever its names."""
@@ -308,6 +328,36 @@ class BegunAction:
         """End it: with 0 the content is in place, else with an errno. Raises OSError."""
         flags = RETRY if may_retry else 0
         _done(self._library.llapi_hsm_action_end(byref(self._begun), byref(_Extent(0, length)), flags, error))
+
+
+def copy_layout(source: bytes, descriptor: int) -> None:
+    """Give what is restored stripes, components and mirrors of the released file, before its first byte.
+
+    Where that cannot be, as with a pool that is gone, the first write gives it those of its directory.
+    """
+    with suppress(OSError):
+        os.setxattr(descriptor, _LAYOUT, _unreleased(os.getxattr(source, _LAYOUT)), os.XATTR_CREATE)
+
+
+def _unreleased(layout: bytes) -> bytes:
+    """A plain layout without what says that it is released; in composite ones Lustre's client hides that."""
+    if int.from_bytes(layout[:4], "little") == _COMPOSITE:
+        return layout
+    pattern = int.from_bytes(layout[4:8], "little") & ~_PATTERN_RELEASED
+    return layout[:4] + pattern.to_bytes(4, "little") + layout[8:]
+
+
+def is_on_mdt(descriptor: int) -> bool:
+    """Whether an open file has content on a metadata target (data on MDT). Raises OSError."""
+    layout = os.getxattr(descriptor, _LAYOUT)
+
+    def word(offset: int) -> int:
+        return int.from_bytes(layout[offset : offset + 4], "little")
+
+    starts = range(0)
+    if word(0) == _COMPOSITE:
+        starts = range(32, 32 + 48 * int.from_bytes(layout[14:16], "little"), 48)
+    return any(word(word(start + 24) + 4) & _ON_MDT for start in starts)
 
 
 def _done(code: int) -> int:

@@ -11,13 +11,19 @@ from gridwright.repository.below import at
 from gridwright.repository.copytool.liblustreapi import (
     ARCHIVED,
     EXISTS,
+    LOST,
+    NEVER_RELEASE,
     RELEASED,
     LustreLibrary,
     ReleasedFile,
+    is_on_mdt,
 )
 from gridwright.repository.known_file import KnownFile
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+_WHY_LEFT = {errno.EPERM: "left, as they were changed", errno.EBUSY: "left, as they are open"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,19 @@ class ReleasedNames:
         """Whether an open file has no content here. Raises OSError."""
         return bool(self.library.hsm_state(descriptor).flags & RELEASED)
 
+    def why_never(self, descriptor: int) -> str | None:
+        """Why Lustre releases an open file never, as it is; None where it may. Raises OSError.
+
+        It gives EPERM for these as for changed ones: mdt_hsm_release of lustre/mdt/mdt_open.c.
+        """
+        if self.library.hsm_state(descriptor).flags & (NEVER_RELEASE | LOST):
+            return "left, as they are marked in Lustre as lost, or never to be released"
+        return (
+            "left, as they have content on an MDT, which Lustre does not release"
+            if is_on_mdt(descriptor)
+            else None
+        )
+
     def version(self, descriptor: int) -> int:
         """The version of an open file's content, after all clients have written what they had of it.
 
@@ -79,9 +98,7 @@ class ReleasedNames:
             self.library.set_archived_version(descriptor, version)
             self.library.request_release(root, descriptor)
         except OSError as error:
-            why = {errno.EPERM: "left, as they were changed", errno.EBUSY: "left, as they are open"}.get(
-                error.errno or 0
-            )
+            why = _WHY_LEFT.get(error.errno or 0)
             # It is not archived, and who says so next has to prove it again.
             self.library.set_hsm_state(descriptor, 0, (EXISTS | ARCHIVED) & ~before.flags, before.archive_id)
             if why is None:
