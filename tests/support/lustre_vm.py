@@ -120,20 +120,8 @@ def _pack(image: Path) -> None:
                     (place / file).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(found, place / file)
         mib = sum(each.stat().st_blocks for each in place.rglob("*")) // 2048 * 6 // 5 + 32
-        command = [
-            "mke2fs",
-            "-q",
-            "-t",
-            "ext4",
-            "-O",
-            "^has_journal",
-            "-m",
-            "0",
-            "-d",
-            place,
-            image,
-            f"{mib}M",
-        ]
+        made: list[str | Path] = ["-O", "^has_journal", "-m", "0", "-d", place, image, f"{mib}M"]
+        command = ["mke2fs", "-q", "-t", "ext4", *made]
         subprocess.run(command, check=True, timeout=_MAKE_S, stdin=subprocess.DEVNULL)
 
 

@@ -11,6 +11,8 @@ PAGE = ROOT / "docs/repository.md"
 HEADING = "### What can be lost, and when\n"
 HELD = {
     "User": "integration/test_no_byte_lost.py::test_no_byte_that_was_stored_is_gone_from_both_sides",
+    "Only copies": "integration/test_lost_names.py"
+    "::test_a_name_whose_object_is_gone_is_named_until_somebody_gives_it_up",
     "--prefer": "integration/test_repository_placing.py"
     "::test_a_changed_file_that_the_bucket_wins_over_is_in_the_trash",
     "--deletions": "integration/test_mass_deletion.py"
@@ -18,6 +20,8 @@ HELD = {
     "Stores": "integration/test_repository_stores.py"
     "::test_a_store_that_ignores_conditions_gets_nothing_and_keeps_what_others_wrote",
     "Clocks": "unit/repository/test_known_rows.py::test_a_ctime_is_known_when_it_is_older_than_the_look",
+    "Snapshots": "integration/test_library_set_back.py"
+    "::test_a_library_that_was_set_back_takes_nothing_newer_from_the_bucket",
     "NFS": "integration/test_repository_placing.py"
     "::test_where_no_lease_tells_the_old_file_stays_in_the_trash",
     "Open files": "integration/test_repository_placing.py::test_no_byte_of_a_writer_is_lost_beside_an_import",

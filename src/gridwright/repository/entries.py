@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.keys import KeyRefusal, shown
 from gridwright.repository.knowledge import keep_listing, learn
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.lost_names import look_for_lost, lost_names, name_lost
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry
 
@@ -26,6 +28,8 @@ class EntryPlace(StrEnum):
     """In the bucket alone: no file is here, or a released one."""
     CHANGED = "changed"
     """A file is here, and is not known to be what its object is."""
+    GONE = "gone"
+    """Nowhere: it was in the bucket alone, and its object is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class RepositoryEntry:
 def list_entries(
     opened: OpenRepository, paths: Sequence[bytes], report: RepositoryReport
 ) -> Iterator[RepositoryEntry]:
-    """Entries in the order of keys, by the bucket's listing and manifest as they are now.
+    """Entries in the order of keys, by the bucket's listing and manifest as they are now; then lost names.
 
     Keys that can be no files are problems of the report. Raises GridwrightError where the store does not
     answer, and OSError.
@@ -66,6 +70,7 @@ def list_entries(
     known, keys = opened.known, opened.keys
     learn(opened, report)
     keep_listing(known, opened.store.list(keys.start))
+    name_unknown(opened, report, paths)
     for values in known.all_listed():
         entry = ObjectEntry(*values)
         if keys.is_own(entry.key) or entry.key == keys.start:
@@ -77,6 +82,10 @@ def list_entries(
             continue
         if is_chosen(path, paths):
             yield _entry(opened, path, entry, is_directory=is_directory)
+    look_for_lost(opened)
+    for row in lost_names(opened, paths):
+        yield RepositoryEntry(row.path, row.size, row.mtime_ns, EntryPlace.GONE)
+    name_lost(opened, report, paths)
 
 
 def _entry(opened: OpenRepository, path: bytes, entry: ObjectEntry, *, is_directory: bool) -> RepositoryEntry:

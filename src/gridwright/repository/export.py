@@ -25,6 +25,7 @@ from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
+from gridwright.repository.lost_names import TAKEN, look_in_export
 from gridwright.repository.missing import is_listing_due, list_objects, name_missing, send_again
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
@@ -32,6 +33,7 @@ from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
+    HAS_CONTENT,
     Hollow,
     Sending,
     bound,
@@ -58,10 +60,6 @@ MOST_FAILURES = 10
 _BOTH_CHANGED = (
     "both the file and its object were changed; neither was overwritten "
     "(--prefer files sends the file, import --prefer objects takes the object)"
-)
-_HAS_CONTENT = (
-    "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
-    "key without / at the end"
 )
 Progress = Callable[[int], None]
 """Told of bytes that have been sent, from other threads."""
@@ -100,6 +98,7 @@ def export(
         list_objects(opened, options.paths)
         wanted = options.deletions, options.delete_up_to, options.prefer
         plan_export(opened, report, options.paths, wanted)
+        look_in_export(opened, report, options.paths)
         return report
     with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
         opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
@@ -121,6 +120,7 @@ def export(
             note_failed(opened.known, begun, report.failed)
         if is_whole or report.done:
             publish_manifest(opened, report)
+        look_in_export(opened, report, options.paths)
     report.seconds = time.time() - begun
     return report
 
@@ -208,10 +208,7 @@ class _Export:
                 self._refuse_hollow(sending)
                 self._send(task, condition_of(sending, row, self._options.prefer))
         except Hollow:
-            sending.close()
-            self._report.problem(
-                path, "it was written to before all its content was here; write it anew as a whole"
-            )
+            self._left(sending, "it was written to before all its content was here; write it anew as a whole")
         except StoreError as error:
             self._failed(task, error)
         except OSError as error:
@@ -220,6 +217,10 @@ class _Export:
     def _unread(self, sending: Sending, error: OSError) -> None:
         sending.close()
         self._report.refused(sending.path, "read", error)
+
+    def _left(self, sending: Sending, why: str) -> None:
+        sending.close()
+        self._report.problem(sending.path, why)
 
     def _refuse_hollow(self, sending: Sending) -> None:
         if sending.descriptor is not None:
@@ -295,8 +296,7 @@ class _Export:
         return head.entry.etag == row.etag and not is_same
 
     def _conflict(self, sending: Sending) -> None:
-        sending.close()
-        self._report.problem(sending.path, _HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
+        self._left(sending, HAS_CONTENT if sending.key.endswith("/") else _BOTH_CHANGED)
 
     def _finish(self, task: _Task) -> None:
         self._under_way -= 1
@@ -326,6 +326,8 @@ class _Export:
     def _failed(self, task: _Task, error: StoreError) -> None:
         if error.fault is StoreFault.NOT_THERE and task.row is not None:
             # The object is gone, so that nothing can be overwritten.
+            if task.row.is_only_in_bucket:
+                self._report.note_of(TAKEN, task.sending.path)
             task.row = None
             task.sending.close()
             self._opened.known.forget(task.sending.path)
@@ -334,8 +336,7 @@ class _Export:
         if error.fault is StoreFault.CHANGED:
             self._settle(task)
             return
-        task.sending.close()
-        self._report.problem(task.sending.path, error.problems[0].what)
+        self._left(task.sending, error.problems[0].what)
         if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
             self._failures += 1
             if self._failures >= MOST_FAILURES:
@@ -347,8 +348,7 @@ class _Export:
         try:
             head = self._opened.store.head(sending.key).result()
         except StoreError as error:
-            sending.close()
-            self._report.problem(sending.path, error.problems[0].what)
+            self._left(sending, error.problems[0].what)
             return
         if has_content(self._opened, sending, head):
             if has_attributes(head, sending.attributes):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.below import sync_file_system
+from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import (
     FileSide,
     file_side,
@@ -41,7 +42,7 @@ from gridwright.repository.listed import (
 )
 from gridwright.repository.making import Maker, note_here
 from gridwright.repository.object_format import PERMISSIONS
-from gridwright.repository.removing import HERE, remove_gone
+from gridwright.repository.removing import count_known, remove_gone
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
@@ -116,8 +117,9 @@ class _Import:
         """Those of them of which the manifest says nothing, or another thing."""
 
     def run(self) -> None:
+        name_unknown(self._opened, self._report, self._options.paths)
         note_restored(self._opened)
-        before = self._opened.known.count(HERE)[0] if self._options.deletions else None
+        before = count_known(self._opened) if self._options.deletions else None
         for listed in listed_objects(self._opened, self._options.paths, self._report):
             self._consider(listed)
             self._wait_for(MOST_AT_ONCE - 1)
@@ -142,6 +144,10 @@ class _Import:
         path, entry = listed.path, listed.entry
         known = self._opened.known.get(path)
         row = known if known is not None and known.inode else None
+        if known is not None and known.is_only_in_bucket and known.etag != entry.etag:
+            self._report.note_of(
+                "are in the bucket alone, and their objects are others than were known", path
+            )
         try:
             status = self._opened.below.status(path)
             if self._notes_alone and status is None and not self._is_to_be_noted(listed, known):
@@ -195,6 +201,8 @@ class _Import:
         """Find out what the listing does not say, and make it."""
         entry = listed.entry
         if self._options.dry_run:
+            if listed.is_directory and self._opened.below.status(listed.path) is not None:
+                return
             if entry.size and not self._opened.is_guarded and not self._notes_alone:
                 self._to_fetch.append((listed.path, FETCH, entry.size, None))
             self._report.add(NOTED if self._notes_alone else "made", entry.size)
@@ -281,17 +289,20 @@ class _Import:
 
         `here` is a file as it was before its content was found to be that of the object.
         """
+        is_new = True
         try:
             if self._notes_alone and self._opened.below.status(row.path) is None:
                 self._opened.known.put(row.not_here())
                 self._report.add(NOTED, row.size)
                 return
             if row.attributes.is_directory:
+                is_new = self._opened.below.status(row.path) is None
                 self._make.directory(row.path) if row.path else None
                 # Attributes come last: whoever adds a name to a directory changes its time.
                 self._opened.known.add_work([(row.path, "dress", 0, None)])
                 self._opened.known.tell([row])
             elif here is not None:
+                is_new = False
                 row.is_name_only = is_name_only(self._opened, row.path)
                 note_here(self._opened, row, here)
                 self._opened.known.put(row)
@@ -314,7 +325,8 @@ class _Import:
             else:
                 self._make.name_only(row)
                 self._opened.known.put(row)
-            self._report.add("made", row.size)
+            if is_new:
+                self._report.add("made", row.size)
         except OSError as error:
             self._refused(row.path, error)
 

@@ -16,7 +16,7 @@ from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import Manifest
 from gridwright.repository.manifest_program import ManifestError
-from gridwright.repository.publishing import learn_moments, library_of
+from gridwright.repository.publishing import keep_dropped, learn_moments, library_of, note_published
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -84,6 +84,7 @@ def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
         while some := list(islice(rows, _BATCH)):
             opened.known.tell(some)
             libraries.update(*(each.libraries.split() for each in some))
+        keep_dropped(opened.known, "told", found.content.facts.get("written", ""))
         learn_moments(opened.known, found.content.facts, libraries)
 
 
@@ -113,9 +114,13 @@ def learn(opened: OpenRepository, report: RepositoryReport) -> None:
         library = library_of(known)
         # Rows without an inode are of files that are not known to be here: nothing is made of them.
         libraries = set[str]()
-        for told in found.content.rows(Admission(opened, report, is_made=False)):
-            _take(opened, report, told, is_ours=library in told.libraries)
-            libraries.update(told.libraries.split())
+        rows = found.content.rows(Admission(opened, report, is_made=False))
+        while some := list(islice(rows, _BATCH)):
+            note_published(known, (told.path for told in some))
+            for told in some:
+                _take(opened, report, told, is_ours=library in told.libraries)
+            libraries.update(*(told.libraries.split() for told in some))
+        keep_dropped(known, "published", found.content.facts.get("written", ""))
         learn_moments(known, found.content.facts, libraries)
         known.set_fact("manifest", found.etag)
 

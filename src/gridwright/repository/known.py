@@ -20,9 +20,9 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import temporary_directory
-from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
+from gridwright.repository.changelog.tables import GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
-from gridwright.repository.known_elsewhere import LeavingFiles, NewerObjects
+from gridwright.repository.known_elsewhere import FirstNames, LeavingFiles, NewerObjects
 from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
@@ -31,9 +31,10 @@ from gridwright.repository.known_file import (
     why_malformed,
     why_unfit,
 )
-from gridwright.repository.known_tables import REMEDY, connected, counts, damaged, prepare, transaction
+from gridwright.repository.known_tables import connected, counts, empty, prepare, transaction
 from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import FILE, is_same_identity, open_state
+from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
 
 _BATCH, _PENDING = 500, 2000
@@ -57,7 +58,7 @@ class Known:
     def __init__(self, directory: Path, *, looks: bool = False) -> None:
         """Open it, and make it where it is not; who only `looks` has a copy. Raises GridwrightError."""
         self.directory = directory
-        self._looks = looks
+        self.looks = looks
         try:
             self.state = open_state(directory, identify=not looks, looks=looks)
         except OSError as error:
@@ -75,6 +76,8 @@ class Known:
         """How often rows were written or taken away: what was read before may be old."""
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
+        self.advance: Callable[[], None] = lambda: None
+        """Gives the library a higher serial, before the first row and after the last one."""
         try:
             self.use_file(FILE)
         except GridwrightError:
@@ -85,39 +88,46 @@ class Known:
         """Open a file of the state directory, made where it is not. Raises GridwrightError."""
         self.file = self.state.path / name
         try:
-            if not self._looks:
+            if not self.looks:
                 os.close(open_file(self.state.made, name, os.O_RDWR | os.O_CREAT, remedy=REMEDY))
-            self.database = copy_of(self.state, name) if self._looks else connected(self.file, _BUSY_S)
+            self.database = copy_of(self.state, name) if self.looks else connected(self.file, _BUSY_S)
             prepare(self.database)
             self.newer, self.leaving = NewerObjects(self.database), LeavingFiles(self.database)
+            self.first_names = FirstNames(self.database)
             self._belong()
             self._was_empty = self.is_empty()
         except (OSError, sqlite3.Error, ValueError) as error:
-            raise damaged(self.file, str(error)) from error
+            raise state_failure(error, self.file) from error
 
     def _belong(self) -> None:
         """Forget all where it is of another directory that had this path."""
         identity, known = self.state.identity, self.fact(_DIRECTORY)
         if identity is None or identity == known:
             return
+        if known is not None and not is_same_identity(known, identity):
+            self.begin_anew(identity)
+            self.state.note = f"{self.directory} is another directory than before: all is compared anew"
+        self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
+
+    def begin_anew(self, identity: str) -> None:
+        """Forget all: what was known is of another directory than this one."""
         with self.transaction():
-            if known is not None and not is_same_identity(known, identity):
-                for table in ("files", "facts", "newer", *(each.partition(" ")[0] for each in CHANGE_TABLES)):
-                    self.database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
-                self.state.note = f"{self.directory} is another directory than before: all is compared anew"
+            empty(self.database)
             self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
 
     def close(self) -> None:
         """Write what is pending, and close."""
         try:
             self.flush()
+            if self._writes:
+                self.advance()
         finally:
             self.database.close()
             self._leave()
 
     def _leave(self) -> None:
         self.state.close()
-        if self._looks:
+        if self.looks:
             self.working.rmdir()
 
     def fact(self, name: str) -> str | None:
@@ -226,6 +236,8 @@ class Known:
     def forget(self, path: bytes) -> None:
         """Take a row away."""
         self.flush()
+        if not self._writes:
+            self.advance()
         self._writes += 1
         self.database.execute("DELETE FROM files WHERE path = ?", (path,))
 
@@ -268,16 +280,6 @@ class Known:
             for path, atime_ns, mtime_ns in some:
                 yield path, (atime_ns, mtime_ns)
 
-    def first_name(self, inode: int) -> bytes | None:
-        """The first name of a file with several, if this run has met it."""
-        query = "SELECT path FROM first_names WHERE inode = ?"
-        found = self.database.execute(query, (signed_inode(inode),)).fetchone()
-        return found[0] if found else None
-
-    def set_first_name(self, inode: int, path: bytes) -> None:
-        """Keep it for this run."""
-        self.database.execute("INSERT OR REPLACE INTO first_names VALUES (?, ?)", (signed_inode(inode), path))
-
     def work_backwards(self, action: str) -> Iterator[bytes]:
         """Paths of work of one kind, what lies in a directory before it."""
         found = self.database.execute("SELECT path FROM work WHERE action = ? ORDER BY path DESC", (action,))
@@ -291,6 +293,8 @@ class Known:
             pending, self._pending = self._pending, {}
             settled, self._settled = self._settled, []
             self._written = time.monotonic()
+            if not self._writes:
+                self.advance()
             self._writes += 1
             self.before_writing()
             with self.transaction():

@@ -1,11 +1,11 @@
-"""What is known of files that other libraries have, and of those that are about to leave this one."""
+"""What is known of files beside their rows: what others have, what is about to leave, and first names."""
 
 from __future__ import annotations
 
 import sqlite3
 from operator import attrgetter
 
-from gridwright.repository.known_file import COLUMNS, KnownFile
+from gridwright.repository.known_file import COLUMNS, KnownFile, signed_inode
 
 _values = attrgetter(*COLUMNS)
 _INSERT = f"INSERT OR REPLACE INTO newer VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - names of our own
@@ -64,3 +64,21 @@ class LeavingFiles:
     def clear(self) -> None:
         """What stayed is here again."""
         self._database.execute("DELETE FROM leaving")
+
+
+class FirstNames:
+    """The first name of each file with several that this run has met."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def get(self, inode: int) -> bytes | None:
+        """That of a file; None where this run has met none."""
+        query = "SELECT path FROM first_names WHERE inode = ?"
+        found = self._database.execute(query, (signed_inode(inode),)).fetchone()
+        return found[0] if found else None
+
+    def keep(self, inode: int, path: bytes) -> None:
+        """Keep it for this run."""
+        statement = "INSERT OR REPLACE INTO first_names VALUES (?, ?)"
+        self._database.execute(statement, (signed_inode(inode), path))

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.changelog.tables import CHANGE_TABLES
 from gridwright.repository.known_file import COLUMNS
 
@@ -18,9 +17,6 @@ _TYPES = {
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
     "libraries": "TEXT",
 }  # fmt: skip
-
-
-REMEDY = "remove that file: the next command makes it anew from manifest and files"
 
 
 def connected(file: Path, timeout_s: float) -> sqlite3.Connection:
@@ -46,6 +42,11 @@ def prepare(database: sqlite3.Connection) -> None:
     database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
     # What other libraries have exported, where an older file is here that came from there, too.
     database.execute(f"CREATE TABLE IF NOT EXISTS newer ({columns}) WITHOUT ROWID")
+    # Names that another machine's newer manifest has no more, and those whose objects were gone when last
+    # looked for (`lost_names.py`).
+    database.execute("CREATE TABLE IF NOT EXISTS dropped (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    database.execute("CREATE TABLE IF NOT EXISTS lost (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")
     for each in CHANGE_TABLES:
         database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
     database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
@@ -75,6 +76,13 @@ def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict
     return {name: (count, (high << 32) + low) for name, count, high, low in found}
 
 
+def empty(database: sqlite3.Connection) -> None:
+    """Forget all that stays. Raises sqlite3.Error."""
+    changes = (each.partition(" ")[0] for each in CHANGE_TABLES)
+    for table in ("files", "facts", "newer", "dropped", "lost", *changes):
+        database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """All or nothing, of what is written within a `with`."""
@@ -82,13 +90,8 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        database.execute("ROLLBACK")
+        # SQLite has taken back all itself where the disk is full or fails.
+        if database.in_transaction:
+            database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
-
-
-def damaged(file: Path, why: str) -> GridwrightError:
-    """The error of what is known and cannot be used."""
-    return environment_error(
-        f"what is known of the repository cannot be read: {why}", where=str(file), remedy=REMEDY
-    )

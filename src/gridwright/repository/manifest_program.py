@@ -11,6 +11,7 @@ import errno
 import json
 import marshal
 import os
+import resource
 import signal
 import sys
 from array import array
@@ -32,6 +33,8 @@ _READ_ROWS = 2_000
 MOST_GROUP_ROWS, MOST_GROUP_BYTES = 1 << 20, 1 << 30
 """Of a row group, as the file says it; those that are written have 20,000 rows."""
 
+_MEMORY = 4 << 30
+"""Address space of who reads: what a file says of its sizes is the word of whoever writes to the bucket."""
 _LONG: Any = object()
 """A text that is not taken."""
 Values = tuple[Any, ...]
@@ -196,6 +199,8 @@ class _Reading:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
         import pyarrow as pa
 
+        if isinstance(error, MemoryError):
+            raise ManifestError("it takes more memory to be read than any that is written") from error
         # Arrow has an OSError without a number for what it cannot decode.
         is_damage = isinstance(
             error, (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError)
@@ -217,6 +222,9 @@ def main() -> int:
         if verb == WRITE:
             write(file, layout, facts, iter(lambda: marshal.load(orders), None))  # noqa: S302 - the same
         else:
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            limit = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, most))
             for said in read(file, layout):
                 marshal.dump(said, out)
         end: tuple[Any, ...] = (END,)

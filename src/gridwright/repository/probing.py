@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -40,6 +40,7 @@ _FACT, _STEM = "store", "probe-"
 _LEFT_S = 3600
 """How old objects of a trial are that a kill has left."""
 _MOST_LEFT = 1000
+_TRIALS = 3
 _NONE_THERE = WriteCondition(none_there=True)
 _OTHER = WriteCondition(etag="0" * 32)
 _METADATA = {"file-owner": "1000"}
@@ -121,7 +122,21 @@ def _kept(text: str | None) -> _Kept | None:
 
 
 def probe(store: ObjectStore, keys: Keys) -> StoreLacks:
-    """Try a store. Raises StoreError where it cannot be reached, or forbids what exports do."""
+    """Try a store. Raises StoreError where it cannot be reached, or forbids what exports do.
+
+    What seems to lack is tried again: one answer that was lost or damaged on its way is no lack of a store.
+    """
+    lacks = _tried(store, keys)
+    for _ in range(_TRIALS - 1):
+        if not lacks.required:
+            break
+        again = _tried(store, keys)
+        lacks = again if not again.required else lacks
+    _remove_left(store, keys.own(_STEM))
+    return lacks
+
+
+def _tried(store: ObjectStore, keys: Keys) -> StoreLacks:
     lacks = StoreLacks([], [])
     store.abilities = StoreAbilities()
     trial = _Trial(store, keys.own(f"{_STEM}{secrets.token_hex(8)}/"), lacks)
@@ -132,7 +147,6 @@ def probe(store: ObjectStore, keys: Keys) -> StoreLacks:
             trial.remove()
         raise
     trial.remove()
-    _remove_left(store, keys.own(_STEM))
     return lacks
 
 
@@ -252,11 +266,9 @@ class _Trial:
     def _try_conditions(self, written: WrittenObject) -> None:
         self._must_hold("object", _NONE_THERE, "If-None-Match: * (nothing is overwritten that is there)")
         self._must_hold("object", _OTHER, "If-Match (nothing is overwritten that is not known)")
-        self._must_write(
-            lambda: self._write("object", b"again", WriteCondition(etag=written.etag)),
-            "If-Match with the ETag that it gave itself",
-        )
-        self._must_write(lambda: self._write("new", b"", _NONE_THERE), "If-None-Match: * where no object is")
+        known = WriteCondition(etag=written.etag)
+        self._must_write("object", b"again", known, "If-Match with the ETag that it gave itself")
+        self._must_write("new", b"new", _NONE_THERE, "If-None-Match: * where no object is")
 
     def _must_hold(self, name: str, condition: WriteCondition, what: str) -> None:
         """Write under a condition that does not hold."""
@@ -270,22 +282,33 @@ class _Trial:
         else:
             self._lacks.required.append(f"ignores the condition {what}")
 
-    def _must_write(self, write: Callable[[], object], what: str) -> None:
+    def _must_write(
+        self, name: str, content: bytes, condition: WriteCondition, what: str, *, in_parts: bool = False
+    ) -> None:
         """Write under a condition that holds."""
         try:
-            write()
+            self._write(name, content, condition, in_parts=in_parts)
         except StoreError as error:
             if error.fault not in (StoreFault.UNSUPPORTED, StoreFault.CHANGED, StoreFault.NOT_THERE):
                 raise
+            if error.fault is not StoreFault.UNSUPPORTED and self._is_written(name, content):
+                # An answer was lost on its way, and its second try found the object of the first one.
+                return
             # The ETag is another one where a condition before was ignored: that is named already.
             if not self._lacks.required:
                 self._lacks.required.append(f"refuses {what}: {error.problems[0].what}")
 
+    def _is_written(self, name: str, content: bytes) -> bool:
+        try:
+            return self._store.get(self._key(name)) == content
+        except StoreError as error:
+            if error.fault is not StoreFault.NOT_THERE:
+                raise
+            return False
+
     def _try_parts(self, content: bytes) -> None:
         required = len(self._lacks.required)
-        self._must_write(
-            lambda: self._write("parts", content, in_parts=True), "an upload in parts (files over 8 MiB)"
-        )
+        self._must_write("parts", content, ANY, "an upload in parts (files over 8 MiB)", in_parts=True)
         if len(self._lacks.required) > required:
             return
         ignored = []

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gridwright.errors import environment_error
 from gridwright.repository.content import FileContent
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
@@ -19,9 +18,13 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import EXPORTED_OF, readable_rows, write_manifest
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import identifier_of
+from gridwright.repository.state_failures import state_failure
 
 _LIBRARY = "library"
 """The fact that names a library whose directory has no identifier."""
+_WRITTEN = "manifest written"
+NAMES = "is_name_only <> 0 AND inode = 0"
+"""Rows of names that no file here has."""
 _MOST_LIBRARIES = 16
 
 
@@ -93,7 +96,45 @@ def publish_manifest(opened: OpenRepository, report: RepositoryReport) -> None:
         with file.open("rb") as content:
             sent = opened.store.send(opened.keys.own(MANIFEST), FileContent(content.fileno()), {}).result()
         known.set_fact("manifest", sent.etag)
+        _keep_published(known, facts["written"])
     except OSError as error:
-        raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error
+        raise state_failure(error, file, what="the manifest") from error
     finally:
         file.unlink(missing_ok=True)
+
+
+def keep_dropped(known: Known, published: str, written: str) -> None:
+    """Keep which names a manifest lacks, that another machine wrote later than the one before.
+
+    `published` is the table of this run that has its paths. An older one, which somebody has set back, says
+    nothing.
+    """
+    if not _is_later(written, known.fact(_WRITTEN)):
+        return
+    known.flush()
+    with known.transaction():
+        known.database.execute("DELETE FROM dropped")
+        known.database.execute(
+            f"INSERT INTO dropped SELECT path FROM files WHERE {NAMES} "  # noqa: S608 - names of our own
+            f"AND path NOT IN (SELECT path FROM {published})"
+        )
+    known.set_fact(_WRITTEN, written)
+
+
+def _keep_published(known: Known, written: str) -> None:
+    """Note that the manifest is one's own, which has all names."""
+    known.database.execute("DELETE FROM dropped")
+    known.set_fact(_WRITTEN, written)
+
+
+def note_published(known: Known, paths: Iterable[bytes]) -> None:
+    """Keep paths of a manifest, for this run."""
+    known.database.executemany("INSERT OR IGNORE INTO published VALUES (?)", ((path,) for path in paths))
+
+
+def _is_later(written: str, before: str | None) -> bool:
+    """Whether a manifest says that it was written later than another one did."""
+    try:
+        return float(written) > float(before or 0.0)
+    except ValueError:
+        return False

@@ -1,4 +1,7 @@
-"""Moves files whose objects are gone to the trash, where that is wanted and they were not changed here."""
+"""Moves files whose objects are gone to the trash, where that is wanted and they were not changed here.
+
+Names of objects that are gone are no files: they are forgotten where that is wanted (`lost_names.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from collections.abc import Sequence
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.deletion_limit import Deletions, note_refusal
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.lost_names import FORGOTTEN, look_for_lost, lost_names, name_lost
 from gridwright.repository.placing import Placer
+from gridwright.repository.publishing import NAMES, library_of
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 
 HERE = "inode <> 0 AND key IS NOT NULL AND path <> x''"
 """Rows of files that have objects, without the repository's own directory."""
-_REMOVE = "remove"
+_NOWHERE = "inode = 0 AND (is_name_only = 0 OR path IN (SELECT path FROM dropped))"
+"""Rows of what is expected here and was not seen, and of names that another machine has deleted."""
 
 
 def remove_gone(
@@ -29,34 +35,53 @@ def remove_gone(
 ) -> None:
     """Remove files whose objects the listing does not have; `known` is of how many, None only counts them.
 
-    More than is usual are left, unless `up_to` names as many (`deletion_limit.py`).
+    More than is usual are left, unless `up_to` names as many (`deletion_limit.py`). Names that no file has
+    are forgotten with them, and stay known and are named where that is refused, or not asked for.
     """
     gone = list(_gone(opened, report, paths))
+    look_for_lost(opened)
+    lost = [row for row in lost_names(opened, paths) if not row.inode]
     if known is None:
+        name_lost(opened, report, paths)
         if gone:
             report.notes.append(f"{len(gone)} files are of objects that are gone; --deletions removes them")
         return
     is_empty = all(
         opened.keys.is_own(each[0]) or each[0] == opened.keys.start for each in opened.known.all_listed()
     )
-    why = Deletions(len(gone), known, is_all=is_empty or len(gone) >= known).refusal(up_to)
+    count = len(gone) + len(lost)
+    why = Deletions(count, known, is_all=is_empty or count >= known).refusal(up_to)
     if not report.is_dry_run:
         note_refusal(opened.known, "import", why)
     if why is not None:
         report.problem("--deletions", why)
+        name_lost(opened, report, paths)
         return
     for path, size in gone:
         if report.is_dry_run or _is_removed(opened, placer, report, path):
             report.add("removed", size)
+    for row in lost:
+        report.add(FORGOTTEN, row.size)
+        report.note_of("were in the bucket alone, gone from there, and are forgotten", row.path)
+        if not report.is_dry_run:
+            opened.known.forget(row.path)
+
+
+def count_known(opened: OpenRepository) -> int:
+    """How many files and names there are to be removed or forgotten."""
+    return opened.known.count(HERE)[0] + opened.known.count(NAMES)[0]
 
 
 def _gone(
     opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes]
 ) -> list[tuple[bytes, int]]:
-    """Path and size of each file that was not changed and whose object is gone, what lies within before."""
-    for row in opened.known.rows("inode = 0 AND key IS NOT NULL"):
+    """Path and size of each file that was not changed and whose object is gone, what lies within before.
+
+    Of what is gone on both sides, nothing is known any more.
+    """
+    for row in opened.known.rows(f"{_NOWHERE} AND key IS NOT NULL"):
         if is_chosen(row.path, paths) and not opened.known.listed(row.key or ""):
-            opened.known.forget(row.path)
+            _forget(opened, report, row.path)
     found: list[tuple[bytes, int]] = []
     for row in opened.known.rows(HERE, order="path DESC"):
         if not is_chosen(row.path, paths) or opened.known.listed(row.key or ""):
@@ -64,12 +89,27 @@ def _gone(
         try:
             status = opened.below.status(row.path)
             if status is None:
-                opened.known.forget(row.path)
+                _gone_from_both(opened, report, row)
             elif file_side(opened, row.path, status, row) is not FileSide.CHANGED:
                 found.append((row.path, row.size))
         except OSError as error:
             report.problem(row.path, f"whether it was changed cannot be seen: {error.strerror}")
     return found
+
+
+def _gone_from_both(opened: OpenRepository, report: RepositoryReport, row: KnownFile) -> None:
+    """Forget a file that a user has removed; one that another machine has released stays known as lost."""
+    told = opened.known.told_path(row.path)
+    if told is not None and told.etag == row.etag and library_of(opened.known) not in told.libraries:
+        if not report.is_dry_run:
+            opened.known.put(row.not_here())
+    else:
+        _forget(opened, report, row.path)
+
+
+def _forget(opened: OpenRepository, report: RepositoryReport, path: bytes) -> None:
+    if not report.is_dry_run:
+        opened.known.forget(path)
 
 
 def _is_removed(opened: OpenRepository, placer: Placer, report: RepositoryReport, path: bytes) -> bool:

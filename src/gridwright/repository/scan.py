@@ -16,10 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
+from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
+from gridwright.repository.other_buckets import OtherBuckets
 from gridwright.repository.reserved import MARK
 from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
@@ -92,6 +94,7 @@ def scan(
     """Look at all names, or at those that were chosen with all below them; the directories left unread."""
     if not chosen:
         look_at_root(opened)
+    name_unknown(opened, report, chosen)
     unread = set[bytes]()
     try:
         for walked, troubles in walk_below(opened.below.root, chosen, left_out=partial(_leave_out, report)):
@@ -220,12 +223,15 @@ def find_gone(
     A row that came from the bucket, of a file that never was here, is none of these; nor is one below a
     directory that was not read.
     """
-    left = 0
+    left, others = 0, OtherBuckets(opened.known)
     batch: list[tuple[bytes, str, int, bytes | None]] = []
     for row in opened.known.rows(opened.known.gone, order="path DESC"):
         if not is_chosen(row.path, chosen) or _is_within(row.path, unread):
             continue
-        if deletions:
+        if others.have_released(row.path):
+            opened.known.put(row.not_here())
+            report.note_of("were released to another bucket: their objects stay", row.path)
+        elif deletions:
             batch.append((row.path, Action.DELETE, row.size, None))
         elif not opened.known.is_listed or opened.known.listed(row.key or "") is not None:
             left += 1

@@ -30,6 +30,10 @@ from gridwright.repository.store import (
     WrittenObject,
 )
 
+HAS_CONTENT = (
+    "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
+    "key without / at the end"
+)
 _MANY = 200
 
 
@@ -200,12 +204,12 @@ def first_name(opened: OpenRepository, sending: Sending) -> bytes | None:
     status, known = sending.status, opened.known
     if sending.descriptor is None or status.st_nlink < 2:
         return None
-    first = known.first_name(status.st_ino)
+    first = known.first_names.get(status.st_ino)
     if first is None:
         rows = known.by_inode(status.st_ino)
         names = [row.path for row in rows if row.link_of is None and known.was_seen(row.path)]
         first = min(names, default=sending.path)
-        known.set_first_name(status.st_ino, first)
+        known.first_names.keep(status.st_ino, first)
     return None if first == sending.path else first
 
 

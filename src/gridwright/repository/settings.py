@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from gridwright.repository.counted_names import CountedNames, cut
 from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import RESERVED, Keys, prefix_of, shown
 from gridwright.repository.known import Known
+from gridwright.repository.library_serial import advance, check_serial
 from gridwright.repository.request_prices import cost
 from gridwright.repository.reserved import LibraryFiles, ReservedOfAnother, open_reserved
 from gridwright.repository.state_directory import LOCK, open_state
@@ -94,6 +96,8 @@ class OpenRepository:
                     # One of an older release gets its mark before anybody gives it another name.
                     os.close(open_reserved(below.root, make=False, marks=True))
             bind(known, store, below, Keys(settings.prefix))
+            check_serial(known, below.root)
+            known.advance = partial(advance, known, below.root)
             opened.pop_all()
         return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
 

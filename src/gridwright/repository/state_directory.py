@@ -31,6 +31,7 @@ from gridwright.beneath import DIRECTORY, descriptor_path
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
 from gridwright.repository.keys import MANIFEST, RESERVED, shown
+from gridwright.repository.state_failures import FULL, state_failure
 from gridwright.trusted import (
     open_directory,
     open_file,
@@ -116,12 +117,33 @@ def open_state(
                 found.identity, found.former = _identity(opened, make=False), former
             elif former is not None:
                 _move(former, found)
-        except BaseException:
+        except BaseException as error:
             found.close()
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise state_failure(error, path / file) from error
             raise
         return found
     finally:
         os.close(opened)
+
+
+def renew_identity(directory: Path, state: StateDirectory) -> str:
+    """Give a directory another identifier: from now on it is another library. Raises OSError."""
+    opened = os.open(directory, DIRECTORY)
+    try:
+        for kind in ("trusted", "user"):
+            with suppress(OSError):
+                os.removexattr(opened, f"{kind}.{_ATTRIBUTE}")
+        identity = _identity(opened, make=True)
+        _record(state, identity)
+        return identity
+    finally:
+        os.close(opened)
+
+
+def made_identity(opened: int) -> str:
+    """An identity that an open directory could have, for a dry run."""
+    return json.dumps([secrets.token_hex(16), os.fstat(opened).st_ino, os.fstatvfs(opened).f_fsid])
 
 
 def _open(path: Path | str, directory: int | None, remedy: str | None, *, looks: bool) -> int | None:

@@ -19,6 +19,7 @@ from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.lost_names import LOST, look_for_lost, lost_names
 from gridwright.repository.missing import (
     all_were_there,
     list_objects,
@@ -38,6 +39,8 @@ RECOVERY_POINT_MISSED = "recovery-point-missed"
 """The finding that changes are older than they may be without an object."""
 OBJECTS_GONE = "objects-gone"
 """The finding that files have no object any more."""
+
+
 _LATE_NS = 10 * 10**9
 """A busy server renews the Date of its answers so late: objects as young as that are asked for."""
 
@@ -60,6 +63,9 @@ class RepositoryStatus:
     unknown_bytes: int = 0
     names_only: int = 0
     names_only_bytes: int = 0
+    lost_names: int = 0
+    """Names only whose objects are gone, too."""
+    lost_bytes: int = 0
     changed_files: int = 0
     """New or changed since they were exported."""
     changed_bytes: int = 0
@@ -100,6 +106,11 @@ class RepositoryStatus:
     """What lies aside since a release was killed, and what is never exported."""
     silence: Collection[str] = ()
     """Names of findings that the spec silences."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is missed, refused or lost."""
+        return self.finding is None and not self.refused and not self.lost_names
 
     @property
     def finding(self) -> Finding | None:
@@ -198,6 +209,8 @@ class RepositoryStatus:
             f"  oldest change that no object has: {point}{wanted}",
             f"  full restore: {restore_text(self)}",
         ]
+        if self.lost_names:
+            lines.insert(4, f"  only copies gone     {self.lost_names} ({format_bytes(self.lost_bytes)})")
         lines += [f"  changelog of {each.text()}" for each in self.changelogs]
         if self.changelog_trouble:
             lines.append(f"  exports look at all files: {self.changelog_trouble}")
@@ -260,16 +273,18 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
     list_objects(opened)
     met = MetFiles()
     work = find_changes(opened, (), report, deletions=True, met=met)
-    status.failed, status.nameless, status.notes = report.failed, report.nameless, report.all_notes
+    status.failed, status.nameless = report.failed, report.nameless
     status.left_behind = told_failed(known)
     status.refused = [f"the {what} refused: {why}" for what, why in refusals(known.fact)]
-    status.notes += [f"trash: {each.text()}" for each in trashed(opened.below.root)]
     status.files, status.file_bytes = met.count, met.bytes
     changed = [work.get(action, (0, 0)) for action in (Action.SEND, Action.ATTRIBUTES)]
     status.changed_files, status.changed_bytes = sum(count for count, _ in changed), changed[0][1]
-    status.names_only, status.names_only_bytes = known.count(
-        f"is_name_only <> 0 AND (inode <> 0) = ({there(known)})"
-    )
+    _count_names(opened, status, report)
+    if known.is_empty() and status.changed_files:
+        report.notes.append(
+            "nothing is known here yet of files or objects: gridwright repo export compares them"
+        )
+    status.notes = [*report.all_notes, *(f"trash: {each.text()}" for each in trashed(opened.below.root))]
     status.last_export = known.moment("exported")
     ages = [*_ages_of_unknown(opened, status), *_ages_of_objects(opened, status)]
     if status.changed_files:
@@ -282,6 +297,16 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
 
 def _age(moment: float | None) -> float | None:
     return None if moment is None else max(0.0, time.time() - moment)
+
+
+def _count_names(opened: OpenRepository, status: RepositoryStatus, report: RepositoryReport) -> None:
+    """Count names only, without those whose objects are gone, too, which are named."""
+    look_for_lost(opened)
+    for row in lost_names(opened):
+        status.lost_names, status.lost_bytes = status.lost_names + 1, status.lost_bytes + row.size
+        report.note_of(f"have no copy any more: {LOST}", row.path)
+    count, size = opened.known.count(f"is_name_only <> 0 AND (inode <> 0) = ({there(opened.known)})")
+    status.names_only, status.names_only_bytes = count - status.lost_names, size - status.lost_bytes
 
 
 def _ages_of_unknown(opened: OpenRepository, status: RepositoryStatus) -> Iterator[float | None]:

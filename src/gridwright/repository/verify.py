@@ -12,11 +12,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
+from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.lost_names import LOST
+from gridwright.repository.scan import scan
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
@@ -38,6 +41,7 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
     """
     report = RepositoryReport(opened.settings.name, "verify", is_dry_run=True)
     learn(opened, report)
+    name_unknown(opened, report, paths)
     for row in opened.known.rows("key IS NOT NULL"):
         if not is_chosen(row.path, paths):
             continue
@@ -58,7 +62,7 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
 def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryReport:
     """Compare each file with its object; what differs is a problem of the report. Changes nothing.
 
-    Files that were changed since are counted, not compared; of new files nothing is known.
+    Files that were changed since are counted, not compared; those that have no object are problems.
     """
     report = RepositoryReport(opened.settings.name, "verify")
     begun = time.time()
@@ -76,9 +80,19 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
             under_way -= 1
     for _ in range(under_way):
         _compare(opened, arrived.get(), report)
+    _name_unsent(opened, paths, report)
     report.requests = dict(opened.store.requests.by_kind)
     report.seconds = time.time() - begun
     return report
+
+
+def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: RepositoryReport) -> None:
+    """Name what is here and was never exported: nothing of it is in the bucket."""
+    scan(opened, paths, report)
+    for path, _, size, _ in opened.known.work():
+        if path and opened.known.get(path) is None:
+            report.add("here alone", size)
+            report.problem(path, "it has no object: gridwright repo export sends it")
 
 
 def _arrive(arrived: queue.SimpleQueue[_Asked], asked: _Asked, _: Future[ObjectHead]) -> None:
@@ -112,7 +126,8 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
     except StoreError as error:
         if error.fault is StoreFault.UNREACHABLE:
             raise
-        report.problem(row.path, error.problems[0].what)
+        is_lost = row.is_only_in_bucket and error.fault is StoreFault.NOT_THERE
+        report.problem(row.path, LOST if is_lost else error.problems[0].what)
     except OSError as error:
         report.refused(row.path, "read", error)
 

@@ -75,8 +75,8 @@ def test_any_file_is_a_row_or_is_named(tmp_path: Path, status: Status, name: byt
         assert found == row
         assert opened.known.by_inode(status.st_ino) == [row]
         opened.known.remember_times(row.path, status.st_atime_ns, status.st_mtime_ns)
-        opened.known.set_first_name(status.st_ino, row.path)
-        assert opened.known.first_name(status.st_ino) == row.path
+        opened.known.first_names.keep(status.st_ino, row.path)
+        assert opened.known.first_names.get(status.st_ino) == row.path
         note_here(opened, row, status.seen)
         assert opened.known.stamps([row.path])[row.path][2:] == (found.mtime_ns, UNKNOWN, found.inode)
     finally:

@@ -125,10 +125,13 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
             linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
             json=flags.json,
         )
+    from gridwright.repository.chosen_paths import name_unknown
     from gridwright.repository.release import ReleaseOptions, release
 
     with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
-        report = release(opened, options_of(ReleaseOptions, _values(flags, opened)))
+        options = options_of(ReleaseOptions, _values(flags, opened))
+        report = release(opened, options)
+        name_unknown(opened, report, options.paths)
         _timed(opened, report)
     return show(report, json=flags.json)
 

@@ -47,6 +47,7 @@ def open_repository(
     from gridwright.repository.keys import shown
     from gridwright.repository.placeholders import remove_placeholders
     from gridwright.repository.settings import OpenRepository
+    from gridwright.repository.state_failures import FULL, state_failure
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
     # What was imported so far stays; looking through it again and again takes a fifth of the CPU.
@@ -73,6 +74,8 @@ def open_repository(
         yield opened
         opened.known.flush()
     except (OSError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error) or error.errno in FULL:
+            raise state_failure(error, opened.known.file, beside=[settings.directory]) from error
         raise environment_error(
             f"the repository's files cannot be worked on: {error}", where=str(settings.directory)
         ) from error

@@ -52,7 +52,7 @@ def _standing(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bo
     for settings in status_settings(flags, spec):
         with open_repository(flags, settings, looks=True) as opened:
             status = repository_status(opened, _back(spec, settings.name))
-            found.append((status, status.finding is None and not status.refused))
+            found.append((status, status.is_well))
     if spec is None:
         return found
     for directory in linked_directories(spec).values():

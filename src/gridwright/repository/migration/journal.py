@@ -16,11 +16,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.errors import environment_error
+from gridwright.errors import GridwrightError
 from gridwright.repository.file_clock import bounded_ns, is_kept_as
 from gridwright.repository.known_file import signed_inode
 from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import MIGRATION, is_same_identity, open_state
+from gridwright.repository.state_failures import state_failure
 from gridwright.trusted import open_file
 
 if TYPE_CHECKING:
@@ -99,13 +100,18 @@ class MigrationJournal:
             self._prepare()
             self._belong(state.identity)
         except sqlite3.Error as error:
-            raise environment_error(
-                f"the journal of the migration cannot be read: {error}",
-                where=str(self.file),
-                remedy="remove it: files that are equal on both sides are then taken as they are",
-            ) from error
+            raise self.failure(error) from error
         finally:
             state.close()
+
+    def failure(self, error: sqlite3.Error) -> GridwrightError:
+        """The error of a journal that cannot be read or written."""
+        return state_failure(
+            error,
+            self.file,
+            remedy="remove it: files that are equal on both sides are then taken as they are",
+            what="the journal of the migration",
+        )
 
     def _prepare(self) -> None:
         columns = ", ".join(

@@ -61,7 +61,7 @@ def migrate(
             migration.run()
             if options.dry_run:
                 _estimate(places, report, workers, migration.sample)
-    except (OSError, sqlite3.Error) as error:
+    except OSError as error:
         raise environment_error(
             f"the library cannot be worked on: {error}", where=str(places.library)
         ) from error
@@ -123,6 +123,8 @@ def _library(places: MigrationPlaces, *, dry_run: bool) -> Iterator[tuple[Beneat
             yield below, journal
             journal.flush()
             journal.set_fact("unfinished", "")
+        except sqlite3.Error as error:
+            raise journal.failure(error) from error
         finally:
             journal.close()
     finally:

@@ -1,0 +1,83 @@
+"""Names whose content was in the bucket alone, and whose objects are gone: nothing has them any more.
+
+A life cycle rule, an emptied prefix or somebody's hand does that. Such a name stays known, and is told by
+every command that looks, until an import that takes deletions along has forgotten it. What another machine
+deletes is none: the manifest that it writes then has the name no more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from gridwright.repository.knowledge import keep_listing
+from gridwright.repository.known import Known
+from gridwright.repository.known_file import KnownFile
+from gridwright.repository.publishing import NAMES
+from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+
+LOST = (
+    "its object, the only copy of it, is gone, and no file is here: bring it back to the bucket, from an "
+    "older version or a backup, or have import --deletions --delete-up-to N forget such names"
+)
+FORGOTTEN = "forgotten, of objects that are gone"
+TAKEN = "take the names of others that were in the bucket alone, and are gone from there"
+_UNLISTED = (
+    "is_name_only <> 0 AND key IS NOT NULL "
+    "AND NOT EXISTS (SELECT 1 FROM listed WHERE listed.key = files.key) "
+    "AND NOT EXISTS (SELECT 1 FROM dropped WHERE dropped.path = files.path)"
+)
+_NAMED = "is_name_only <> 0 AND path IN (SELECT path FROM lost)"
+_LOOKED = "names looked for"
+_FEW, _AGAIN_S = 100_000, 86_400.0
+"""A listing of so many objects takes a hundred requests; of more, an export makes one a day."""
+
+
+def look_for_lost(opened: OpenRepository) -> None:
+    """Keep which names have no object in the listing of this run, which is whole."""
+    known = opened.known
+    lost = [row.path for row in known.rows(_UNLISTED) if not _is_here(opened, row)]
+    with known.transaction():
+        known.database.execute("DELETE FROM lost")
+        known.database.executemany("INSERT INTO lost VALUES (?)", ((path,) for path in lost))
+    known.set_fact(_LOOKED, repr(time.time()))
+
+
+def look_in_export(opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes]) -> None:
+    """Name what is lost, when all is done; an export needs no listing else. Raises StoreError."""
+    if opened.known.is_listed and not paths:
+        look_for_lost(opened)
+    elif _is_time_to_look(opened.known):
+        keep_listing(opened.known, opened.store.list(opened.keys.start))
+        look_for_lost(opened)
+    name_lost(opened, report, paths)
+
+
+def _is_time_to_look(known: Known) -> bool:
+    if not known.count(NAMES)[0]:
+        return False
+    looked = known.moment(_LOOKED) or 0.0
+    return known.count()[0] <= _FEW or not 0 <= time.time() - looked < _AGAIN_S
+
+
+def lost_names(opened: OpenRepository, paths: Sequence[bytes] = ()) -> list[KnownFile]:
+    """The rows of lost names, as they were when they were last looked for, in the order of paths."""
+    return [
+        row for row in opened.known.rows(_NAMED) if is_chosen(row.path, paths) and not _is_here(opened, row)
+    ]
+
+
+def name_lost(opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes] = ()) -> None:
+    """Make each a problem of the report."""
+    for row in lost_names(opened, paths):
+        report.problem(row.path, LOST)
+
+
+def _is_here(opened: OpenRepository, row: KnownFile) -> bool:
+    """Whether a file has the name of a row without one, as in a library that shares its bucket."""
+    if row.inode:
+        return False
+    try:
+        return opened.below.status(row.path) is not None
+    except OSError:
+        return False

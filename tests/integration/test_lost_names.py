@@ -1,0 +1,185 @@
+"""Names whose content was in the bucket alone, and whose objects are gone: every command says so."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.repository.state_directory import open_state
+from tests.support.command import Command, Ended
+from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
+        yield served
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    return prefix_of(request.node.name)
+
+
+def said(ended: Ended) -> str:
+    return " ".join(ended.out.split())
+
+
+def problems(ended: Ended) -> list[str]:
+    return sorted(each["name"] for each in ended.json["problems"])
+
+
+def delete(server: StoreServer, url: str, names: Sequence[str] | None = None) -> None:
+    """Delete objects of these names, or all of the prefix, as a life cycle rule does."""
+    client, prefix = server.client(), url.removeprefix(f"s3://{BUCKET}/") + "/"
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+    keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
+    # A store on directories keeps those that are not empty.
+    for key in sorted(keys, reverse=True):
+        if names is None or key.removeprefix(prefix) in names:
+            client.delete_object(Bucket=BUCKET, Key=key)
+
+
+def known(library: Path) -> dict[str, list[Any]]:
+    """All tables of what is known."""
+    state = open_state(library)
+    state.close()
+    found = {}
+    for file in sorted(state.path.glob("known*.sqlite")):
+        with closing(sqlite3.connect(file)) as database:
+            names = [
+                name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            ]
+            for name in names:
+                rows = database.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 - its own names
+                found[f"{file.name} {name}"] = sorted(map(repr, rows))
+    return found
+
+
+def files(library: Path) -> dict[str, tuple[int, ...]]:
+    return {
+        str(each.relative_to(library)): (each.lstat().st_ino, each.lstat().st_ctime_ns)
+        for each in [library, *library.rglob("*")]
+    }
+
+
+def test_a_name_whose_object_is_gone_is_named_until_somebody_gives_it_up(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    flags = ("--bucket", url, "--directory", library)
+    for number in range(12):
+        (library / f"f{number}").write_text(f"content {number}")
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "release", "x", "f2", "f3", *flags).status == 0
+    assert gridwright("repo", "status", *flags).status == 0
+    delete(server, url, ["f2"])
+
+    for _ in range(2):
+        ended = gridwright("repo", "export", "--json", *flags)
+        assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
+        ended = gridwright("repo", "import", "--names", "--dry-run", "--json", *flags)
+        assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
+        ended = gridwright("repo", "import", "--names", "--json", *flags)
+        assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
+        ended = gridwright("repo", "import", "x", "f2", "--json", *flags)
+        assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
+        ended = gridwright("repo", "verify", "--json", *flags)
+        assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
+        ended = gridwright("repo", "ls", *flags)
+        assert ended.status == 1
+        assert [line.split()[3:] for line in ended.out.splitlines() if " gone " in line] == [["gone", "f2"]]
+        ended = gridwright("repo", "status", *flags)
+        assert ended.status == 1
+        assert "names only 1 (9 B in the bucket)" in said(ended)
+        assert "only copies gone 1 (9 B)" in said(ended)
+
+    ended = gridwright("repo", "import", "--names", "--deletions", "--delete-up-to", "1", "--json", *flags)
+    assert ended.status == 0, ended.out
+    assert any("f2" in each for each in ended.json["notes"])
+    assert gridwright("repo", "status", *flags).status == 0
+    assert gridwright("repo", "verify", *flags).status == 0
+    assert gridwright("repo", "import", *flags).status == 0
+    assert (library / "f3").read_text() == "content 3"
+
+
+def test_an_emptied_prefix_is_no_reason_to_forget_what_was_there(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    flags = ("--bucket", url, "--directory", library)
+    for number in range(30):
+        (library / f"f{number}").write_text(f"content {number}")
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "release", *flags).status == 0
+    assert not list(library.glob("f*"))
+    delete(server, url)
+    for words in (["import", "--names"], ["import"], ["import", "--deletions"], ["export"], ["verify"]):
+        ended = gridwright("repo", *words, "--json", *flags)
+        assert ended.status == 1, words
+        assert {f"f{number}" for number in range(30)} <= set(problems(ended)), words
+    ended = gridwright("repo", "status", *flags)
+    assert (ended.status, "only copies gone 30 (" in said(ended)) == (1, True)
+
+    # Who brings them back has them.
+    key = url.removeprefix(f"s3://{BUCKET}/") + "/f7"
+    server.client().put_object(Bucket=BUCKET, Key=key, Body=b"content 7")
+    gridwright("repo", "import", *flags)
+    assert (library / "f7").read_text() == "content 7"
+    assert "only copies gone 29 (" in said(gridwright("repo", "status", *flags))
+
+
+def test_what_another_machine_deletes_is_no_loss(
+    server: StoreServer, url: str, library: Path, tmp_path: Path, gridwright: Command
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    flags, others = (("--bucket", url, "--directory", each) for each in (library, other))
+    for number in range(5):
+        (library / f"f{number}").write_text(f"content {number}")
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "import", "--names", *others).status == 0
+    (library / "f1").unlink()
+    assert gridwright("repo", "export", "--deletions", *flags).status == 0
+    assert gridwright("repo", "status", *others).status == 0
+    ended = gridwright("repo", "import", "--names", "--json", *others)
+    assert (ended.status, ended.json["problems"]) == (0, [])
+    delete(server, url, ["f2"])
+    assert problems(gridwright("repo", "import", "--names", "--json", *others)) == ["f2"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "--deletions"),
+        ("export", "--prefer", "files"),
+        ("import", "--deletions", "--delete-up-to", "100"),
+        ("import", "--names"),
+        ("import", "--prefer", "objects"),
+        ("release",),
+        ("verify",),
+    ],
+)
+def test_a_dry_run_changes_nothing_that_is_known(
+    server: StoreServer, url: str, library: Path, gridwright: Command, words: Sequence[str]
+) -> None:
+    flags = ("--bucket", url, "--directory", library)
+    for number in range(12):
+        (library / f"f{number}").write_text(f"content {number}")
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "release", "x", "f2", "f3", "f4", *flags).status == 0
+    delete(server, url, ["f2", "f5", "f6"])
+    (library / "f6").unlink()
+    (library / "f7").unlink()
+    (library / "f8").write_text("edited")
+    (library / "f9").chmod(0o600)
+    (library / "new").write_text("new")
+    client, prefix = server.client(), url.removeprefix(f"s3://{BUCKET}/")
+    for name in ("f3", "f9", "theirs"):
+        client.put_object(Bucket=BUCKET, Key=f"{prefix}/{name}", Body=b"theirs")
+    before = known(library), files(library)
+    gridwright("repo", words[0], "--dry-run", *words[1:], *flags)
+    assert (known(library), files(library)) == before

@@ -1,0 +1,130 @@
+"""What commands say: what has no object, what nobody has, what is known, and what a lost answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.repository.keys import Keys
+from gridwright.repository.probing import probe
+from gridwright.repository.s3.connection import connect
+from gridwright.repository.s3.s3_store import S3Store
+from tests.support.command import Command, Ended
+from tests.support.lying_store import Answer, LyingStore
+from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.repositories import forget
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
+        yield served
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    return prefix_of(request.node.name)
+
+
+def said(ended: Ended) -> str:
+    return " ".join(ended.out.split())
+
+
+def problems(ended: Ended) -> dict[str, str]:
+    return {each["name"]: each["why"] for each in ended.json["problems"]}
+
+
+def test_a_verify_names_what_has_no_object(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    flags = ("--bucket", url, "--directory", library)
+    (library / "old").write_text("old")
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "verify", *flags).status == 0
+    for number in range(7):
+        (library / f"new{number}").write_text("new")
+    ended = gridwright("repo", "verify", "--json", *flags)
+    assert ended.status == 1
+    assert ended.json["done"]["here alone"] == {"count": 7, "bytes": 21}
+    assert sorted(problems(ended)) == [f"new{number}" for number in range(7)]
+    assert gridwright("repo", "verify", "x", "old", *flags).status == 0
+
+
+@pytest.mark.parametrize("verb", ["import", "export", "verify", "release", "ls"])
+def test_a_path_that_nothing_has_is_named_with_the_nearest(
+    server: StoreServer, url: str, library: Path, gridwright: Command, verb: str
+) -> None:
+    flags = ("--bucket", f"{url}-{verb}", "--directory", library)
+    (library / "sub").mkdir()
+    (library / "sub/claims.csv").write_text("claims")
+    assert gridwright("repo", "export", *flags).status == 0
+    ended = gridwright("repo", verb, "x", "sub/claim.csv", "--json", *flags)
+    assert ended.status == 1
+    assert "did you mean sub/claims.csv?" in problems(ended)["sub/claim.csv"]
+    assert gridwright("repo", verb, "x", "sub", *flags).status == 0
+
+
+def test_a_file_that_was_released_to_one_bucket_is_not_removed_from_another(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    first, second = ((("--bucket", f"{url}/{name}", "--directory", library)) for name in ("one", "two"))
+    for number in range(20):
+        (library / f"f{number}").write_text(f"content {number}")
+    assert gridwright("repo", "export", *first).status == 0
+    assert gridwright("repo", "export", *second).status == 0
+    assert gridwright("repo", "release", "x", "f12", *first).status == 0
+    (library / "f13").unlink()
+    status = gridwright("repo", "status", *second)
+    assert "files gone 1, whose" in said(status), "the one that a user has removed"
+    ended = gridwright("repo", "export", "--deletions", "--json", *second)
+    assert ended.json["done"]["deleted from the bucket"]["count"] == 1, ended.out
+    assert any("f12" in each for each in ended.json["notes"]) or "f12" in said(status)
+    prefix = f"{url.removeprefix(f's3://{BUCKET}/')}/two"
+    body = server.client().get_object(Bucket=BUCKET, Key=f"{prefix}/f12")["Body"].read()
+    assert body == b"content 12"
+
+
+def test_a_status_after_its_state_was_lost_counts_the_files_that_are_here(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    flags = ("--bucket", url, "--directory", library)
+    for number in range(18):
+        (library / f"f{number}").write_text("x")
+    assert gridwright("repo", "export", *flags).status == 0
+    forget(library)
+    status = gridwright("repo", "status", *flags)
+    assert "files 18 (18 B)" in said(status), status.out
+    assert "18 of the files are known by the bucket's manifest alone" in said(status)
+    assert "repo export compares them" in said(status)
+    forget(library)
+    ended = gridwright("repo", "import", "--names", "--json", *flags)
+    assert ended.json["done"].get("made", {"count": 0})["count"] == 0, "nothing is made where all is here"
+
+
+@pytest.mark.parametrize("how", ["each first try", "one answer"])
+def test_a_lost_or_damaged_answer_is_no_lack_of_a_store(server: StoreServer, url: str, how: str) -> None:
+    lied = set[str]()
+
+    def lie(answer: Answer) -> None:
+        if "/probe-" not in answer.path or answer.path in lied or answer.status != 200:
+            return
+        if how == "each first try" and answer.method == "PUT" and "partNumber" not in answer.path:
+            lied.add(answer.path)
+            answer.status, answer.body = 500, b""
+        elif how == "one answer" and answer.method == "HEAD" and not lied:
+            lied.add(answer.path)
+            answer.headers = {
+                name: '"' + "0" * 32 + '"' if name.lower() == "etag" else value
+                for name, value in answer.headers.items()
+            }
+
+    with LyingStore(server.endpoint_url) as between:
+        between.lie = lie
+        store = S3Store(connect(BUCKET, endpoint_url=between.endpoint_url), pause_ms=1)
+        try:
+            assert probe(store, Keys(url.removeprefix(f"s3://{BUCKET}/"))).required == []
+        finally:
+            store.close()
+    assert lied
