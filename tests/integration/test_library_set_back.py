@@ -58,7 +58,7 @@ def test_a_library_that_was_set_back_takes_nothing_newer_from_the_bucket(
         for number in range(30):
             (place / f"f{number}").write_text(f"content {number}")
         assert gridwright("repo", "export", *flags).status == 0
-        assert gridwright("repo", "release", "x", "f9", *flags).status == 0
+        assert gridwright("repo", "release", "--name", "x", "f9", *flags).status == 0
     shutil.copyfile(image, snapshot)
     with mounted(image, place):
         assert "set back" not in gridwright("repo", "status", *flags).err, "no command has run since"

@@ -75,7 +75,7 @@ def test_a_name_whose_object_is_gone_is_named_until_somebody_gives_it_up(
     for number in range(12):
         (library / f"f{number}").write_text(f"content {number}")
     assert gridwright("repo", "export", *flags).status == 0
-    assert gridwright("repo", "release", "x", "f2", "f3", *flags).status == 0
+    assert gridwright("repo", "release", "--name", "x", "f2", "f3", *flags).status == 0
     assert gridwright("repo", "status", *flags).status == 0
     delete(server, url, ["f2"])
 
@@ -86,7 +86,7 @@ def test_a_name_whose_object_is_gone_is_named_until_somebody_gives_it_up(
         assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
         ended = gridwright("repo", "import", "--names", "--json", *flags)
         assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
-        ended = gridwright("repo", "import", "x", "f2", "--json", *flags)
+        ended = gridwright("repo", "import", "--name", "x", "f2", "--json", *flags)
         assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
         ended = gridwright("repo", "verify", "--json", *flags)
         assert (ended.status, problems(ended)) == (1, ["f2"]), ended.out
@@ -170,7 +170,7 @@ def test_a_dry_run_changes_nothing_that_is_known(
     for number in range(12):
         (library / f"f{number}").write_text(f"content {number}")
     assert gridwright("repo", "export", *flags).status == 0
-    assert gridwright("repo", "release", "x", "f2", "f3", "f4", *flags).status == 0
+    assert gridwright("repo", "release", "--name", "x", "f2", "f3", "f4", *flags).status == 0
     delete(server, url, ["f2", "f5", "f6"])
     (library / "f6").unlink()
     (library / "f7").unlink()

@@ -19,6 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, cast
 
+from gridwright.repository import manifest_program
 from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.known_file import COLUMNS, LONGEST_PATH, KnownFile, why_unfit
@@ -66,7 +67,10 @@ Reader = Callable[[str, Layout], Iterator[tuple[Any, ...]]]
 def write_apart(
     file: str, layout: Layout, facts: Mapping[str, str], batches: Iterable[Sequence[Values]]
 ) -> None:
-    """`manifest_program.write` in a process of its own. Raises OSError."""
+    """`manifest_program.write` in a process of its own, where this user may begin one. Raises OSError."""
+    if not os.access(sys.executable, os.X_OK):
+        manifest_program.write(file, layout, facts, batches)
+        return
     with _program(WRITE, file, layout, facts) as process:
         # A process that has failed takes no more, and says why.
         with suppress(BrokenPipeError):
@@ -78,7 +82,13 @@ def write_apart(
 
 
 def read_apart(file: str, layout: Layout) -> Iterator[tuple[Any, ...]]:
-    """`manifest_program.read` in a process of its own. Raises ManifestError, OSError."""
+    """`manifest_program.read` in a process of its own, where this user may begin one.
+
+    Raises ManifestError, OSError.
+    """
+    if not os.access(sys.executable, os.X_OK):
+        yield from manifest_program.read(file, layout)
+        return
     with _program(READ, file, layout, {}) as process:
         yield from _answers(process)
 

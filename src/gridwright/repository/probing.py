@@ -376,7 +376,7 @@ class _Trial:
                 raise
             self._set(makes_anew=False)
             what = "If-None-Match: * where an object was deleted (its delete marker is in the way)"
-            self._must_write(lambda: self._write("new", b"", _NONE_THERE), what)
+            self._must_write("new", b"", _NONE_THERE, what)
             self._lacks.optional.append(f"refuses {what}: objects are made anew over the last version")
 
     def _try_listing(self) -> None:

@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def moved(place: Path, **options: int) -> RepositoryReport:
-    return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))  # type: ignore[arg-type]
+    return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))
 
 
 def made(path: Path, uid: int, mode: int) -> Path:
@@ -136,7 +136,7 @@ def test_what_another_user_has_open_gets_no_owner_and_no_set_user_id_bit(place: 
     given(shared / "tool", ALICE, 0o4755)
     made(place / "new" / "shared", ALICE, 0o777)
     theirs = place / "new" / "shared" / "tool"
-    as_user(MALLORY, lambda: theirs.write_bytes(program) and None)  # type: ignore[arg-type]
+    as_user(MALLORY, lambda: theirs.write_bytes(program) and None)
     with theirs.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as memory:
         report = moved(place)
         memory[:18] = b"#!/bin/sh\nexec id\n"
@@ -213,7 +213,7 @@ def test_a_program_of_another_user_does_not_run_as_whoever_copies_it(
     (place / "old" / "tool").write_text("#!/bin/sh\n")
     given(place / "old" / "tool", MALLORY, 0o6755)
     os.chown(place / "new", ALICE, ALICE)
-    as_user(ALICE, lambda: moved(place) and None)  # type: ignore[arg-type]
+    as_user(ALICE, lambda: moved(place) and None)
     status = (place / "new" / "tool").stat()
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (ALICE, 0o755)
 
