@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def moved(place: Path, **options: int) -> RepositoryReport:
-    return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))
+    return migrate(MigrationPlaces("data", place / "old", place / "new"), MigrationOptions(**options))  # type: ignore[arg-type]
 
 
 def made(path: Path, uid: int, mode: int) -> Path:
