@@ -144,6 +144,33 @@ assert "pyarrow.lib" not in sys.modules
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True, env=environment)
 
 
+def test_what_takes_too_much_memory_is_no_manifest(tmp_path: Path) -> None:
+    """900 MB of zeros in some KB, as who writes to the bucket leaves it; a hard limit stands for 4 GiB."""
+    code = """
+import pyarrow as pa, pyarrow.parquet as pq, sys
+table = pq.read_table(sys.argv[1])
+at = table.schema.get_field_index("xattrs")
+zeros = pa.array([bytes(900 << 20)], pa.binary())
+pq.write_table(table.set_column(at, "xattrs", zeros), sys.argv[1], compression="zstd", use_dictionary=False)
+"""
+    write_manifest(tmp_path / "m", [ROW], {})
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True)
+    assert (tmp_path / "m").stat().st_size < 1 << 20
+    read = """
+import resource, sys, pathlib
+from gridwright.repository.manifest import ManifestError, read_apart, LAYOUT
+resource.setrlimit(resource.RLIMIT_AS, (1536 << 20,) * 2)
+try:
+    list(read_apart(sys.argv[1], LAYOUT))
+except ManifestError as error:
+    print(error)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", read, str(tmp_path / "m")], check=True, capture_output=True, text=True
+    )
+    assert "more memory" in found.stdout
+
+
 def test_a_process_that_cannot_write_says_why(tmp_path: Path) -> None:
     rows = [replace(ROW, path=b"%06d" % each) for each in range(20_000)]
     with pytest.raises(FileNotFoundError):
