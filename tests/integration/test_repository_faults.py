@@ -457,7 +457,7 @@ def test_a_file_that_is_there_again_keeps_its_object(
     monkeypatch.setattr("gridwright.repository.export.find_changes", found_and_back)
     report = run(library, server, lambda each: export(each, ExportOptions(deletions=True)), url)
     assert "deleted from the bucket" not in report.done
-    assert any("are there again" in note and note.endswith(": again") for note in report.all_notes)
+    assert any("there again" in note and note.endswith(": again") for note in report.all_notes)
     assert objects(server, url)["again"] == 7
 
 
