@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from gridwright.beneath import pinned
+from gridwright.beneath import owner_of, pinned
 from gridwright.trusted import user_name
 
 _MOST_LINKS = 40
@@ -90,8 +90,8 @@ def open_place(path: str | Path) -> int:
                 here = there
                 continue
             links += 1
-            if links > _MOST_LINKS or status.st_uid not in (0, os.geteuid()):
-                why = f"{name} is a link of {user_name(status.st_uid)}'s" if status.st_uid else None
+            if links > _MOST_LINKS or (owner := owner_of(status)) not in (0, os.geteuid()):
+                why = f"{name} is a link of {user_name(owner)}'s" if owner else None
                 raise OSError(errno.ELOOP, why or os.strerror(errno.ELOOP), text)
             names += target.split("/")[::-1]
             if target.startswith("/"):

@@ -166,6 +166,29 @@ def _mount_of(descriptor: int) -> str:
         return next((line for line in facts if line.startswith("mnt_id:")), "")
 
 
+def fuse_user(device: int) -> int | None:
+    """The number of the user who mounted the FUSE file system of this device; None for any other device.
+
+    mountinfo of proc(5); `user_id` of fuse_show_options in fs/fuse/inode.c. Raises OSError.
+    """
+    # Only root has one on a block device (fuseblk).
+    if os.major(device):
+        return None
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
+        fields = line.split(" ")
+        kind = fields[fields.index("-") + 1]
+        if fields[2] == f"0:{os.minor(device)}" and kind.partition(".")[0] == "fuse":
+            options = dict(each.partition("=")[::2] for each in fields[-1].split(","))
+            return int(options.get("user_id", "0"))
+    return None
+
+
+def owner_of(status: os.stat_result) -> int:
+    """The number of the user whose a file or directory is: on FUSE whoever mounted it. Raises OSError."""
+    user = fuse_user(status.st_dev)
+    return status.st_uid if user in (None, 0) else user
+
+
 def make_private(directory: int, name: bytes) -> int:
     """Make a directory, in an open one, that nobody else may enter; its descriptor.
 
@@ -175,7 +198,7 @@ def make_private(directory: int, name: bytes) -> int:
     os.mkdir(name, 0o700, dir_fd=directory)
     made = os.open(name, DIRECTORY, dir_fd=directory)
     status = os.fstat(made)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+    if owner_of(status) != os.geteuid() or status.st_mode & 0o077:
         os.close(made)
         raise _not_own(status, name)
     return made
@@ -184,9 +207,9 @@ def make_private(directory: int, name: bytes) -> int:
 def _not_own(status: os.stat_result, path: str | bytes | os.PathLike[str]) -> OSError:
     """The error of a directory that is not this user's alone: whose it is, with its mode."""
     try:
-        owner = pwd.getpwuid(status.st_uid).pw_name
+        owner = pwd.getpwuid(owner_of(status)).pw_name
     except KeyError:
-        owner = str(status.st_uid)
+        owner = str(owner_of(status))
     why = f"the directory belongs to {owner} and has mode {stat.S_IMODE(status.st_mode):04o}"
     return OSError(errno.ESTALE, why, os.fsdecode(path))
 
@@ -205,7 +228,7 @@ def open_own(path: str | bytes | os.PathLike[str], *, directory: int | None = No
         raise _not_own(status, path) from None
     status = os.fstat(opened)
     owners = OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()}
-    if status.st_uid not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if owner_of(status) not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         os.close(opened)
         raise _not_own(status, path)
     return opened
@@ -345,7 +368,8 @@ def own_directories(place: Path, prefix: str) -> Iterator[OwnDirectory]:
                 continue
             try:
                 status = os.fstat(opened)
-                if status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                is_own = owner_of(status) == os.geteuid()
+                if is_own and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     yield OwnDirectory(place / name, opened, parent)
             finally:
                 os.close(opened)

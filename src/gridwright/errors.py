@@ -59,7 +59,9 @@ class Problem:
     source: str | None = None
 
     def __str__(self) -> str:
-        head = f"{self.where}: {self.what}" if self.where else self.what
+        # A path is anybody's, and no line of its own.
+        where = self.where.replace("\n", "\\n") if self.where else ""
+        head = f"{where}: {self.what}" if where else self.what
         lines = [head]
         if self.field:
             lines.append(f"  field: {self.field}")

@@ -19,6 +19,10 @@ _YOUNG_S = 60.0
 """A directory that is as young as this may be one that its process is about to hold."""
 
 
+_SETTINGS = (".aws", ".oci", ".terraformrc", ".terraform.d")
+"""What AWS's and Oracle's libraries, and OpenTofu, read below HOME."""
+
+
 def state_home() -> Path:
     """Where programs keep state of the user who runs this.
 
@@ -46,8 +50,14 @@ def hold_settings_of_home() -> None:
     Those of whoever called sudo are believed. Raises GridwrightError (ENVIRONMENT) for root with the HOME of
     another user.
     """
-    if os.geteuid() == 0:
-        _hold_for_root(home_directory(), owners=sudo_callers())
+    if os.geteuid() != 0:
+        return
+    named = os.environ.get("HOME", "/")
+    if not Path(named).is_absolute():
+        raise untrusted(named, "HOME is no absolute path", "set HOME to root's own, as sudo -H does")
+    home, owners = home_directory(), sudo_callers()
+    for place in (home, *(home / each for each in _SETTINGS)):
+        _hold_for_root(place, owners=owners)
 
 
 def _hold_for_root(place: Path, variable: str = "", owners: Collection[int] = ()) -> None:

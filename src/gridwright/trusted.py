@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from gridwright.beneath import DIRECTORY, descriptor_path
+from gridwright.beneath import DIRECTORY, descriptor_path, fuse_user
 from gridwright.errors import GridwrightError, environment_error
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -75,7 +75,9 @@ def _is_private_group(status: os.stat_result) -> bool:
         return False
     users = pwd.getpwall()
     listed = {each.pw_name for each in users}
-    members = {*group.gr_mem, *(each.pw_name for each in users if each.pw_gid == group.gr_gid)}
+    groups = [group, *(each for each in grp.getgrall() if each.gr_gid == group.gr_gid)]
+    members = {each.pw_name for each in users if each.pw_gid == group.gr_gid}
+    members.update(*(each.gr_mem for each in groups))
     return members <= {name} and (name in listed or group.gr_gid == owner.pw_uid)
 
 
@@ -94,23 +96,6 @@ def _acl_lets_write(place: str | Path | int, trusted_users: set[int]) -> bool:
         for tag, permissions, number in entries
         if permissions & _ACL_WRITE
     )
-
-
-def _fuse_user(device: int) -> int | None:
-    """The number of the user who mounted the FUSE file system of this device; None for any other device.
-
-    mountinfo of proc(5); `user_id` of fuse_show_options in fs/fuse/inode.c. Raises OSError.
-    """
-    # Only root has one on a block device (fuseblk).
-    if os.major(device):
-        return None
-    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
-        fields = line.split(" ")
-        kind = fields[fields.index("-") + 1]
-        if fields[2] == f"0:{os.minor(device)}" and kind.partition(".")[0] == "fuse":
-            options = dict(each.partition("=")[::2] for each in fields[-1].split(","))
-            return int(options.get("user_id", "0"))
-    return None
 
 
 class Fault(NamedTuple):
@@ -163,7 +148,7 @@ def _fault(
 ) -> Fault | None:
     """The fault of what lies at a place; `remedied` is the path that the remedy names."""
     believed = (0, os.geteuid(), *owners)
-    if (user := _fuse_user(status.st_dev)) is not None and user not in believed:
+    if (user := fuse_user(status.st_dev)) is not None and user not in believed:
         return Fault(f"{name} is on a FUSE file system that {user_name(user)} has mounted")
     owner = user_name(status.st_uid)
     if status.st_uid not in believed:

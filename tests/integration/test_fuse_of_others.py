@@ -14,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.beneath import open_own
+from gridwright.cli.spec_file import has_default_spec
 from gridwright.errors import GridwrightError
+from gridwright.runs.place import own_runs, run_owner
 from gridwright.trusted import open_directory, why_untrusted_path
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.skips import no_such_kernel
@@ -111,6 +114,21 @@ def test_what_mallory_mounted_is_hers_whatever_owner_it_shows(shared: Path, name
             assert why_untrusted_path(place / name) is None
 
         as_user(MALLORY, own)
+
+
+def test_what_mallory_mounted_is_no_spec_no_run_and_no_directory_of_ones_own(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root stands in it, and has it among its runs: it names nothing of it."""
+    with mounted_by(MALLORY, shared / "20261129T000000Z-fuse") as place:
+        monkeypatch.chdir(place)
+        with pytest.raises(GridwrightError, match="FUSE"):
+            has_default_spec()
+        assert run_owner(place) == MALLORY
+        assert own_runs([place]) == []
+        with pytest.raises(OSError, match=str(MALLORY)):
+            open_own(place)
+        monkeypatch.chdir("/")
 
 
 def test_what_root_mounted_is_what_it_shows(shared: Path) -> None:

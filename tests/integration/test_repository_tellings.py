@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository.keys import Keys
+from gridwright.repository.keys import LEASE, Keys
+from gridwright.repository.lease import Lease
 from gridwright.repository.probing import probe
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.s3_store import S3Store
@@ -84,6 +85,40 @@ def test_a_file_that_was_released_to_one_bucket_is_not_removed_from_another(
     prefix = f"{url.removeprefix(f's3://{BUCKET}/')}/two"
     body = server.client().get_object(Bucket=BUCKET, Key=f"{prefix}/f12")["Body"].read()
     assert body == b"content 12"
+
+
+def test_a_file_under_a_released_name_is_no_name_only(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    """Of the same size, so that only its content tells."""
+    flags = ("--bucket", url, "--directory", library)
+    (library / "f03").write_bytes(b"first")
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "release", *flags).status == 0
+    (library / "f03").write_bytes(b"other")
+    ended = gridwright("repo", "verify", *flags)
+    assert "names only" not in said(ended), ended.out
+    assert "changed since the last export" in said(ended), ended.out
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_lost_answer_to_a_lease_is_no_lease_of_another(server: StoreServer, url: str, every: int) -> None:
+    asked = 0
+
+    def lie(answer: Answer) -> None:
+        nonlocal asked
+        if answer.method == "PUT" and answer.path.endswith("/.gridwright/lease") and answer.status == 200:
+            asked += 1
+            if asked % every == 0 and asked < 3:
+                answer.status, answer.body = 500, b""
+
+    with LyingStore(server.endpoint_url) as between:
+        between.lie = lie
+        store = S3Store(connect(BUCKET, endpoint_url=between.endpoint_url), pause_ms=1)
+        for _ in range(2):
+            with Lease(store, Keys(prefix_of(url)).own(LEASE)):
+                pass
+    assert asked >= 2
 
 
 def test_a_status_after_its_state_was_lost_counts_the_files_that_are_here(

@@ -61,10 +61,14 @@ def _why_of_others(path: Path) -> tuple[str, bool] | None:
     None where nobody else could. Root is believed, and to root the user who called sudo. A link is looked at
     itself.
     """
+    from gridwright.beneath import fuse_user
     from gridwright.trusted import others_write, sudo_callers, user_name
 
     status = path.lstat()
     owners = {0, os.geteuid(), *sudo_callers()}
+    user = fuse_user(status.st_dev)
+    if user is not None and user not in owners:
+        return f"is on a FUSE file system that {user_name(user)} has mounted", False
     owner = user_name(status.st_uid)
     if status.st_uid not in owners:
         return f"belongs to {owner}", False

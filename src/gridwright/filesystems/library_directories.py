@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from gridwright.beneath import DIRECTORY
+from gridwright.beneath import DIRECTORY, owner_of
 from gridwright.bounded import Hangs, look
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems import kind_of
@@ -109,7 +109,7 @@ def _make(path: Path, mode: int | None) -> None:
     opened = os.open(path, DIRECTORY)
     try:
         # By an open one: somebody else may have been faster.
-        if os.fstat(opened).st_uid == _ROOT:
+        if owner_of(os.fstat(opened)) == _ROOT:
             os.fchmod(opened, mode)
     finally:
         os.close(opened)
@@ -189,4 +189,4 @@ def _fstab_points() -> Iterator[str]:
 def _looks_like_a_mount_point(path: Path) -> bool:
     """Whether it is empty, belongs to root, and lies where file systems are mounted by custom."""
     customary = path.parent == Path("/") or any(path.is_relative_to(place) for place in _MOUNT_PLACES)
-    return customary and path.is_dir() and path.stat().st_uid == _ROOT and not any(path.iterdir())
+    return customary and path.is_dir() and owner_of(path.stat()) == _ROOT and not any(path.iterdir())

@@ -5,13 +5,16 @@ trusted_group() {
     case $2 in ??[2367][0145]) ;; *) return 1 ;; esac
     who=$(stat -c '%U %G' -- "$1" 2>/dev/null) || return 1
     [ "${who% *}" = "${who#* }" ] && [ "$3" != 0 ] && [ "$(id -g "$3" 2>/dev/null)" = "$(stat -c %g -- "$1")" ] || return 1
-    case $(getent group "${who#* }" | cut -d: -f4) in '' | "${who% *}") ;; *) return 1 ;; esac
+    group=$(id -g "$3")
+    for members in $( { getent group "${who#* }"; getent group | grep "^[^:]*:[^:]*:$group:"; } | cut -d: -f4); do
+        [ "$members" = "${who% *}" ] || return 1
+    done
     getent passwd | {
         listed=
         while IFS=: read -r user _ _ primary _; do
-            case $user in "${who% *}") listed=yes ;; *) [ "$primary" != "$(id -g "$3")" ] || exit 1 ;; esac
+            case $user in "${who% *}") listed=yes ;; *) [ "$primary" != "$group" ] || exit 1 ;; esac
         done
-        [ "$listed" ] || [ "$3" = "$(id -g "$3")" ]
+        [ "$listed" ] || [ "$3" = "$group" ]
     } || return 1
     case $(stat -f -c %T -- "$1") in nfs*) return 1 ;; esac
     case $(ls -ld -- "$1") in ??????????[+]*) return 1 ;; esac
@@ -54,6 +57,7 @@ trusted() (
 # and the way to the target of each link, as why_untrusted_path in trusted.py. What does not exist ends the walk.
 trusted_way() (
     export LC_ALL=C
+    case $1 in /*) ;; *) printf 'untrusted\t%s\tnobody, since it is no absolute path\n' "$1"; exit 1 ;; esac
     me=$(id -u) fuse=$(foreign_fuse) rest=$1/ at='' closed='' links=0
     name=.
     while :; do
@@ -94,5 +98,6 @@ trusted_way() (
 # another user could make it meanwhile.
 trusted_environment() {
     [ -e "$1/bin/python" ] || { trusted own "$1"; return 1; }
+    python=$(readlink -f -- "$1/bin/python") && trusted_way "${python%/*}" && trusted own "$python" || return 1
     trusted_way "$1" && trusted own "$1" "$1/bin" "$1/lib" "$1"/lib/python3.* "$1"/lib/python3.*/site-packages "$1/pyvenv.cfg"
 }

@@ -28,7 +28,7 @@ _LOOK_S = 30.0
 """How often open files are looked at: each is a call of the kernel."""
 _FRESH_S = 0.5
 """So long ago, processes of jobs are those of now to whoever adds up all others."""
-_MOST_OWNERS = 1000
+_MOST_OWNERS = 20_000
 """Processes of a job that are looked at until one is in its control group."""
 _MOST_FILES = 4096
 """Of a job that are looked at; a process of a job seldom has more than a few dozen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
 import socket
 import threading
 import time
@@ -32,16 +33,13 @@ class Lease:
         self._store = store
         self._key = key
         self._etag = ""
+        self._token = secrets.token_hex(8)
         self._ended = threading.Event()
         self._renewing = threading.Thread(target=self._renew, daemon=True)
         self.is_lost = False
 
     def __enter__(self) -> Lease:
-        try:
-            self._write(WriteCondition(none_there=True))
-        except StoreError as error:
-            if error.fault is not StoreFault.CHANGED:
-                raise
+        if not self._takes(WriteCondition(none_there=True)):
             self._take_over()
         self._renewing.start()
         return self
@@ -84,22 +82,49 @@ class Lease:
                 where=self._key,
                 remedy=f"wait until it has ended; its lease ends in {left_s:.0f} s",
             )
-        self._write(WriteCondition(etag=head.entry.etag))
+        if not self._takes(WriteCondition(etag=head.entry.etag)):
+            raise environment_error(
+                "another command has taken the lease of this repository in this moment",
+                where=self._key,
+                remedy="wait until it has ended",
+            )
+
+    def _takes(self, condition: WriteCondition) -> bool:
+        """Write it under a condition; whether it is ours then, as after an answer that was lost."""
+        try:
+            self._write(condition)
+        except StoreError as error:
+            if error.fault is not StoreFault.CHANGED:
+                raise
+            return self._is_ours()
+        return True
+
+    def _is_ours(self) -> bool:
+        try:
+            head = self._store.head(self._key).result()
+            is_ours = _Holder.read(self._store.get(self._key)).token == self._token
+        except StoreError as error:
+            if error.fault is not StoreFault.NOT_THERE:
+                raise
+            return False
+        self._etag = head.entry.etag if is_ours else self._etag
+        return is_ours
 
     def _write(self, condition: WriteCondition) -> None:
         name, boot = _host()
         process = _process(os.getpid())
         holder = {"host": f"{name} {boot}", "process": process, "until": time.time() + LEASE_S}
+        holder["token"] = self._token
         self._etag = self._store.put(self._key, json.dumps(holder).encode(), {}, condition).etag
 
     def _renew(self) -> None:
         while not self._ended.wait(_RENEW_S):
             try:
-                self._write(WriteCondition(etag=self._etag))
+                self.is_lost = not self._takes(WriteCondition(etag=self._etag))
             except StoreError as error:
-                if error.fault in (StoreFault.CHANGED, StoreFault.NOT_THERE):
-                    self.is_lost = True
-                    return
+                self.is_lost = error.fault is StoreFault.NOT_THERE
+            if self.is_lost:
+                return
 
 
 class _Holder(NamedTuple):
@@ -111,6 +136,8 @@ class _Holder(NamedTuple):
     boot: str = ""
     process: int = 0
     started: str = ""
+    token: str = ""
+    """Of this lease alone: a process may take several."""
 
     @classmethod
     def read(cls, content: bytes) -> _Holder:
@@ -120,7 +147,9 @@ class _Holder(NamedTuple):
             host, _, boot = said["host"].partition(" ")
             process, _, started = said["process"].partition(".")
             until_s = float(said["until"])
-            return cls(until_s, host, boot, int(process), started) if math.isfinite(until_s) else cls(0)
+            token = str(said.get("token", ""))
+            found = cls(until_s, host, boot, int(process), started, token)
+            return found if math.isfinite(until_s) else cls(0)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return cls(0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,7 +82,8 @@ def _no_run_at(path: Path, known: Sequence[Path]) -> GridwrightError | None:
 
 def _nearest(name: str, names: Sequence[str]) -> str:
     """Up to three of the names, the most alike first, or else the newest."""
-    return ", ".join(difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[-3:])
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[-3:]
+    return ", ".join(shlex.quote(each) for each in near if each.isprintable())
 
 
 def _last(runs: Path, known: Sequence[Path]) -> Path:
@@ -93,10 +95,11 @@ def _last(runs: Path, known: Sequence[Path]) -> Path:
 
 
 def _of_others(runs: Path, known: Sequence[Path]) -> GridwrightError:
+    near = _nearest("", [each.name for each in known])
     return input_error(
         f"none of the runs here is yours ({owners_in_words(known)}), and `last` is the newest of your own",
         where=str(runs),
-        remedy=f"name one of them, such as {known[-1].name}",
+        remedy=f"name one of them, such as {near}",
     )
 
 

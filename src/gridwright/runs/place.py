@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gridwright.atomic import open_place
+from gridwright.beneath import owner_of
 from gridwright.errors import GridwrightError, input_error
 from gridwright.refusals import refusal
 from gridwright.trusted import sudo_callers, untrusted, user_name, why_untrusted_path
@@ -74,7 +75,7 @@ def run_directories(runs: Path) -> list[Path]:
 def run_owner(path: Path) -> int | None:
     """The number of the user whose a run directory, or a link to one, is; None where it is gone."""
     try:
-        return path.lstat().st_uid
+        return owner_of(path.lstat())
     except OSError:
         return None
 

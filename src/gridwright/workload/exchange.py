@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.atomic import write_atomically
-from gridwright.beneath import remove_tree
+from gridwright.beneath import owner_of, remove_tree
 from gridwright.errors import GridwrightError
 from gridwright.messages import encode
 from gridwright.runs.process import is_alive, process_facts
@@ -190,7 +190,7 @@ def _is_own(directory: Path) -> bool:
     """Whether a directory of the part that users share is this user's: anybody makes one there."""
     try:
         os.close(open_directory(directory))
-        return directory.lstat().st_uid == os.geteuid()
+        return owner_of(directory.lstat()) == os.geteuid()
     except (OSError, GridwrightError):
         return False
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
+from gridwright.beneath import owner_of
 from gridwright.doctor.facts.node_facts import LibraryFacts
 from gridwright.filesystems.mounts import describe_mount, is_closed
 from gridwright.trusted import user_name
@@ -38,7 +39,7 @@ def library(path: Path) -> LibraryFacts:
         str(path),
         refused=refused,
         reader=user_name(os.geteuid()) if refused and is_closed(path) else None,
-        is_roots=owner.st_uid == 0 and not owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH),
+        is_roots=owner_of(owner) == 0 and not owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH),
         read_only=bool(status.f_flag & os.ST_RDONLY),
         filesystem_type=mount.filesystem_type,
         source=mount.source,
