@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.repository.state_directory import open_state
+from gridwright.repository.state_directory import VARIABLE, open_state
 from tests.support.command import Command, Ended
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
 
@@ -147,8 +147,86 @@ def test_what_another_machine_deletes_is_no_loss(
     assert gridwright("repo", "status", *others).status == 0
     ended = gridwright("repo", "import", "--names", "--json", *others)
     assert (ended.status, ended.json["problems"]) == (0, [])
+    # Who publishes later does not bring a name back.
+    (library / "f3").unlink()
+    assert gridwright("repo", "export", "--deletions", *flags).status == 0
+    (other / "new").write_text("new")
+    assert gridwright("repo", "export", *others).status == 0
+    assert gridwright("repo", "status", *others).status == 0
+    assert gridwright("repo", "release", "--name", "x", "f2", *flags).status == 0
     delete(server, url, ["f2"])
+    assert gridwright("repo", "status", *others).status == 1
     assert problems(gridwright("repo", "import", "--names", "--json", *others)) == ["f2"]
+
+
+def test_what_another_library_has_is_not_lost_here(
+    server: StoreServer, url: str, library: Path, tmp_path: Path, gridwright: Command
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    flags, others = (("--bucket", url, "--directory", each) for each in (library, other))
+    for number in range(12):
+        (library / f"f{number}").write_text(f"content {number}")
+    assert gridwright("repo", "export", *flags).status == 0
+    delete(server, url, ["f1", "f2"])
+    assert gridwright("repo", "import", *others).status == 0
+    for words in ("export", "import", "verify"):
+        ended = gridwright("repo", words, "--json", *others)
+        assert (ended.status, ended.json["problems"]) == (0, []), words
+        assert any("another library" in each and "f1, f2" in each for each in ended.json["notes"]), words
+    ended = gridwright("repo", "status", *others)
+    assert (ended.status, "only copies gone" in ended.out) == (0, False)
+    assert "names only 0 (0 B in the bucket)" in said(ended)
+    assert (ended := gridwright("repo", "ls", *others)).status == 0
+    assert " gone " not in ended.out
+    assert gridwright("repo", "import", "--deletions", *others).status == 0
+
+    # The library that has them names them, and brings them back.
+    assert problems(gridwright("repo", "export", "--json", *flags)) == ["f1", "f2"]
+    assert gridwright("repo", "export", "--prefer", "files", *flags).status == 0
+    assert gridwright("repo", "import", *others).status == 0
+    assert (other / "f1").read_text() == "content 1"
+    assert gridwright("repo", "verify", *others).status == 0
+
+
+def test_what_is_nowhere_leaves_all_states_and_the_manifest(
+    server: StoreServer,
+    url: str,
+    library: Path,
+    tmp_path: Path,
+    gridwright: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def on(machine: str, *words: str) -> Ended:
+        monkeypatch.setenv(VARIABLE, str(tmp_path / machine))
+        return gridwright("repo", *words, "--json", "--bucket", url, "--directory", library)
+
+    def rows(machine: str) -> str:
+        monkeypatch.setenv(VARIABLE, str(tmp_path / machine))
+        return "".join(known(library)["known.sqlite files"])
+
+    for number in range(12):
+        path = library / f"d{number % 3}" / f"f{number}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"content {number}")
+    assert on("a", "export").status == on("b", "export").status == 0
+    delete(server, url, ["d1/f1", "d1/f4"])
+    assert problems(on("b", "export")) == ["d1/f1", "d1/f4"]
+    ended = on("a", "import", "--deletions")
+    assert (ended.status, (library / "d1" / "f1").exists()) == (0, False)
+    for machine in "ab":
+        assert (ended := on(machine, "verify")).status == 0, ended.out
+    for machine in "ab":
+        ended = on(machine, "export")
+        assert ended.status == 0, ended.out
+        assert any("d1/f1, d1/f4" in each for each in ended.json["notes"])
+    # A machine that knows nothing learns nothing of them, either.
+    assert on("c", "export").status == 0
+    for machine in "abc":
+        ended = on(machine, "verify")
+        assert (ended.status, set(ended.json["done"])) == (0, {"equal"}), ended.out
+        assert "d1/f7" in rows(machine)
+        assert "d1/f1'" not in rows(machine)
 
 
 @pytest.mark.parametrize(

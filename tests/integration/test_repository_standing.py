@@ -348,10 +348,10 @@ def test_objects_of_files_that_are_gone_are_those_of_the_bucket(
     server.client().delete_object(Bucket=BUCKET, Key=f"{prefix(url)}/rows-0")
     assert run(library, server, repository_status, url).gone_files == 2
     for what in (planned, sent):
-        (note,) = [each for each in run(library, server, what, url).all_notes if "gone" in each]
+        (note,) = [each for each in run(library, server, what, url).all_notes if "gone;" in each]
         assert note.startswith("2 objects are of files that are gone;")
     server.client().delete_object(Bucket=BUCKET, Key=f"{prefix(url)}/rows-1")
-    (note,) = [each for each in run(library, server, sent, url).all_notes if "gone" in each]
+    (note,) = [each for each in run(library, server, sent, url).all_notes if "gone;" in each]
     assert note.startswith("1 object is of a file that is gone;")
 
 

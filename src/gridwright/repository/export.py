@@ -27,6 +27,7 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
 from gridwright.repository.lost_names import TAKEN, look_in_export
 from gridwright.repository.missing import is_listing_due, list_objects, name_missing, send_again
+from gridwright.repository.nowhere import forget_nowhere
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
@@ -89,13 +90,15 @@ def export(
     """
     report = RepositoryReport(opened.settings.name, "export", options.dry_run)
     begun = time.time()
-    changes = None
+    changes, is_forgotten = None, False
     if opened.settings.changelog is not None and not (options.dry_run or options.paths):
         changes = RepositoryChanges(opened, source_of)
         changes.take()
     if options.dry_run:
         learn(opened, report)
         list_objects(opened, options.paths)
+        if not options.paths:
+            forget_nowhere(opened, report)
         wanted = options.deletions, options.delete_up_to, options.prefer
         plan_export(opened, report, options.paths, wanted)
         look_in_export(opened, report, options.paths)
@@ -107,6 +110,7 @@ def export(
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
         if changes is None or is_listing_due(opened.known):
             list_objects(opened, options.paths)
+            is_forgotten = not options.paths and forget_nowhere(opened, report)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
         else:
@@ -118,7 +122,7 @@ def export(
             opened.known.set_fact("exported", repr(begun))
         if not options.paths:
             note_failed(opened.known, begun, report.failed)
-        if is_whole or report.done:
+        if is_whole or report.done or is_forgotten:
             publish_manifest(opened, report)
         look_in_export(opened, report, options.paths)
     report.seconds = time.time() - begun

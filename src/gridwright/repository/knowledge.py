@@ -16,6 +16,7 @@ from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import Manifest
 from gridwright.repository.manifest_program import ManifestError
+from gridwright.repository.nowhere import is_absent
 from gridwright.repository.publishing import keep_dropped, learn_moments, library_of, note_published
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
@@ -132,7 +133,7 @@ def _take(opened: OpenRepository, report: RepositoryReport, told: KnownFile, *, 
     if here is None or told.is_later(here):
         if is_ours:
             known.put(told)
-        elif here is None or here.is_only_in_bucket or _is_absent(opened, told.path):
+        elif here is None or here.is_only_in_bucket or is_absent(opened, told.path):
             known.put(told.not_here())
         else:
             # An unchanged file is left, and a changed one is sent over the object that it was equal to alone.
@@ -147,7 +148,7 @@ def _take(opened: OpenRepository, report: RepositoryReport, told: KnownFile, *, 
                 known.put(replace(here, libraries=told.libraries))
             return
         known.put(replace(here, libraries=told.libraries).not_here())
-        if _is_absent(opened, told.path):
+        if is_absent(opened, told.path):
             report.note_of("may have been released by another machine: their objects stay", told.path)
 
 
@@ -162,10 +163,3 @@ def _is_as_known(opened: OpenRepository, row: KnownFile) -> bool:
     except OSError:
         return False
     return status is not None and action_for(status, row) is None
-
-
-def _is_absent(opened: OpenRepository, path: bytes) -> bool:
-    try:
-        return opened.below.status(path) is None
-    except OSError:
-        return False

@@ -233,13 +233,14 @@ class Known:
         there = self.database.execute(f"SELECT 1 FROM {table} WHERE path = ?", (path,)).fetchone()  # noqa: S608
         return (there is None) is (table == "gone")
 
-    def forget(self, path: bytes) -> None:
-        """Take a row away."""
+    def forget(self, *paths: bytes) -> None:
+        """Take rows away, in one transaction."""
         self.flush()
         if not self._writes:
             self.advance()
         self._writes += 1
-        self.database.execute("DELETE FROM files WHERE path = ?", (path,))
+        with self.transaction():
+            self.database.executemany("DELETE FROM files WHERE path = ?", ((path,) for path in paths))
 
     def tell(self, rows: Iterable[KnownFile]) -> None:
         """Keep what the bucket's manifest says, for this run."""

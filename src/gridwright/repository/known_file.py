@@ -77,6 +77,10 @@ class KnownFile:
         """Whether it is known that no file is here, since it was released, or never brought."""
         return bool(self.is_name_only) and not self.inode
 
+    def other_libraries(self, own: str) -> list[str]:
+        """The libraries that have this very file, without `own`."""
+        return [each for each in self.libraries.split() if each != own]
+
     def not_here(self) -> KnownFile:
         """The row of the same object, with no file here."""
         is_name_only = not self.attributes.is_directory

@@ -2,7 +2,8 @@
 
 A life cycle rule, an emptied prefix or somebody's hand does that. Such a name stays known, and is told by
 every command that looks, until an import that takes deletions along has forgotten it. What another machine
-deletes is none: the manifest that it writes then has the name no more.
+deletes is none: the manifest that it writes then has the name no more. Nor is what another library has, by
+the manifest: an export of that one sends it again.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from collections.abc import Sequence
 from gridwright.repository.knowledge import keep_listing
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.publishing import NAMES
+from gridwright.repository.nowhere import is_absent
+from gridwright.repository.publishing import NAMES, library_of
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 
 LOST = (
     "its object, the only copy of it, is gone, and no file is here: bring it back to the bucket, from an "
     "older version or a backup, or have import --deletions --delete-up-to N forget such names"
+)
+ELSEWHERE = (
+    "have no object any more, and another library has their files: export --prefer files there sends them"
 )
 FORGOTTEN = "forgotten, of objects that are gone"
 TAKEN = "take the names of others that were in the bucket alone, and are gone from there"
@@ -36,7 +41,7 @@ _FEW, _AGAIN_S = 100_000, 86_400.0
 def look_for_lost(opened: OpenRepository) -> None:
     """Keep which names have no object in the listing of this run, which is whole."""
     known = opened.known
-    lost = [row.path for row in known.rows(_UNLISTED) if not _is_here(opened, row)]
+    lost = [row.path for row in known.rows(_UNLISTED) if row.inode or is_absent(opened, row.path)]
     with known.transaction():
         known.database.execute("DELETE FROM lost")
         known.database.executemany("INSERT INTO lost VALUES (?)", ((path,) for path in lost))
@@ -60,24 +65,34 @@ def _is_time_to_look(known: Known) -> bool:
     return known.count()[0] <= _FEW or not 0 <= time.time() - looked < _AGAIN_S
 
 
-def lost_names(opened: OpenRepository, paths: Sequence[bytes] = ()) -> list[KnownFile]:
-    """The rows of lost names, as they were when they were last looked for, in the order of paths."""
+def gone_names(opened: OpenRepository, paths: Sequence[bytes] = ()) -> list[KnownFile]:
+    """The rows of names without objects, as they were when they were last looked for, in the order of paths.
+
+    A file may have such a name, as in a library that shares its bucket: it is left out.
+    """
     return [
-        row for row in opened.known.rows(_NAMED) if is_chosen(row.path, paths) and not _is_here(opened, row)
+        row
+        for row in opened.known.rows(_NAMED)
+        if is_chosen(row.path, paths) and (row.inode or is_absent(opened, row.path))
     ]
 
 
+def is_elsewhere(opened: OpenRepository, row: KnownFile) -> bool:
+    """Whether the manifest names another library that has the file of a name that no file has here."""
+    told = opened.known.told_path(row.path)
+    latest = told if told is not None and told.etag == row.etag else row
+    return not row.inode and bool(latest.other_libraries(library_of(opened.known)))
+
+
+def lost_names(opened: OpenRepository, paths: Sequence[bytes] = ()) -> list[KnownFile]:
+    """The rows of names that nothing has any more."""
+    return [row for row in gone_names(opened, paths) if not is_elsewhere(opened, row)]
+
+
 def name_lost(opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes] = ()) -> None:
-    """Make each a problem of the report."""
-    for row in lost_names(opened, paths):
-        report.problem(row.path, LOST)
-
-
-def _is_here(opened: OpenRepository, row: KnownFile) -> bool:
-    """Whether a file has the name of a row without one, as in a library that shares its bucket."""
-    if row.inode:
-        return False
-    try:
-        return opened.below.status(row.path) is not None
-    except OSError:
-        return False
+    """Make each that is lost a problem of the report, and the others a note."""
+    for row in gone_names(opened, paths):
+        if is_elsewhere(opened, row):
+            report.note_of(ELSEWHERE, row.path)
+        else:
+            report.problem(row.path, LOST)

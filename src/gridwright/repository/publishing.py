@@ -72,7 +72,7 @@ def published_rows(known: Known) -> Iterator[KnownFile]:
         if newer is not None and newer.is_later(row):
             yield newer
             continue
-        others = [each for each in row.libraries.split() if each != own]
+        others = row.other_libraries(own)
         is_here = bool(row.inode) or (own in row.libraries and not row.is_only_in_bucket)
         if is_here and not (has_leaving and row.path in known.leaving):
             others.insert(0, own)

@@ -14,14 +14,13 @@ from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.deletion_limit import Deletions, note_refusal
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lost_names import FORGOTTEN, look_for_lost, lost_names, name_lost
+from gridwright.repository.nowhere import forget_nowhere
 from gridwright.repository.placing import Placer
-from gridwright.repository.publishing import NAMES, library_of
+from gridwright.repository.publishing import NAMES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 
 HERE = "inode <> 0 AND key IS NOT NULL AND path <> x''"
 """Rows of files that have objects, without the repository's own directory."""
-_NOWHERE = "inode = 0 AND (is_name_only = 0 OR path IN (SELECT path FROM dropped))"
-"""Rows of what is expected here and was not seen, and of names that another machine has deleted."""
 
 
 def remove_gone(
@@ -38,6 +37,7 @@ def remove_gone(
     More than is usual are left, unless `up_to` names as many (`deletion_limit.py`). Names that no file has
     are forgotten with them, and stay known and are named where that is refused, or not asked for.
     """
+    forget_nowhere(opened, report, paths)
     gone = list(_gone(opened, report, paths))
     look_for_lost(opened)
     lost = [row for row in lost_names(opened, paths) if not row.inode]
@@ -75,41 +75,18 @@ def count_known(opened: OpenRepository) -> int:
 def _gone(
     opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes]
 ) -> list[tuple[bytes, int]]:
-    """Path and size of each file that was not changed and whose object is gone, what lies within before.
-
-    Of what is gone on both sides, nothing is known any more.
-    """
-    for row in opened.known.rows(f"{_NOWHERE} AND key IS NOT NULL"):
-        if is_chosen(row.path, paths) and not opened.known.listed(row.key or ""):
-            _forget(opened, report, row.path)
+    """Path and size of each file that was not changed and whose object is gone, what lies within before."""
     found: list[tuple[bytes, int]] = []
     for row in opened.known.rows(HERE, order="path DESC"):
         if not is_chosen(row.path, paths) or opened.known.listed(row.key or ""):
             continue
         try:
             status = opened.below.status(row.path)
-            if status is None:
-                _gone_from_both(opened, report, row)
-            elif file_side(opened, row.path, status, row) is not FileSide.CHANGED:
+            if status is not None and file_side(opened, row.path, status, row) is not FileSide.CHANGED:
                 found.append((row.path, row.size))
         except OSError as error:
             report.problem(row.path, f"whether it was changed cannot be seen: {error.strerror}")
     return found
-
-
-def _gone_from_both(opened: OpenRepository, report: RepositoryReport, row: KnownFile) -> None:
-    """Forget a file that a user has removed; one that another machine has released stays known as lost."""
-    told = opened.known.told_path(row.path)
-    if told is not None and told.etag == row.etag and library_of(opened.known) not in told.libraries:
-        if not report.is_dry_run:
-            opened.known.put(row.not_here())
-    else:
-        _forget(opened, report, row.path)
-
-
-def _forget(opened: OpenRepository, report: RepositoryReport, path: bytes) -> None:
-    if not report.is_dry_run:
-        opened.known.forget(path)
 
 
 def _is_removed(opened: OpenRepository, placer: Placer, report: RepositoryReport, path: bytes) -> bool:

@@ -19,7 +19,7 @@ from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lost_names import LOST, look_for_lost, lost_names
+from gridwright.repository.lost_names import ELSEWHERE, LOST, gone_names, is_elsewhere, look_for_lost
 from gridwright.repository.missing import (
     all_were_there,
     list_objects,
@@ -302,11 +302,15 @@ def _age(moment: float | None) -> float | None:
 def _count_names(opened: OpenRepository, status: RepositoryStatus, report: RepositoryReport) -> None:
     """Count names only, without those whose objects are gone, too, which are named."""
     look_for_lost(opened)
-    for row in lost_names(opened):
+    count, size = opened.known.count(f"is_name_only <> 0 AND (inode <> 0) = ({there(opened.known)})")
+    for row in gone_names(opened):
+        count, size = count - 1, size - row.size
+        if is_elsewhere(opened, row):
+            report.note_of(ELSEWHERE, row.path)
+            continue
         status.lost_names, status.lost_bytes = status.lost_names + 1, status.lost_bytes + row.size
         report.note_of(f"have no copy any more: {LOST}", row.path)
-    count, size = opened.known.count(f"is_name_only <> 0 AND (inode <> 0) = ({there(opened.known)})")
-    status.names_only, status.names_only_bytes = count - status.lost_names, size - status.lost_bytes
+    status.names_only, status.names_only_bytes = count, size
 
 
 def _ages_of_unknown(opened: OpenRepository, status: RepositoryStatus) -> Iterator[float | None]:

@@ -18,7 +18,8 @@ from gridwright.repository.content import crc64_of, is_same_content, open_for_re
 from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lost_names import LOST
+from gridwright.repository.lost_names import ELSEWHERE, LOST, is_elsewhere
+from gridwright.repository.nowhere import is_absent
 from gridwright.repository.scan import scan
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
@@ -127,10 +128,22 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
     except StoreError as error:
         if error.fault is StoreFault.UNREACHABLE:
             raise
-        is_lost = row.is_only_in_bucket and error.fault is StoreFault.NOT_THERE
-        report.problem(row.path, LOST if is_lost else error.problems[0].what)
+        if error.fault is StoreFault.NOT_THERE and is_absent(opened, row.path):
+            _note_nowhere(opened, row, report)
+        else:
+            report.problem(row.path, error.problems[0].what)
     except OSError as error:
         report.refused(row.path, "read", error)
+
+
+def _note_nowhere(opened: OpenRepository, row: KnownFile, report: RepositoryReport) -> None:
+    """Name what has neither file nor object, where it was not somebody's wish that it has none."""
+    if not row.is_only_in_bucket:
+        report.add("gone from here and from the bucket", row.size)
+    elif is_elsewhere(opened, row):
+        report.note_of(ELSEWHERE, row.path)
+    else:
+        report.problem(row.path, LOST)
 
 
 def _compare_small(
