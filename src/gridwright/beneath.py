@@ -227,11 +227,15 @@ def open_own(path: str | bytes | os.PathLike[str], *, directory: int | None = No
             raise
         raise _not_own(status, path) from None
     status = os.fstat(opened)
-    owners = OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()}
-    if owner_of(status) not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not is_own(owner_of(status)) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         os.close(opened)
         raise _not_own(status, path)
     return opened
+
+
+def is_own(uid: int) -> bool:
+    """Whether what a user number owns is of the user of this process."""
+    return uid in (OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()})
 
 
 class PrivateDirectory:

@@ -147,7 +147,7 @@ def test_who_writes_the_bucket_gets_no_directory_that_was_here(attacked: Attacke
     attack()
     ended = attacked("import", "--contents")
     assert {name: seen(path) for name, path in places.items()} == before
-    assert "kept their owner" in ended.out
+    assert "the owner and who may enter it stay" in ended.out
     # Less is given where the owner stays.
     given = {"file_owner": str(ALICE), "file_group": str(ALICE)}
     put_later(attacked, "sticky/", b"", file_permissions="041755", **given)

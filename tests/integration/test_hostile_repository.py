@@ -138,7 +138,7 @@ def test_a_row_makes_no_setuid_file_of_root(attacked: Attacked, contents: tuple[
     assert os.getxattr(attacked.library / "capable", "user.note") == b"hi"
     assert stat.S_IMODE((attacked.library / "shared").stat().st_mode) == 0o2770
     notes = " ".join(ended.json["notes"])
-    for words in ("setuid", "lost their set-user-ID", "lost extended attributes", "theirs are not within"):
+    for words in ("setuid", "lost the set-user-ID", "lost extended attributes", "the bucket's is not within"):
         assert words in notes
 
 

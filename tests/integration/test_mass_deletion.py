@@ -76,6 +76,38 @@ def test_an_export_deletes_no_half_of_a_library_unless_it_is_named(
     assert "refused" not in gridwright("repo", "status", *flags).out
 
 
+def test_a_refusal_stays_until_deletions_are_well_or_all_is_back(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    flags = ("--bucket", url, "--directory", library)
+
+    def is_refused() -> bool:
+        status = gridwright("repo", "status", *flags)
+        return "refused: 26 of" in said(status)
+
+    fill(library, 100)
+    assert gridwright("repo", "export", *flags).status == 0
+    shutil.move(library / "d1", aside := library.parent / "aside")
+    assert gridwright("repo", "export", "--deletions", *flags).status == 1
+    assert gridwright("repo", "export", *flags).status == 0
+    assert is_refused(), "what is gone is still to be decided"
+    shutil.move(aside, library / "d1")
+    assert gridwright("repo", "export", "./d0", *flags).status == 0
+    assert is_refused(), "a run of some paths has not looked at the others"
+    assert gridwright("repo", "export", *flags).status == 0
+    assert not is_refused()
+
+    client = server.client()
+    for each in [each for each in keys(server, url) if "/d1" in each]:
+        client.delete_object(Bucket=BUCKET, Key=each)
+    assert gridwright("repo", "import", "--deletions", *flags).status == 1
+    assert gridwright("repo", "import", *flags).status == 0
+    assert is_refused()
+    assert gridwright("repo", "export", "--prefer", "files", *flags).status == 0
+    assert gridwright("repo", "import", *flags).status == 0
+    assert not is_refused()
+
+
 def test_an_empty_side_is_never_taken_for_a_wish(
     server: StoreServer, url: str, library: Path, gridwright: Command
 ) -> None:

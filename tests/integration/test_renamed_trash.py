@@ -130,7 +130,7 @@ def test_the_trash_is_known_under_any_name_and_stays_here(trashed: Trashed, new:
     assert (shown.status, f"{new}: it is .gridwright" in shown.out) == (1, True)
     trashed.rename(new, ".gridwright")
     assert trashed("export").status == 0
-    assert "1 files" in trashed("trash").out
+    assert "1 file (" in trashed("trash").out
 
 
 def test_another_directory_of_root_is_no_trash_for_its_name(trashed: Trashed) -> None:

@@ -212,7 +212,7 @@ def test_the_command_asks_the_library(tmp_path: Path, bucket: Bucket) -> None:
     for name in ("a", "b"):
         (command.files / name).write_text("other")
     command.notes(ChangeType.CLOSE, command.files / "a")
-    assert command.export() == ("changelogs named 1 files and directories", 1)
+    assert command.export() == ("changelogs named 1 file or directory", 1)
     assert command.cleared() == "cl3 9\n"
     (command.double / f"{MDT}.users").write_text("cl1 2\n")
     note, sent = command.export()
@@ -245,7 +245,7 @@ def test_who_waits_for_lustre_can_be_stopped(tmp_path: Path, bucket: Bucket, cal
         process.wait()
     for name in ("CHANGELOG_DOUBLE_HANGS", "CHANGELOG_DOUBLE_ASKED"):
         del command.environment[name]
-    assert command.export()[0] == "changelogs named 1 files and directories"
+    assert command.export()[0] == "changelogs named 1 file or directory"
 
 
 def test_status_shows_what_waits_in_changelogs(lustre: LustreModel, tmp_path: Path) -> None:

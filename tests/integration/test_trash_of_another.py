@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import pytest
 from gridwright.beneath import open_own
 from gridwright.repository.reserved import ReservedOfAnother, why_of_another
 from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.state_directory import VARIABLE
 from gridwright.repository.trash import Trash, TrashReport, trashed
 from tests.integration.test_renamed_trash import Trashed, server
 from tests.integration.test_renamed_trash import trashed as library_with_trash
-from tests.support.as_user import ALICE, as_user, open_to_all
+from tests.support.as_user import ALICE, as_user, open_to_all, words_of
+from tests.support.command import GRIDWRIGHT, Command, Ended
+from tests.support.object_store import BUCKET, StoreServer, prefix_of
 
 __all__ = ["library_with_trash", "server"]
 pytestmark = pytest.mark.root
@@ -51,7 +55,8 @@ def is_refused(library: Path, owner: str) -> Callable[[], None]:
             report.refused(name, "removed", caught.value)
         text = " ".join(report.text().split())
         assert text.count(f".gridwright belongs to {owner}, who alone sees what lies in its trash") == 1
-        assert f"have {owner} remove it when nothing in it is needed: rm -r {library}/.gridwright" in text
+        assert f"have {owner} run gridwright repo trash" in text
+        assert "rm -r" not in text
         assert any("nothing can go to the trash" in each and "f2, f3" in each for each in report.all_notes)
         told = TrashReport("archive", of_another=why_of_another(root), there=list(trashed(root))).text()
         assert f".gridwright belongs to {owner}" in told
@@ -88,6 +93,101 @@ def test_an_import_of_root_names_the_trash_of_another_once(library_with_trash: T
     assert text.count(f".gridwright belongs to {ALICE}") == 1, text
     assert "come in its place" not in text
     assert (library / "alice/other").exists()
+
+
+class Alice:
+    """Runs `gridwright repo` on a library of hers, as herself and as root."""
+
+    def __init__(self, server: StoreServer, gridwright: Command, url: str, library: Path) -> None:
+        self.library, self.home = library, library.parent / "home"
+        self._server, self._gridwright, self._url = server, gridwright, url
+        open_to_all(library.parent)
+        self.home.mkdir()
+        for name in ("f1", "f2", "f3"):
+            (library / name).write_text(name)
+        for each in (self.home, library, *library.iterdir()):
+            os.chown(each, ALICE, ALICE)
+
+    def as_root(self, verb: str, *arguments: str) -> str:
+        ended = self._gridwright("repo", verb, *self._flags, *arguments)
+        assert ended.status == 0, ended.out + ended.err
+        return ended.out
+
+    def __call__(self, verb: str, *arguments: str, home: Path | None = None) -> Ended:
+        environment = self._server_environment() | {"HOME": str(home or self.home)}
+        words = [*words_of(ALICE), GRIDWRIGHT, "repo", verb, *self._flags, *arguments]
+        done = subprocess.run(words, env=environment, cwd="/", text=True, capture_output=True, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def remove_object(self, name: str) -> None:
+        prefix = self._url.removeprefix(f"s3://{BUCKET}/")
+        self._server.client().delete_object(Bucket=BUCKET, Key=f"{prefix}/{name}")
+
+    @property
+    def state_at_home(self) -> list[str]:
+        return [
+            each.parent.name for each in self.home.glob(".local/state/gridwright/repositories/*/known.sqlite")
+        ]
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return ("--bucket", self._url, "--directory", str(self.library))
+
+    @staticmethod
+    def _server_environment() -> dict[str, str]:
+        left = (VARIABLE, "XDG_STATE_HOME", "XDG_CACHE_HOME")
+        return {name: value for name, value in os.environ.items() if name not in left}
+
+
+@pytest.fixture
+def alice(server: StoreServer, gridwright: Command, library: Path, request: pytest.FixtureRequest) -> Alice:
+    return Alice(server, gridwright, prefix_of(request.node.name), library)
+
+
+def test_after_the_trash_of_root_the_owner_goes_on_with_state_at_home(alice: Alice) -> None:
+    alice.as_root("export")
+    alice.remove_object("f1")
+    alice.as_root("import", "--deletions")
+    alice.as_root("export")
+    reserved = alice.library / ".gridwright"
+    assert reserved.stat().st_uid == 0
+
+    nowhere = alice("import", home=Path("/proc/1"))
+    assert nowhere.status == 3
+    assert ".gridwright belongs to root" in nowhere.err
+    assert "have root run gridwright repo trash" in " ".join(nowhere.err.split())
+    assert alice("import").status == 0
+    assert alice("status").status == 0
+    (state,) = alice.state_at_home
+    (alice.library / "f4").write_text("new")
+    os.chown(alice.library / "f4", ALICE, ALICE)
+    assert alice("export").status == 0
+    alice.remove_object("f3")
+    left = alice("import", "--deletions")
+    assert (left.status, (alice.library / "f3").exists()) == (1, True)
+    assert ".gridwright belongs to root" in left.out
+
+    alice.as_root("trash", "--empty-older-than", "0d")
+    assert not reserved.exists(), "who has emptied the trash leaves the place to others"
+    assert alice("import", "--deletions").status == 0
+    assert alice.state_at_home == [state]
+    assert sorted(each.name for each in reserved.iterdir()) == [".gridwright-mark", "trash"]
+
+
+def test_nobody_is_told_to_remove_the_state_of_the_owner(alice: Alice) -> None:
+    assert alice("export").status == 0
+    assert (alice.library / ".gridwright/known.sqlite").exists()
+    root = os.open(alice.library, os.O_RDONLY | os.O_DIRECTORY)
+    why = why_of_another(root) or ""
+    os.close(root)
+    assert f"run this as {ALICE}" in why
+    assert "what 2001 knows of the repository lies there" in why
+    assert "rm -r" not in why
+    alice.remove_object("f1")
+    assert alice("import", "--deletions").status == 0
+    assert alice("trash", "--empty-older-than", "0d").status == 0
+    assert [each.name for each in (alice.library / ".gridwright").glob("known.sqlite")], "state stays"
 
 
 def test_what_is_not_ones_own_is_said_with_its_owner_and_mode(files: Path) -> None:

@@ -68,7 +68,6 @@ SHELL_REVIEWED = {
     "schedulers/grid_engine/configuration.py": (
         "of a lab's controller: the spool of sge_qmaster's own user before it runs, and what mktemp made"
     ),
-    "repository/reserved.py": "a word for people, of what its owner finds needless",
     "schedulers/private_sweep.py": "the job's user's own, where no other user can give them other names",
     "schedulers/slurm/job_script.py": "the same; elsewhere below the open directory that the job has made",
     "setup/site_roles.py": "a word for people, of a role that is theirs",

@@ -45,7 +45,7 @@ class Admission:
             # A directory would give files of its users to a group that no bucket may give.
             mode &= ~stat.S_ISGID
         if mode != row.mode:
-            self._report.note_of("lost their set-user-ID or set-group-ID bits", row.path)
+            self._report.note_of("lost the set-user-ID or set-group-ID bit", row.path)
         return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row))
 
     def refuse_long(self, count: int) -> None:
@@ -68,7 +68,7 @@ class Admission:
         uid, gid = found
         if (uid, gid) != (row.uid, row.gid):
             self._report.note_of(
-                "belong to the owner or the group of the repository's directory, since theirs are not "
+                "belong to the owner or the group of the repository's directory, since the bucket's is not "
                 f"within {low}-{high} (ids of the repository in the grid spec, or --ids)",
                 row.path,
             )

@@ -24,6 +24,11 @@ _FAILED = "failed"
 """The fact that the last export was not whole."""
 
 
+def counted_files(count: int) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} file{'' if count == 1 else 's'}"
+
+
 @dataclass(slots=True)
 class CountedNames:
     """How many names, the first of them with the reason, and how many lie below which directory."""

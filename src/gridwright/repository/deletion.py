@@ -42,6 +42,11 @@ class ExportDeletions:
             self._are_allowed = why is None
         return self._are_allowed
 
+    def settle(self) -> None:
+        """An export of all without `--deletions` ends a refusal where nothing is gone any more."""
+        if self._report.is_complete and not self._opened.known.count(self._opened.known.gone)[0]:
+            note_refusal(self._opened.known, "export", None)
+
     def _moved(self) -> int:
         return sum(
             action == Action.DELETE and row is not None and self._is_elsewhere(row)
@@ -71,7 +76,7 @@ def delete_object(
         report.problem(path, f"whether it is gone cannot be seen ({error.strerror}); the object stays")
         return
     if is_there:
-        report.note_of("are there again; their objects stay", path)
+        report.note_of("are there again; objects stay", path)
         return
     delete_object_of(opened, opened.known.get(path), report, prefer=prefer)
     opened.below.refresh()

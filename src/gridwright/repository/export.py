@@ -183,6 +183,8 @@ class _Export:
             self._wait_for(0)
             if self._options.deletions:
                 self._deletions.are_allowed()
+            elif not self._options.paths:
+                self._deletions.settle()
         finally:
             self._opened.known.flush()
             self._report.requests = dict(self._opened.store.requests.by_kind)
@@ -200,7 +202,7 @@ class _Export:
             self._report.problem(path, refusal.reason)
             return
         except FileNotFoundError:
-            self._report.note_of("went while they were to be exported", path)
+            self._report.note_of("went while the export ran", path)
             return
         except OSError as error:
             self._report.refused(path, "read", error)

@@ -145,9 +145,7 @@ class _Import:
         known = self._opened.known.get(path)
         row = known if known is not None and known.inode else None
         if known is not None and known.is_only_in_bucket and known.etag != entry.etag:
-            self._report.note_of(
-                "are in the bucket alone, and their objects are others than were known", path
-            )
+            self._report.note_of("are in the bucket alone, with another object than was known", path)
         try:
             status = self._opened.below.status(path)
             if self._notes_alone and status is None and not self._is_to_be_noted(listed, known):

@@ -149,7 +149,7 @@ def _take(opened: OpenRepository, report: RepositoryReport, told: KnownFile, *, 
             return
         known.put(replace(here, libraries=told.libraries).not_here())
         if is_absent(opened, told.path):
-            report.note_of("may have been released by another machine: their objects stay", told.path)
+            report.note_of("may have been released by another machine: objects stay", told.path)
 
 
 def _attributes(row: KnownFile) -> tuple[int, int, int, int, bytes | None]:

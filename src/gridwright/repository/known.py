@@ -33,7 +33,7 @@ from gridwright.repository.known_file import (
 )
 from gridwright.repository.known_tables import connected, counts, empty, prepare, transaction
 from gridwright.repository.looking import copy_of
-from gridwright.repository.state_directory import FILE, is_same_identity, open_state
+from gridwright.repository.state_directory import FILE, VARIABLE, is_same_identity, open_state
 from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
 
@@ -63,7 +63,9 @@ class Known:
             self.state = open_state(directory, identify=not looks, looks=looks)
         except OSError as error:
             raise environment_error(
-                f"there is no place for what is known of the repository: {error}", where=str(directory)
+                f"there is no place for what is known of the repository: {error}",
+                where=str(directory),
+                remedy=f"mend that, or name a directory of your own with {VARIABLE}",
             ) from error
         self.working = temporary_directory("gridwright-look-") if looks else self.state.path
         """Where a command may have files while it runs."""

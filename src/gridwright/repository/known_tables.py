@@ -71,7 +71,7 @@ def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict
 
     Both halves of sizes are summed, which users choose: with two of 2^62 SQLite's sum overflows.
     """
-    halves = "sum(size >> 32), sum(size & 4294967295)"
+    halves = "coalesce(sum(size >> 32), 0), coalesce(sum(size & 4294967295), 0)"
     found = database.execute(f"SELECT {group}, count(*), {halves} FROM {source} GROUP BY 1")  # noqa: S608
     return {name: (count, (high << 32) + low) for name, count, high, low in found}
 

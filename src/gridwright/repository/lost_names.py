@@ -26,7 +26,7 @@ ELSEWHERE = (
     "have no object any more, and another library has their files: export --prefer files there sends them"
 )
 FORGOTTEN = "forgotten, of objects that are gone"
-TAKEN = "take the names of others that were in the bucket alone, and are gone from there"
+TAKEN = "have the name of another that was in the bucket alone, and is gone from there"
 _UNLISTED = (
     "is_name_only <> 0 AND key IS NOT NULL "
     "AND NOT EXISTS (SELECT 1 FROM listed WHERE listed.key = files.key) "

@@ -198,7 +198,7 @@ class Maker:
             or (row.xattrs and row.xattrs != read_xattrs(descriptor))
         ):
             self._report.note_of(
-                "were here before, as directories, and kept their owner and who may enter them", row.path
+                "were here before: of a directory, the owner and who may enter it stay", row.path
             )
         if (row.atime_ns, row.mtime_ns) != (status.st_atime_ns, status.st_mtime_ns):
             os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))

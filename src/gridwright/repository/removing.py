@@ -42,9 +42,11 @@ def remove_gone(
     look_for_lost(opened)
     lost = [row for row in lost_names(opened, paths) if not row.inode]
     if known is None:
+        if report.is_complete and not (gone or lost or paths or report.is_dry_run):
+            note_refusal(opened.known, "import", None)
         name_lost(opened, report, paths)
-        if gone:
-            report.notes.append(f"{len(gone)} files are of objects that are gone; --deletions removes them")
+        for path, _ in reversed(gone):
+            report.note_of("have no object any more; --deletions moves such to the trash", path)
         return
     is_empty = all(
         opened.keys.is_own(each[0]) or each[0] == opened.keys.start for each in opened.known.all_listed()
@@ -62,7 +64,7 @@ def remove_gone(
             report.add("removed", size)
     for row in lost:
         report.add(FORGOTTEN, row.size)
-        report.note_of("were in the bucket alone, gone from there, and are forgotten", row.path)
+        report.note_of("were in the bucket alone, gone from there, and forgotten", row.path)
         if not report.is_dry_run:
             opened.known.forget(row.path)
 

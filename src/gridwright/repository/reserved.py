@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
-import stat
 from contextlib import suppress
-from pathlib import Path
 
-from gridwright.beneath import DIRECTORY, OWNERS_OF_ROOT, Beneath, descriptor_path, make_private, open_own
+from gridwright.beneath import DIRECTORY, Beneath, is_own, make_private, open_own
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
-from gridwright.repository.state_directory import is_state_file
-from gridwright.trusted import user_name
+from gridwright.repository.state_directory import EMPTYING, is_state_file, owner_of_another
 
 MARK = b".gridwright-mark"
 IS_RENAMED = (
@@ -68,18 +64,27 @@ def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
 
 def why_of_another(root: int) -> str | None:
     """Whose `.gridwright` of an open directory is, and what helps; None where it is this user's, or none."""
-    try:
-        status = os.stat(_OWN, dir_fd=root, follow_symlinks=False)
-    except OSError:
+    owner = owner_of_another(root)
+    if owner is None:
         return None
-    if not stat.S_ISDIR(status.st_mode) or _is_own(status.st_uid):
-        return None
-    owner = user_name(status.st_uid)
-    place = shlex.quote(str(Path(descriptor_path(root)).readlink() / RESERVED))
+    helps = f"or, when nothing in it is needed, have {owner} run {EMPTYING}"
+    if _has_state(root):
+        helps = f"since what {owner} knows of the repository lies there, too, and is to stay"
     return (
         f"{RESERVED} belongs to {owner}, who alone sees what lies in its trash and moves files there: run "
-        f"this as {owner}, or have {owner} remove it when nothing in it is needed: rm -r {place}"
+        f"this as {owner}, {helps}"
     )
+
+
+def _has_state(root: int) -> bool:
+    """Whether state lies in `.gridwright`, as far as this user sees: root does, and has none there."""
+    with suppress(OSError):
+        opened = os.open(_OWN, DIRECTORY, dir_fd=root)
+        try:
+            return any(is_state_file(os.fsencode(name)) for name in os.listdir(opened))  # noqa: PTH208
+        finally:
+            os.close(opened)
+    return False
 
 
 def remove_reserved(root: int) -> None:
@@ -102,11 +107,7 @@ def remove_reserved(root: int) -> None:
 
 def may_be_reserved(uid: int, mode: int) -> bool:
     """Whether a directory is closed to all but its owner, who is the user of this process."""
-    return _is_own(uid) and not mode & 0o077
-
-
-def _is_own(uid: int) -> bool:
-    return uid in (OWNERS_OF_ROOT if os.geteuid() == 0 else {os.geteuid()})
+    return is_own(uid) and not mode & 0o077
 
 
 def is_reserved(directory: int) -> bool:

@@ -117,7 +117,7 @@ def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> Non
     if any(each.startswith(ASIDE) for each in names[:-1]):
         report.note_of(
             "lie aside, of a release that runs or was killed; the next command that changes something puts "
-            "them back",
+            "back what lies there",
             path,
         )
     elif len(names) != 2 or not (names[-1] == MARK or is_state_file(names[-1])):
@@ -170,7 +170,7 @@ def _fits_object(opened: OpenRepository, path: bytes, status: FileStatus, report
     here = status.st_blocks * 512
     # What is released on a Lustre has no blocks here, and no holes.
     if not opened.is_guarded and status.st_size - here >= _HOLES and here * 2 < status.st_size:
-        report.note_of("take less than half of their size here: holes of them are sent as zeros", path)
+        report.note_of("take less than half of the size here: holes are sent as zeros", path)
     return True
 
 
@@ -230,7 +230,7 @@ def find_gone(
             continue
         if others.have_released(row.path):
             opened.known.put(row.not_here())
-            report.note_of("were released to another bucket: their objects stay", row.path)
+            report.note_of("were released to another bucket: objects stay", row.path)
         elif deletions:
             batch.append((row.path, Action.DELETE, row.size, None))
         elif not opened.known.is_listed or opened.known.listed(row.key or "") is not None:

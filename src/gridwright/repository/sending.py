@@ -124,7 +124,7 @@ def bound(sending: Sending, report: RepositoryReport) -> None:
         sending.xattrs = None
         report.problem(sending.path, "its extended attributes are too large, and were left out")
     if sending.attributes.mtime_ns != sending.status.st_mtime_ns:
-        report.note_of("have a time beyond the years 1677 to 2262, and keep the nearest one", sending.path)
+        report.note_of("have a time beyond the years 1677 to 2262, kept as the nearest one", sending.path)
 
 
 def refuse_hollow(descriptor: int) -> None:

@@ -16,7 +16,7 @@ from gridwright.errors import environment_error
 from gridwright.refusals import REMEDIES
 from gridwright.repository.binding import bind
 from gridwright.repository.copytool.released import ReleasedNames
-from gridwright.repository.counted_names import CountedNames, cut
+from gridwright.repository.counted_names import CountedNames, counted_files, cut
 from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import RESERVED, Keys, prefix_of, shown
 from gridwright.repository.known import Known
@@ -32,7 +32,7 @@ Prefer = Literal["files", "objects"]
 DEFAULT_IDS = (1000, 2**31 - 1)
 """Users and groups of people, as grid specs have them; those below are the system's (UID_MIN of
 login.defs(5))."""
-_OF_ONE = {"are": "is", "have": "has", "were": "was", "lie": "lies", "keep": "keeps", "belong": "belongs"}
+_OF_ONE = {"are": "is", "have": "has", "were": "was", "lie": "lies", "take": "takes", "belong": "belongs"}
 _NAMES = 5
 """Of several files that a note is about."""
 
@@ -211,7 +211,7 @@ class RepositoryReport:
         if isinstance(error, ReservedOfAnother):
             if not any(each == RESERVED for each, _ in self.failed.first):
                 self.problem(RESERVED, reason)
-            self.note_of("stay as they are, since nothing can go to the trash", name)
+            self.note_of("were left, since nothing can go to the trash", name)
             return
         if error.errno in REMEDIES and reason == os.strerror(error.errno):
             self.remedies[reason] = REMEDIES[error.errno]
@@ -223,7 +223,10 @@ class RepositoryReport:
         return self.failed.first
 
     def note_of(self, what: str, name: bytes) -> None:
-        """Note what is so of several files, with the names of the first."""
+        """Note what is so of several files, with the names of the first.
+
+        `what` begins with the verb of several, and is true of one in all other words: no `they`, no `their`.
+        """
         count, names = self.several.setdefault(what, (0, []))
         if len(names) < _NAMES:
             names.append(cut(shown(name)) or ".")
@@ -303,7 +306,7 @@ class RepositoryReport:
 def _said_of(count: int, what: str) -> str:
     """A sentence of one file or of several; `what` begins with the verb of several."""
     verb, _, rest = what.partition(" ")
-    return f"1 file {_OF_ONE.get(verb, verb)} {rest}" if count == 1 else f"{count} files {what}"
+    return f"{counted_files(count)} {_OF_ONE.get(verb, verb) if count == 1 else verb} {rest}"
 
 
 def is_chosen(path: bytes, chosen: Sequence[bytes]) -> bool:

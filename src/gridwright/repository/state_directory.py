@@ -2,8 +2,9 @@
 
 It says what is to be sent, overwritten and removed, so that it is believed. For root it is below
 `/var/lib/gridwright`, never in a library. For other users it is beside the data where they alone write there,
-else below their own state directory (XDG Base Directory Specification). It stays where it was made: it is
-refused beside data that others may write by now, and stays at home when a directory was closed to them.
+and no other user has made the trash; else below their own state directory (XDG Base Directory Specification).
+It stays where it was made: it is refused beside data that others may write by now, and stays at home when a
+directory was closed to them, or the trash of another user has gone.
 
 State that is not beside the data could outlive them: a mount that is missing, or a file system made anew, has
 the same path. So the directory carries an identifier as an extended attribute, which the state has, too. On
@@ -22,12 +23,13 @@ import os
 import re
 import secrets
 import sqlite3
+import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from gridwright.beneath import DIRECTORY, descriptor_path
+from gridwright.beneath import DIRECTORY, descriptor_path, is_own
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
 from gridwright.repository.keys import MANIFEST, RESERVED, shown
@@ -37,6 +39,7 @@ from gridwright.trusted import (
     open_file,
     read_file,
     untrusted,
+    user_name,
     why_untrusted,
     why_untrusted_path,
 )
@@ -44,6 +47,8 @@ from gridwright.trusted import (
 VARIABLE = "GRIDWRIGHT_REPOSITORY_STATE"
 """Another directory for the state of all repositories, for whoever sets it."""
 ROOT_STATE = Path("/var/lib/gridwright/repositories")
+EMPTYING = "gridwright repo trash with the same NAME or flags and --empty-older-than 0d"
+"""What takes `.gridwright` away where nothing but its owner's trash lies in it."""
 FILE, LOCK, LIBRARY = "known.sqlite", "lock", "library"
 MIGRATION, UPLOADS = "migration.sqlite", "uploads"
 _STEMS = frozenset(each.partition(".")[0] for each in (FILE, LOCK, LIBRARY, MIGRATION, UPLOADS, MANIFEST))
@@ -98,16 +103,10 @@ def open_state(
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         resolved = Path(os.readlink(descriptor_path(opened)))  # noqa: PTH115 - of what is open
-        base = _base(opened, resolved)
+        base = _held_base(opened, resolved, looks=looks)
         if base is None:
             beside = _open(RESERVED, opened, _remedy(resolved), looks=looks)
             return StateDirectory(resolved / RESERVED, beside, None)
-        for make in (False, True):
-            if make and not looks:
-                _make(base)
-            if reason := why_untrusted_path(base):
-                raise untrusted(base, reason, f"name a directory of your own with {VARIABLE}")
-        base = base.resolve()
         path = base / _name(resolved)
         found = StateDirectory(path, _open(path, None, None, looks=looks), None)
         try:
@@ -239,6 +238,22 @@ def _record(state: StateDirectory, identity: str) -> None:
     os.rename(part, LIBRARY, src_dir_fd=state.made, dst_dir_fd=state.made)
 
 
+def _held_base(opened: int, resolved: Path, *, looks: bool) -> Path | None:
+    """That of `_base`, made and without links. Raises GridwrightError where it cannot be, or be trusted."""
+    try:
+        base = _base(opened, resolved)
+        if base is None:
+            return None
+        for make in (False, True):
+            if make and not looks:
+                _make(base)
+            if reason := why_untrusted_path(base):
+                raise untrusted(base, reason, f"name a directory of your own with {VARIABLE}")
+        return base.resolve()
+    except OSError as error:
+        raise _no_place(error, opened) from error
+
+
 def _base(opened: int, resolved: Path) -> Path | None:
     """The directory of the state of all repositories; None where this one's is beside the data."""
     if given := os.environ.get(VARIABLE):
@@ -248,8 +263,29 @@ def _base(opened: int, resolved: Path) -> Path | None:
     at_home = state_home() / "gridwright" / "repositories"
     if os.fstat(opened).st_uid != os.geteuid() or why_untrusted_path(resolved) is not None:
         return at_home
-    # What was once made stays in its place when the directory is closed to others.
-    return at_home if (at_home / _name(resolved) / FILE).exists() else None
+    # What was once made stays in its place when the directory is closed to others, or their trash is gone.
+    was_at_home = any((at_home / _name(resolved) / each).exists() for each in (FILE, MIGRATION))
+    return at_home if was_at_home or owner_of_another(opened) else None
+
+
+def owner_of_another(root: int) -> str | None:
+    """Whose `.gridwright` of an open directory is, where another user has made it; else None."""
+    try:
+        status = os.stat(RESERVED, dir_fd=root, follow_symlinks=False)
+    except OSError:
+        return None
+    is_another = stat.S_ISDIR(status.st_mode) and not is_own(status.st_uid)
+    return user_name(status.st_uid) if is_another else None
+
+
+def _no_place(error: OSError, opened: int) -> GridwrightError:
+    """The error of state that can be nowhere, with whose `.gridwright` is beside the data."""
+    what = f"there is no place for what is known of the repository: {error.strerror or error}"
+    remedy = f"name a directory of your own with {VARIABLE}"
+    if owner := owner_of_another(opened):
+        what += f"; beside the data {RESERVED} belongs to {owner}"
+        remedy += f"; or, when nothing in the trash of {owner} is needed, have {owner} run {EMPTYING}"
+    return environment_error(what, where=str(error.filename), remedy=remedy)
 
 
 def _make(base: Path) -> None:

@@ -14,7 +14,7 @@ from gridwright.repository.below import at
 from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.contents import CONTENTS
-from gridwright.repository.counted_names import CountedNames, told_failed
+from gridwright.repository.counted_names import CountedNames, counted_files, told_failed
 from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.knowledge import learn
@@ -134,8 +134,8 @@ class RepositoryStatus:
             yield Finding(
                 "warning",
                 OBJECTS_GONE,
-                f"repository {self.repository}: {self.gone_objects} files are here, unchanged, whose objects "
-                "somebody has deleted in the bucket",
+                f"repository {self.repository}: {counted_files(self.gone_objects)}, unchanged here, lost "
+                "the object: somebody has deleted it in the bucket",
                 self._again,
             )
 

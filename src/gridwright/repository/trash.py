@@ -19,6 +19,7 @@ from typing import Any
 
 from gridwright.beneath import DIRECTORY, Beneath, descriptor_path, make_private, open_own, remove_tree
 from gridwright.repository.below import is_there, same_times
+from gridwright.repository.counted_names import counted_files
 from gridwright.repository.keys import RESERVED, TRASH
 from gridwright.repository.reserved import IS_RENAMED, open_reserved, remove_reserved
 from gridwright.repository.walking import walk_below
@@ -41,7 +42,7 @@ class TrashedFiles:
 
     def text(self) -> str:
         """For people."""
-        return f"{self.name}, {self.count} files ({format_bytes(self.bytes)})"
+        return f"{self.name}, {counted_files(self.count)} ({format_bytes(self.bytes)})"
 
 
 @dataclass(slots=True)
@@ -147,13 +148,7 @@ class Trash:
                     os.rmdir(self._numbered(number), dir_fd=trash)
                 finally:
                     os.close(trash)
-            with suppress(OSError):
-                own = open_reserved(self._root, make=False)
-                try:
-                    os.rmdir(TRASH, dir_fd=own)
-                finally:
-                    os.close(own)
-                remove_reserved(self._root)
+            _remove_empty_trash(self._root)
 
     def _numbered(self, number: int) -> str:
         return f"{self._name}.{number}" if number else self._name
@@ -210,6 +205,19 @@ def empty_trash(root: int, older_than_s: float) -> Iterator[tuple[TrashedFiles, 
                 yield each, remove_tree(each.name, directory=trash)
             finally:
                 os.close(trash)
+    _remove_empty_trash(root)
+
+
+def _remove_empty_trash(root: int) -> None:
+    """Remove the trash in which nothing lies, and `.gridwright` without anything else: others may make it."""
+    with suppress(OSError):
+        own = open_reserved(root, make=False)
+        try:
+            with suppress(FileNotFoundError):
+                os.rmdir(TRASH, dir_fd=own)
+        finally:
+            os.close(own)
+        remove_reserved(root)
 
 
 def _moment(name: str) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gridwright.repository.ages import UseOfFiles
 from gridwright.repository.class_costs import ClassCost
+from gridwright.repository.counted_names import counted_files
 from gridwright.units import format_bytes
 
 
@@ -39,13 +40,15 @@ class UseReport:
     def text(self) -> str:
         """The result for people."""
         lines = [
-            f"{self.repository}: {self.directory}, {self.use.files} files ({format_bytes(self.use.bytes)})"
+            f"{self.repository}: {self.directory}, {counted_files(self.use.files)} "
+            f"({format_bytes(self.use.bytes)})"
         ]
         within = "  last used within "
         for each in self.use.classes:
             head = f"{within}{each.within}" if each.within != "longer ago" else "  last used longer ago"
             lines.append(
-                f"{head:<28} {self._share(each.bytes):6.1%}  {each.files} files ({format_bytes(each.bytes)})"
+                f"{head:<28} {self._share(each.bytes):6.1%}  {counted_files(each.files)} "
+                f"({format_bytes(each.bytes)})"
             )
         lines.append(f"  objects a month, at prices of {self.region}:")
         lines += [f"    {_cost(each)}" for each in self.costs]

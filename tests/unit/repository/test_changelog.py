@@ -45,7 +45,7 @@ def test_only_what_changelogs_name_is_looked_at(site: ChangelogSite, monkeypatch
         raise AssertionError("all files were looked at")
 
     monkeypatch.setattr("gridwright.repository.scan.walk_below", walk)
-    assert "changelogs named 1 files" in site.export(compares=False)
+    assert "changelogs named 1 file or directory" in site.export(compares=False)
 
 
 def test_all_names_of_a_file_are_found(site: ChangelogSite) -> None:

@@ -44,6 +44,7 @@ def open_repository(
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened; see `OpenRepository.open`. Raises GridwrightError."""
     from gridwright.repository.aside import put_back_left
+    from gridwright.repository.counted_names import counted_files
     from gridwright.repository.keys import shown
     from gridwright.repository.placeholders import remove_placeholders
     from gridwright.repository.settings import OpenRepository
@@ -66,8 +67,8 @@ def open_repository(
             removed, problems = remove_placeholders(opened)
             if removed:
                 say(
-                    f"{removed} files had no content here, and gave zeros to whoever read them: they were "
-                    "removed; their objects are in the bucket (gridwright repo ls, gridwright repo import)"
+                    f"{counted_files(removed)} without content here, which gave zeros to readers, had to be "
+                    "removed; objects are in the bucket (gridwright repo ls, gridwright repo import)"
                 )
             for path, why in (*problems, *put_back_left(opened)):
                 say(f"{shown(path)}: {why}")

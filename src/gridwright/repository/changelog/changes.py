@@ -107,5 +107,7 @@ class RepositoryChanges:
             report.notes.append(f"all files were looked at: {why}")
             find_all_changes(self._opened, self._journal, report, deletions=deletions)
         else:
-            report.notes.append(f"changelogs named {self._journal.count()} files and directories")
+            count = self._journal.count()
+            what = "file or directory" if count == 1 else "files and directories"
+            report.notes.append(f"changelogs named {count} {what}")
             find_told_changes(self._opened, self._journal, report, deletions=deletions)

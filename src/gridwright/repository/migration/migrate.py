@@ -295,7 +295,7 @@ class Migration:
                 self._placer.remove(row.path, directory, name, here)
         except OSError as error:
             if error.errno == errno.ENOTEMPTY:
-                self._report.note_of("hold files of others, and stay", row.path)
+                self._report.note_of("were left, since files of others lie there", row.path)
             else:
                 self._refused(row.path, error)
             return False
@@ -360,7 +360,7 @@ class Migration:
         if isinstance(error, MigrationStopped):
             return
         if isinstance(error, SourceGone):
-            self._report.note_of("went while they were to be copied", path)
+            self._report.note_of("went before a copy was made", path)
         elif isinstance(error, Torn):
             self._report.problem(
                 path, f"it changed each of the {ATTEMPTS} times that it was read; it was not copied"
