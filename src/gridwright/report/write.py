@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 from pathlib import Path
@@ -15,12 +16,14 @@ from gridwright.report.stream_sweep.page import sweep_page
 from gridwright.runs.directory import REPORT_FILE, LoadedRun, load_run
 from gridwright.runs.record_file import figures_of
 
+_MAY_NOT = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
 
 def write_report(run: Path, out: Path | None = None) -> Path:
     """Write `report.html` into the run directory, or to `out`; returns its path.
 
-    Where nothing can be written beside a run, as beside one of another user's, the report that is there and
-    newer than what was measured is the one. Raises GridwrightError if the run cannot be loaded or the file
+    Where this user may write nothing beside a run, as beside one of another user's, the report that is there
+    and newer than what was measured is the one. Raises GridwrightError if the run cannot be loaded or the file
     cannot be written.
     """
     loaded = load_run(run)
@@ -30,7 +33,7 @@ def write_report(run: Path, out: Path | None = None) -> Path:
     try:
         write_atomically(path, page)
     except OSError as error:
-        if out is None and _is_current(path):
+        if out is None and error.errno in _MAY_NOT and _is_current(path):
             return path
         why = refusal(path, error, "give another place with --out FILE", writes=True)
         raise environment_error(
