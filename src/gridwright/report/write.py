@@ -23,8 +23,8 @@ def write_report(run: Path, out: Path | None = None) -> Path:
     """Write `report.html` into the run directory, or to `out`; returns its path.
 
     Where this user may write nothing beside a run, as beside one of another user's, the report that is there
-    and newer than what was measured is the one. Raises GridwrightError if the run cannot be loaded or the file
-    cannot be written.
+    and newer than what was measured is the one. Raises GridwrightError if the run cannot be loaded or the
+    file cannot be written.
     """
     loaded = load_run(run)
     path = out if out is not None else run / REPORT_FILE
