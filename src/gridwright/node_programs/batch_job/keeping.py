@@ -199,6 +199,8 @@ def _remove(directory: str, descriptor: int) -> None:
     except OSError:
         from gridwright.beneath import empty_directory  # It takes its time, and many jobs leave nothing.
 
+        with contextlib.suppress(OSError):
+            os.fchmod(descriptor, 0o700)  # The job may have closed it.
         empty_directory(descriptor)
         with contextlib.suppress(OSError):
             os.rmdir(directory)  # noqa: PTH106
