@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from gridwright.filesystems.moosefs.daemons import CONFIGURATION
+from gridwright.filesystems.moosefs.guard import PROXY
 from gridwright.node_programs.health.deciding import OWN
 from gridwright.schedulers.slurm.parameters import LAB
 from tests.support.command import Command, wait_until
@@ -54,8 +56,9 @@ def becomes(lab: Lab, what: str, seen: Callable[[dict[str, str]], bool], checks:
 
 
 def mount(lab: Lab) -> None:
-    command = ("mfsmount", "/mnt/grid", "-H", "storage1", "-o", "mfsioretries=30")
-    ended = lab.run("compute1", "sh", "-c", f"{' '.join(command)} >/dev/null 2>&1 </dev/null")
+    options = f"mfsioretries=30,mfscfgfile=$(echo {CONFIGURATION}/mount-*.cfg),mfsproxy={PROXY}"
+    command = f"mfsmount /mnt/grid -H storage1 -o {options}"
+    ended = lab.run("compute1", "sh", "-c", f"{command} >/dev/null 2>&1 </dev/null")
     assert ended.status == 0, ended.err
 
 
