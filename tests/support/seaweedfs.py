@@ -56,8 +56,10 @@ def seaweedfs(directory: Path) -> Iterator[str]:
 def _free_ports(count: int) -> list[int]:
     """Ports of which that 10,000 above is free, too: its services speak there with each other."""
     found: list[int] = []
+    # Workers that look at the same time would find the same ports.
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     with contextlib.ExitStack() as held:
-        for port in range(20_000, 50_000):
+        for port in range(20_000 + 1_000 * worker, 50_000):
             with contextlib.suppress(OSError):
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
                 held.enter_context(socket.create_server(("127.0.0.1", port + 10_000)))
