@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from gridwright.repository.known import Known
-from tests.integration.test_hostile_repository import Attacked, attacked, server
+from tests.integration.test_hostile_repository import Attacked, attacked
 from tests.support.as_user import ALICE, MALLORY, as_user, exchange, open_to_all, start_as
 from tests.support.object_store import BUCKET
 
-__all__ = ["attacked", "server"]
+__all__ = ["attacked"]
 
 pytestmark = pytest.mark.root
 

@@ -7,7 +7,6 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import write_manifest
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.command import Command, Ended
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer, prefix_of
 
 pytestmark = pytest.mark.root
 
@@ -31,12 +30,6 @@ ROW = KnownFile(
     inode=0, links=1, key="tool", etag="", version_id=None, crc64=None, target=None, xattrs=None,
     link_of=None, is_name_only=False,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 class Attacked:

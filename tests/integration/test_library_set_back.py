@@ -11,18 +11,7 @@ import pytest
 
 from tests.support.command import Command, Ended
 from tests.support.disks import run, unmount
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
+from tests.support.object_store import BUCKET, StoreServer
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,7 @@ import pytest
 
 from gridwright.repository.state_directory import VARIABLE, open_state
 from tests.support.command import Command, Ended
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
+from tests.support.object_store import BUCKET, StoreServer
 
 
 def said(ended: Ended) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,7 @@ import pytest
 
 from tests.support.command import Command, Ended
 from tests.support.disks import other_mount
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment, store_server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
+from tests.support.object_store import BUCKET, StoreServer, store_server
 
 
 def fill(library: Path, count: int) -> None:

@@ -26,7 +26,7 @@ import pytest
 
 from tests.support.disks import loop_mount
 from tests.support.forked import called
-from tests.support.object_store import BUCKET, StoreServer, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer
 
 NAMES = ("a", "b", "c", "sub/a", "sub/b", "other/a")
 SIZES = (16, 16, 16, 16, 100, 5_000, 70_000, 9_000_000)
@@ -373,12 +373,6 @@ def walk(world: World, walked: Sequence[Step]) -> tuple[list[Step], dict[int, st
         if action in ("verb", "raced", "preferred", "held_write") and (lost := world.lost()):
             return done, lost
     return done, {}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 @pytest.fixture(scope="module")

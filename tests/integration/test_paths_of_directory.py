@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.command import Command, Ended
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
+from tests.support.object_store import BUCKET, StoreServer, prefix_of
 
 
 class Placed:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,20 +19,9 @@ from gridwright.repository.placeholders import remove_placeholders
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository
 from tests.support.file_trees import look_at
-from tests.support.object_store import StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import StoreServer
 from tests.support.repositories import forget, run
 from tests.support.skips import root_only
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
 
 
 def hollow_out(opened: OpenRepository) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,16 +12,10 @@ from gridwright.repository import aside
 from gridwright.repository.known import Known
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.command import Command, Ended
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer, prefix_of
 
 pytestmark = pytest.mark.root
 CONTENT = "ALICE-SECRET"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 class Trashed:

@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,8 @@ from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.status import repository_status
 from gridwright.repository.verify import verify
 from tests.support.file_trees import as_it_travels, look_at, make_tree
-from tests.support.object_store import BUCKET, StoreServer, names_for, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer, names_for, prefix_of
 from tests.support.repositories import opened, run
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 @pytest.fixture

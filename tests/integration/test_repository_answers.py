@@ -21,18 +21,12 @@ from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from tests.support.lying_store import Answer, LyingStore
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer, prefix_of
 from tests.support.repositories import run
 
 LARGE = (9 << 20) + 3
 """Two parts."""
 FEW, EVER = 2, 1000
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 @pytest.fixture

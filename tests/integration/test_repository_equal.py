@@ -25,19 +25,12 @@ from tests.support.object_store import (
     BUCKET,
     StoreServer,
     prefix_of,
-    store_of_environment,
 )
 from tests.support.repositories import forget, run
 from tests.support.skips import root_only
 
 pytestmark = root_only
 KINDS = ("whole seconds", "ext4", "xfs", "tmpfs")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 @pytest.fixture

@@ -33,23 +33,10 @@ from tests.support.object_store import (
     BUCKET,
     StoreServer,
     names_for,
-    prefix_of,
-    store_of_environment,
     store_server,
 )
 from tests.support.repositories import forget, run
 from tests.support.skips import root_only
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
 
 
 @pytest.fixture

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gridwright.beneath import remove_tree
 from tests.support.command import Command
-from tests.support.object_store import StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import StoreServer, prefix_of
 from tests.unit.test_beneath import deep
 
 pytestmark = pytest.mark.root
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 def test_nothing_comes_into_what_is_mounted_over_a_directory(

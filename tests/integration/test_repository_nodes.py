@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,14 +16,8 @@ from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
 from gridwright.repository.status import RepositoryStatus, repository_status
 from gridwright.repository.verify import verify
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer, prefix_of
 from tests.support.repositories import run
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 class Node:

@@ -19,7 +19,7 @@ from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from tests.support.disks import loop_mount, other_mount
-from tests.support.object_store import StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import StoreServer
 from tests.support.repositories import forget, run
 
 WRITER = """
@@ -35,17 +35,6 @@ for turn in range(1000):
         print(line.decode().strip(), flush=True)
 """
 """Adds a line to one file after the other, and says which one once the file has it."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
 
 
 @pytest.fixture(params=["ext4", "xfs", "tmpfs"])

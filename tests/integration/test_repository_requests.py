@@ -27,22 +27,11 @@ from gridwright.repository.verify import verify
 from tests.support.certificate_authority import make_certificates
 from tests.support.command import wait_until
 from tests.support.lying_store import Answer, LyingStore
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer
 from tests.support.repositories import run
 
 LARGE = (17 << 20) + 3
 """Three parts."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from gridwright.repository.verify import verify
 from tests.support.as_user import ALICE, as_user
 from tests.support.command import Command
 from tests.support.lying_store import Answer, LyingStore
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer
 from tests.support.repositories import forget, run
 
 SPEC = """\
@@ -35,17 +34,6 @@ libraries: {{data: {{}}}}
 repositories: {{archive: {{library: data, bucket: "{url}", endpoint: "{endpoint}", rpo: 1h}}}}
 """
 ARCHIVED = b"<Error><Code>InvalidObjectState</Code><Message>It is archived</Message></Error>"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
 
 
 @pytest.fixture

@@ -18,18 +18,12 @@ from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import StoreError
 from gridwright.repository.verify import verify
 from tests.support.lying_store import Answer, LyingStore
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment, store_server
+from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_server
 from tests.support.repositories import forget, run
 
 CONDITIONS = ("if-match", "if-none-match")
 LARGE = (9 << 20) + 3
 """Two parts."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -15,19 +14,8 @@ from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectHead
 from tests.support.as_user import ALICE, MALLORY
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer
 from tests.support.repositories import run
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    return prefix_of(request.node.name)
 
 
 def do_export(opened: OpenRepository) -> RepositoryReport:

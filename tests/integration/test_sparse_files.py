@@ -13,18 +13,12 @@ from gridwright.repository.s3.parts import part_bytes, part_count
 from gridwright.repository.scan import Action
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.command import Command
-from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
+from tests.support.object_store import BUCKET, StoreServer, prefix_of
 from tests.support.repositories import opened_without_store
 
 LARGEST_FILE = 2**63 - 4097
 """What truncate(1) makes on XFS and tmpfs of 64 bits."""
 LARGEST_OBJECT = 10_000 * (5 << 30)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
 
 
 @pytest.fixture

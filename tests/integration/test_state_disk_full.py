@@ -11,13 +11,7 @@ import pytest
 from gridwright.repository.state_directory import VARIABLE
 from tests.support.command import Command
 from tests.support.disks import other_mount
-from tests.support.object_store import StoreServer, prefix_of, store_of_environment
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
-        yield served
+from tests.support.object_store import StoreServer, prefix_of
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from gridwright.repository.reserved import ReservedOfAnother, why_of_another
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
 from gridwright.repository.trash import Trash, TrashReport, trashed
-from tests.integration.test_renamed_trash import Trashed, server
+from tests.integration.test_renamed_trash import Trashed
 from tests.integration.test_renamed_trash import trashed as library_with_trash
 from tests.support.as_user import ALICE, as_user, open_to_all, words_of
 from tests.support.command import GRIDWRIGHT, Command, Ended
 from tests.support.object_store import BUCKET, StoreServer, prefix_of
 
-__all__ = ["library_with_trash", "server"]
+__all__ = ["library_with_trash"]
 pytestmark = pytest.mark.root
 
 
