@@ -11,9 +11,8 @@ from typing import Any, cast
 import pytest
 
 from gridwright.commands import CommandOutput
-from gridwright.grid import by_jobs
-from gridwright.grid.by_jobs import ask_by_jobs
-from gridwright.grid.grid import Grid
+from gridwright.grid import grid
+from gridwright.grid.grid import Grid, ask_by_jobs
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import JobRequest, NodeState
 from gridwright.schedulers.scheduler import Scheduler
@@ -56,7 +55,7 @@ def test_each_node_answers_with_status_output_and_errors(tmp_path: Path) -> None
 def test_a_job_that_does_not_end_in_time_is_silence_and_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(by_jobs, "START_S", 0.5)
+    monkeypatch.setattr(grid, "START_S", 0.5)
     jobs = Jobs(busy=["n2"])
     answers = ask(jobs, tmp_path, ["n1", "n2"], "true", seconds=2.0)
     assert answers["n1"] is not None and answers["n1"].status == 0

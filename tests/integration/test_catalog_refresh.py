@@ -14,10 +14,9 @@ from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.aws_clients import Clients
 from gridwright.catalog.facts import Source
 from gridwright.catalog.prices import Price
-from gridwright.catalog.refresh import refresh
+from gridwright.catalog.refresh import Clients, refresh
 from gridwright.errors import ExitStatus, GridwrightError, environment_error
 
 

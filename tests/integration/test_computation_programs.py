@@ -15,11 +15,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from gridwright.workload.datasets.checksum import Checksum
-from gridwright.workload.datasets.generate import parts, write_table
 from gridwright.workload.datasets.items import ITEMS
 from gridwright.workload.datasets.observations import CENTRES, LABELS, OBSERVATIONS
 from gridwright.workload.datasets.series import KINDS, PERIODS, SERIES
 from gridwright.workload.datasets.table import DataTable, to_batch
+from gridwright.workload.datasets.writer import parts, write_table
 from gridwright.workload.launches.launch import Launch, WrongAnswer
 from gridwright.workload.launches.traffic import LaunchTraffic
 from gridwright.workload.messages import Made

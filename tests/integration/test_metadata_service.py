@@ -24,8 +24,8 @@ from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.builtin import BUILT_IN
 from gridwright.providers.machines import HostMachine
+from gridwright.providers.oci.files import oci_machine_files
 from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.oci.machine_files import oci_machine_files
 from gridwright.providers.oci.provider import OCI
 from gridwright.schedulers.machines import NodeHardware
 from gridwright.spec import init_text, parse_spec

@@ -12,8 +12,8 @@ import pytest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
 from gridwright.providers.caller import Caller
-from gridwright.providers.oci import bastion_sessions
-from gridwright.providers.oci.bastion_sessions import BastionSessions
+from gridwright.providers.oci import head
+from gridwright.providers.oci.head import BastionSessions
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.up import up
@@ -138,7 +138,7 @@ def test_a_long_command_has_a_new_one_before_the_last_ends(
     asked = len(bastion.asked)
     assert gate.passage() is first
     assert len(bastion.asked) == asked, "nothing is asked while it lasts"
-    monkeypatch.setattr(bastion_sessions, "LEAST_LEFT_S", 10_801)
+    monkeypatch.setattr(head, "LEAST_LEFT_S", 10_801)
     assert gate.passage().user != first.user
 
 
@@ -159,7 +159,7 @@ def test_what_goes_wrong_says_what_to_do(bastion: OciDouble, monkeypatch: pytest
         sessions().passage()
     assert raised.value.status is ExitStatus.ENVIRONMENT
     double.looks = 10**6
-    monkeypatch.setattr(bastion_sessions, "READY_S", 0.01)
+    monkeypatch.setattr(head, "READY_S", 0.01)
     with pytest.raises(GridwrightError, match="is not active after"):
         sessions().passage()
     double.sessions.clear()

@@ -19,8 +19,8 @@ from gridwright.errors import GridwrightError
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
+from gridwright.providers.oci.provider import status
 from gridwright.providers.oci.stack_archive import root_files
-from gridwright.providers.oci.status import status
 from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.up import up
 from gridwright.providers.oci.up_result import OciUp

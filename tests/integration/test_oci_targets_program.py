@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from gridwright.node_programs.lustre_targets.device import BLANK, Device
 from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
 from gridwright.node_programs.lustre_targets.target import DesiredTarget
-from gridwright.providers.oci.targets.configuration import read_targets
+from gridwright.providers.oci.targets.command import MGS_S, Serving, read_targets
 from gridwright.providers.oci.targets.ledger import TargetNote
-from gridwright.providers.oci.targets.serving import MGS_S, Serving
 from gridwright.providers.oci.targets_program import build_zipapp, unit_file
 from tests.support.lustre_tools import FAKES
 from tests.support.oci_instance import OciInstance

@@ -18,11 +18,10 @@ from gridwright.providers.oci.boot_reports import BootReports
 from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.oci.machines_ready import OciMachinesReady
+from gridwright.providers.oci.provider import status
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.status import status
 from gridwright.providers.oci.terraform.boot import PARTS
-from gridwright.providers.oci.up import up
+from gridwright.providers.oci.up import OciMachinesReady, up
 from gridwright.providers.oci.up_result import OciUp
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec

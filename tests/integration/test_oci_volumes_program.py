@@ -13,9 +13,13 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.oci.volumes.attachments import Portal, VolumesError, attachments_of
-from gridwright.providers.oci.volumes.deciding import udev_rules
-from gridwright.providers.oci.volumes.records import flush_records
+from gridwright.providers.oci.volumes.command import (
+    Portal,
+    VolumesError,
+    attachments_of,
+    flush_records,
+    udev_rules,
+)
 from gridwright.providers.oci.volumes_program import build_zipapp
 from tests.support.oci_instance import OciInstance
 

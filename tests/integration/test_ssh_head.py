@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.schedulers import ssh_connection, ssh_head
+from gridwright.schedulers import ssh_head
 from gridwright.schedulers.ssh_gate import Passage
 from gridwright.schedulers.ssh_head import SshHead
 from gridwright.schedulers.ssh_words import why_no_ssh
@@ -109,7 +109,7 @@ def test_a_machine_that_lets_nobody_run_a_command_is_told(
     ssh: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     (ssh / "bin" / "ssh").write_text(f"#!/bin/sh\necho Welcome\n{script}\n")
-    monkeypatch.setattr(ssh_connection, "OPEN_S", 0.4)
+    monkeypatch.setattr(ssh_head, "OPEN_S", 0.4)
     with pytest.raises(GridwrightError, match=re.escape(f"ssh does not reach b: {why}")):
         SshHead("a", "a", through="b").run(["true"])
 

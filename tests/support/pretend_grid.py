@@ -24,7 +24,7 @@ from gridwright.errors import environment_error
 from gridwright.messages import decode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.workload.messages import GridRequest
-from gridwright.workload.on_grid.agent import GridAgent
+from gridwright.workload.on_grid.process import GridAgent
 
 GIB = 1 << 30
 _ENTER = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]

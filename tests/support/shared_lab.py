@@ -69,7 +69,7 @@ def shared_lab(directory: Path, spec: str = SPEC, name: str = NAME) -> Iterator[
 def _remove_former(name: str) -> None:
     """Take down one that a killed run left, whatever spec it had."""
     # A process of its own: taking a lab down ignores signals, and what a test starts would inherit that.
-    program = "import sys; from gridwright.providers.lab.down import take_away; take_away(sys.argv[1])"
+    program = "import sys; from gridwright.providers.lab.provider import take_away; take_away(sys.argv[1])"
     subprocess.run([sys.executable, "-c", program, name], timeout=_DOWN_S, check=True)
 
 

@@ -254,9 +254,9 @@ def test_what_listens_on_the_network_passes_one_rule() -> None:
         )
     }
     # A job's own socket of this machine lets in its user alone (SO_PEERCRED).
-    assert listening - {"providers/lab/head.py", "providers/lab/network.py"} == {
+    assert listening - {"providers/lab/network.py"} == {
         "services/connections.py",
-        "workload/node_jobs/watch.py",
+        "workload/node_jobs/launch.py",
     }
 
 

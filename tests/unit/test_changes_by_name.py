@@ -36,7 +36,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     "providers/aws/boot/bake.py": {"shutil.rmtree": "on a machine that no user has, to make an image of"},
     "providers/boot/fetch.py": {"shutil.rmtree": ROOTS},
     "providers/lab/image.py": dict.fromkeys(("Path.chmod", "shutil.rmtree"), LAB),
-    "providers/lab/node_root.py": dict.fromkeys(
+    "providers/lab/boot.py": dict.fromkeys(
         ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"), LAB
     ),
     "providers/lab/teardown.py": {"shutil.rmtree": LAB},
@@ -64,8 +64,8 @@ SHELL = re.compile(
 SHELL_REVIEWED = {
     "grid/unpack_part.sh": "in the user's own cache, which is looked at first, with the way to it",
     "iotest/library_facts.py": "a word for people, of a directory that their own command has made",
-    "providers/aws/image_build.py": "on a machine that no user has, to make an image of",
-    "schedulers/grid_engine/configuration.py": (
+    "providers/aws/provider.py": "on a machine that no user has, to make an image of",
+    "schedulers/grid_engine/kind.py": (
         "of a lab's controller: the spool of sge_qmaster's own user before it runs, and what mktemp made"
     ),
     "schedulers/private_sweep.py": "the job's user's own, where no other user can give them other names",

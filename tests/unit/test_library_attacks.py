@@ -22,7 +22,7 @@ from gridwright.layouts.journal import MoveJournal
 from gridwright.workload.counted_file import CountedFile
 from gridwright.workload.data_set import HOME, DataSet, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
-from gridwright.workload.datasets.generate import write_table
+from gridwright.workload.datasets.writer import write_table
 from gridwright.workload.launches import guard
 from gridwright.workload.launches.traffic import LaunchTraffic
 from gridwright.workload.prepare import missing_tables, prepare

@@ -18,7 +18,7 @@ from gridwright.own_directories import (
     temporary_directory,
 )
 from gridwright.providers.lab.image import image_directory
-from gridwright.schedulers.local.kind import KIND
+from gridwright.schedulers.local.runner import KIND
 from gridwright.schedulers.ssh_head import host_keys_file
 from gridwright.spec.load import parse_spec
 from tests.support.as_user import MALLORY, as_user, open_to_all, words_of

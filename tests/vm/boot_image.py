@@ -16,8 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.providers.lab.image import architecture
-from gridwright.providers.lab.mirror import mirror
+from gridwright.providers.lab.image import architecture, mirror
 from tests.support.cache import cache, only_builder
 from tests.support.skips import NOT_AS_ROOT
 from tests.vm.images import ATTEMPTS, SUITE, run_apart

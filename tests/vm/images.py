@@ -16,8 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.providers.lab.image import architecture
-from gridwright.providers.lab.mirror import environment, mirror
+from gridwright.providers.lab.image import architecture, environment, mirror
 from tests.support.cache import cache, only_builder
 from tests.support.skips import NO_SUCH_KERNEL, NOT_AS_ROOT
 

@@ -1,39 +1,357 @@
-"""Predicted rates of a grid: each library alone, and all together, with what binds."""
+"""Predicted rates of a grid: each library alone, and all together, with what binds.
+
+What the layout of each library is worth: rates of its streams by how their files happen to lie on OSTs.
+
+Finds what a grid misses beside rates: room, cores, memory, budget, kind of nodes, and what may be lost.
+
+Managed file systems of a grid as a whole: each direction alone, both at once, one client, cost.
+
+Libraries are predicted in one direction at a time, as iotest measures them. Jobs read and write at once, and
+services publish less for that than for either alone: a mix is what the resources on both routes let through
+when of each byte moved the part `reads` is read and the rest written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from gridwright.catalog import InstanceType
 from gridwright.catalog.facts import Doubt
 from gridwright.errors import Finding, GridwrightError, Problem
-from gridwright.filesystems.resources import OPERATIONS, Operation, Route, Use
+from gridwright.filesystems.allocation import fullest_and_emptiest
+from gridwright.filesystems.layout import ALL, LayoutChoice
+from gridwright.filesystems.placements import met_in_half, spread
+from gridwright.filesystems.resources import (
+    OPERATIONS,
+    Contribution,
+    Operation,
+    Resource,
+    Route,
+    ServiceTerms,
+    Use,
+)
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.chains import capacity, group_chain, library_chain
 from gridwright.model.doubt import highest, lowest
 from gridwright.model.grid import GridModel, price_findings
 from gridwright.model.margins import Margin, margin_of
-from gridwright.model.missed import missed
-from gridwright.model.placed import placed_layouts
 from gridwright.model.powered import powered_findings
 from gridwright.model.prediction import (
     Answer,
+    AtOnce,
     Bound,
     Burst,
     GroupSize,
+    LibraryLayout,
     LibraryPrediction,
+    MetadataRates,
+    MixedRates,
+    PlacedRates,
     Prediction,
+    PublishedDeviation,
     Rates,
+    ServicePrediction,
+    ServiceRates,
     Together,
+    UnevenSpace,
     reaches,
     worst,
 )
-from gridwright.model.services import services
-from gridwright.model.shared_targets import shared_targets
+from gridwright.model.shared_targets import SharedTargets, shared_targets
 from gridwright.model.solver import Flow, solve
 from gridwright.spec.at_once import peak_factor_of
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.locate import problem_at
+from gridwright.spec.requirements import Availability, Requirements
+from gridwright.units import Bytes, format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a resource lets through, and what a byte of each direction takes of it."""
+
+    resource: Resource
+    bytes_per_s: float
+    taken: Mapping[Operation, float]
+
+
+def services(model: GridModel, streams_per_node: int | None) -> Iterator[ServicePrediction]:
+    """What each managed file system of the grid gives, that is known at all."""
+    for name, found in model.contributions.items():
+        if found.service is not None and all(each in found.routes for each in OPERATIONS):
+            yield _service(model, name, found, found.service, streams_per_node)
+
+
+def _service(
+    model: GridModel, name: str, found: Contribution, terms: ServiceTerms, streams_per_node: int | None
+) -> ServicePrediction:
+    prices = [cost.usd_per_hour for cost in found.costs]
+    alone = _of_service(found.routes)
+    clients = [Clients(group.contributions[name].routes, group.nodes) for group in model.groups]
+    each_alone = [_services_rates([replace(each, nodes=1)], terms.reads) for each in clients]
+    streams = sum(group.streams(streams_per_node) * group.nodes for group in model.groups)
+    return ServicePrediction(
+        filesystem=name,
+        what=terms.what,
+        service=_services_rates([Clients(alone, model.nodes)], terms.reads),
+        all_nodes=_services_rates(clients, terms.reads),
+        one_client=min(each_alone, key=lambda rates: rates.mixed.bytes_per_s),
+        published=_deviation(alone, terms),
+        metadata=_metadata(terms, streams),
+        usd_per_hour=None if None in prices else sum(usd for usd in prices if usd is not None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """So many alike nodes, and their way to a service in each direction."""
+
+    routes: Mapping[Operation, Route]
+    nodes: int
+
+
+def _of_service(routes: Mapping[Operation, Route]) -> dict[Operation, Route]:
+    """The same without limits that each node has of its own."""
+    return {
+        operation: Route(tuple(use for use in route.uses if use.resource.scope == "grid"))
+        for operation, route in routes.items()
+    }
+
+
+def _services_rates(clients: Sequence[Clients], reads: float) -> ServiceRates:
+    read, write = (mix(clients, part).bytes_per_s for part in (1.0, 0.0))
+    return ServiceRates(read, write, mix(clients, reads))
+
+
+def mix(clients: Sequence[Clients], reads: float) -> MixedRates:
+    """The most that these nodes move in both directions when the part `reads` of all bytes is read.
+
+    A resource that a byte read takes `a` of, and a byte written `b`, lets capacity/(reads*a + (1-reads)*b)
+    bytes through. The least of what all nodes share binds, or the sum of what each group's own let through.
+    """
+    parts: dict[Operation, float] = {"read": reads, "write": 1 - reads}
+
+    def passes(cost: _Cost) -> float:
+        taken = sum(parts[each] * cost.taken.get(each, 0.0) for each in OPERATIONS)
+        return cost.bytes_per_s / taken if taken else float("inf")
+
+    found = [_costs(each) for each in clients]
+    limits = [(passes(cost), cost.resource.name) for cost in found[0] if cost.resource.scope == "grid"]
+    own = [
+        min(
+            ((passes(cost), cost.resource.name) for cost in costs if cost.resource.scope == "node"),
+            default=None,
+        )
+        for costs in found
+    ]
+    known = [each for each in own if each is not None]
+    if known and len(known) == len(own):
+        limits.append((sum(most for most, _ in known), min(known)[1]))
+    total, name = min(limits)
+    return MixedRates(reads, total, total * reads, total * (1 - reads), name)
+
+
+def _costs(clients: Clients) -> list[_Cost]:
+    """Every resource on either route, of all nodes together."""
+    resources: dict[str, Resource] = {}
+    taken: dict[str, dict[Operation, float]] = {}
+    for operation, route in clients.routes.items():
+        for use in route.uses:
+            resource = use.resource
+            resources[resource.name] = resource
+            of_resource = taken.setdefault(resource.name, {})
+            of_resource[operation] = of_resource.get(operation, 0.0) + use.coefficient
+    return [
+        _Cost(each, each.bytes_per_s * (clients.nodes if each.scope == "node" else 1), taken[name])
+        for name, each in resources.items()
+    ]
+
+
+def _deviation(routes: Mapping[Operation, Route], terms: ServiceTerms) -> PublishedDeviation | None:
+    """How far the limits of a service, without those of nodes, are from the mix that was published."""
+    if (published := terms.published) is None:
+        return None
+    total = published.read_bytes_per_s + published.write_bytes_per_s
+    modelled = mix([Clients(routes, 1)], published.read_bytes_per_s / total)
+    return PublishedDeviation(
+        published.read_bytes_per_s,
+        published.write_bytes_per_s,
+        modelled.bytes_per_s / total - 1,
+        published.source,
+    )
+
+
+def _metadata(terms: ServiceTerms, streams: int) -> MetadataRates | None:
+    """Operations per second: a stream waits for each of its own, and all share what the service takes."""
+    latency, most = terms.metadata_latency_s, terms.metadata_per_s
+    if latency is None and most is None:
+        return None
+    of_streams = None if latency is None else streams / latency
+    rates = [rate for rate in (of_streams, most) if rate is not None]
+    return MetadataRates(latency, None if latency is None else 1 / latency, min(rates))
+
+
+def missed(model: GridModel) -> Iterator[Finding]:
+    """Findings that make a grid miss its requirements, whatever its rates."""
+    yield from _capacity_short(model)
+    if model.spec.requirements is not None:
+        yield from _size(model, model.spec.requirements)
+        for instance in {
+            each.instance.name: each.instance for each in model.groups if each.instance
+        }.values():
+            yield from _kind_of_nodes(instance, model.spec.requirements)
+        yield from _losses(model, model.spec.requirements.availability)
+
+
+def _size(model: GridModel, requirements: Requirements) -> Iterator[Finding]:
+    if requirements.cores is not None and model.cores < requirements.cores:
+        yield Finding(
+            "warning",
+            "cores-short",
+            f"the nodes have {model.cores} physical cores, and {requirements.cores} are required",
+            "Add nodes, or choose a larger type",
+        )
+    for group in model.groups:
+        yield from _memory_short(group, requirements)
+    if requirements.budget is not None and (model.usd_per_hour or 0) > requirements.budget:
+        yield Finding(
+            "warning",
+            "over-budget",
+            f"the grid costs {model.usd_per_hour:.2f} USD/h, the budget is {requirements.budget:.2f} USD/h",
+            "Run gridwright plan for the cheapest grid that meets the requirements",
+        )
+
+
+def _memory_short(group: AlikeNodes, requirements: Requirements) -> Iterator[Finding]:
+    wanted, memory = requirements.memory_per_core, group.memory_bytes_per_node
+    if wanted is not None and memory is not None and memory / group.cores_per_node < wanted:
+        yield Finding(
+            "warning",
+            "memory-short",
+            f"each core has {format_bytes(memory / group.cores_per_node)} of memory, {wanted} is required",
+            "Choose a type with more memory per core, such as one of a family r",
+        )
+
+
+def _kind_of_nodes(instance: InstanceType, requirements: Requirements) -> Iterator[Finding]:
+    families = requirements.families
+    if requirements.architecture not in (None, instance.architecture):
+        yield Finding(
+            "warning",
+            "other-architecture",
+            f"{instance.name} is {instance.architecture}, and {requirements.architecture} is required",
+            f"Choose a type that is {requirements.architecture}",
+        )
+    if (families.allow and instance.family not in families.allow) or instance.family in families.forbid:
+        yield Finding(
+            "warning",
+            "family-not-allowed",
+            f"{instance.name} is of family {instance.family}, which the requirements do not allow",
+            "Choose a type of another family, or change requirements.families",
+        )
+
+
+def _losses(model: GridModel, may: Availability) -> Iterator[Finding]:
+    """What a library loses with a server or a node that it must not lose."""
+    for name, library in model.libraries.items():
+        contribution = model.contributions[library.filesystem]
+        if name == "data" and not contribution.outlives_node and not may.lose_data_with_server:
+            what = f"library data is on {library.filesystem}, disks of a node: it is lost with the node"
+        elif name == "data" and not contribution.outlives_server and not may.lose_data_with_server:
+            what = f"library data is on {library.filesystem}: it is lost with one of its servers"
+        elif name != "data" and not contribution.outlives_node and not may.lose_work_with_node:
+            what = f"library {name} is on {library.filesystem}, disks of a node: it is lost with the node"
+        else:
+            continue
+        yield Finding(
+            "warning",
+            "not-durable",
+            f"{what}, and the requirements do not allow that",
+            f"Move library {name} to storage that outlives it, or change requirements.availability",
+        )
+
+
+def _capacity_short(model: GridModel) -> Iterator[Finding]:
+    for name, contribution in model.contributions.items():
+        wanted = [
+            library.capacity
+            for library in model.spec.libraries.values()
+            if library.filesystem == name and library.capacity is not None
+        ]
+        if contribution.capacity_bytes is not None and sum(wanted) > contribution.capacity_bytes:
+            yield Finding(
+                "warning",
+                "capacity-short",
+                f"libraries on {name} need {Bytes(sum(wanted))}, and it holds "
+                f"{format_bytes(contribution.capacity_bytes)}",
+                f"Make {name} larger, or move a library",
+            )
+
+
+def placed_layouts(model: GridModel, streams_per_node: int | None) -> dict[str, LibraryLayout]:
+    """The layout of every library that has one, with so many streams a node: one per core by default."""
+    streams = sum(group.streams(streams_per_node) * group.nodes for group in model.groups)
+    sharing = {
+        each.library: shared
+        for shared in shared_targets(
+            model.libraries, model.layouts, model.contributions, model.groups, streams_per_node
+        )
+        for each in shared.libraries
+        if len(shared.libraries) > 1
+    }
+    found = {}
+    for name, choice in model.layouts.items():
+        there = model.contributions[model.libraries[name].filesystem]
+        placed = tuple(_placed(choice, there, streams)) if there.target_bytes_per_s else ()
+        uneven = _uneven(choice, there, streams) if placed else None
+        at_once = _at_once(model, name, sharing[name], placed[0]) if name in sharing else None
+        found[name] = LibraryLayout(choice, streams, there.targets, placed, uneven, at_once)
+    return found
+
+
+def _at_once(model: GridModel, name: str, shared: SharedTargets, alone: PlacedRates) -> AtOnce:
+    own = next(each for each in shared.libraries if each.library == name)
+    share = min(shared.smallest_share, 1.0)
+    return AtOnce(
+        tuple(each.library for each in shared.libraries),
+        sum(each.streams for each in shared.libraries),
+        share,
+        peak_factor_of(model.spec).value,
+        min(alone.floor_bytes_per_s, share * own.streams * own.bytes_per_s),
+    )
+
+
+def _uneven(choice: LayoutChoice, there: Contribution, streams: int) -> UnevenSpace | None:
+    """How far apart free space is; None where nobody looked, or new files go round all OSTs."""
+    ends = fullest_and_emptiest(there.space or ())
+    if there.space is None or ends is None:
+        return None
+    least, most = ends
+    stripes = choice.layout.components[-1].stripe_count
+    return UnevenSpace(
+        least.name,
+        least.free_part,
+        most.name,
+        most.free_part,
+        met_in_half(streams, there.space, stripes),
+        spread(streams, there.targets, stripes).floor * _whole(there),
+    )
+
+
+def _whole(there: Contribution) -> float:
+    """What all targets deliver in the slower direction, in bytes/s."""
+    return there.targets * min(there.target_bytes_per_s.values())
+
+
+def _placed(choice: LayoutChoice, there: Contribution, streams: int) -> Iterator[PlacedRates]:
+    whole = _whole(there)
+    stripes = choice.layout.components[-1].stripe_count
+    stripes = ALL if stripes >= there.targets else stripes
+    for each in dict.fromkeys((stripes, 1)):
+        shares = spread(streams, there.targets, each, there.space)
+        yield PlacedRates(each, shares.floor * whole, shares.median * whole, shares.in_order * whole)
+
 
 _ENDLESS = 1e18
 """Bytes per second that stand for a capacity without an end: the solver takes finite ones."""

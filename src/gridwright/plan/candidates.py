@@ -1,4 +1,9 @@
-"""Every candidate grid: instance type, count, and where each library lives."""
+"""Every candidate grid: instance type, count, and where each library lives.
+
+The block volumes that a plan chooses from: those of one machine, and those that two servers share.
+
+Where the libraries of a grid may live, one placement after the other.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import cast
 
 from gridwright.catalog import Catalog, InstanceType
@@ -16,15 +22,51 @@ from gridwright.filesystems import all_kinds
 from gridwright.filesystems.growth import Growth
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
-from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes
+from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
 from gridwright.model.seller import seller_of
 from gridwright.plan.growing import growing, growing_volumes
 from gridwright.plan.kept import KeptOnNodes, KeptStorage
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, Placement
-from gridwright.plan.placements import placements
-from gridwright.plan.volumes_on_sale import volumes_on_sale
 from gridwright.spec.locate import problem_at
+from gridwright.spec.model import GridSpec
+
+
+def placements(needs: Needs) -> Iterator[Placement]:
+    """Every placement; new file systems for data are shared by all nodes."""
+    libraries = list(needs.libraries)
+    for chosen in product(*(_homes(needs, name) for name in libraries)):
+        together = dict(zip(libraries, chosen, strict=True))
+        places = {name: place for name, (place, _) in together.items()}
+        yield Placement.of(needs, places, {name: home for name, (_, home) in together.items() if home})
+
+
+def _homes(needs: Needs, library: str) -> list[tuple[Place, str]]:
+    """Where a library may live: a place, and the name of a kept file system or nothing."""
+    given, losses = needs.given, needs.requirements.availability
+    kept: dict[str, tuple[Place, str]] = {
+        name: ("kept-local" if each.is_node_local else "kept", name)
+        for name, each in given.filesystems.items()
+    }
+    if library in given.homes:
+        return [kept[given.homes[library]]]
+    if library == "data":
+        return [("shared", ""), *(each for each in kept.values() if each[0] == "kept")]
+    own: list[Place] = ["shared", "scratch", "volumes"]
+    if losses.lose_work_with_node and not given.is_on_instance_stores:
+        own.append("instance-store")
+    return [*((place, "") for place in own), *kept.values()]
+
+
+def volumes_on_sale(catalog: Catalog, spec: GridSpec, region: str) -> tuple[VolumeMarket, VolumeMarket]:
+    """Types for one machine, and types that two attach at once: none where the grid cannot have these."""
+    kind = spec.provider_kind
+    alone = volume_market(catalog, kind.planned_volumes, region)
+    if kind.settings_of_pairs(spec) is None:
+        return alone, VolumeMarket(())
+    types = kind.shared_volume_types
+    return alone, volume_market(catalog, types, region) if types else alone
+
 
 LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Multiples of the required rates that are planned for: the dearer ones can be on the Pareto front."""

@@ -1,9 +1,19 @@
-"""The search: every instance type of the catalogue, every placement, ranked."""
+"""The search: every instance type of the catalogue, every placement, ranked.
+
+Explains why a type does not fit, and why the neighbours of the cheapest design are no better than it.
+
+Explains why one candidate is no better than another: parts of its cost, and what forces them.
+
+What binds when no grid meets the requirements, and the nearest possible value.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.catalog.basis import age_findings, estimate_findings
@@ -12,18 +22,483 @@ from gridwright.filesystems.site import default_region
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.model.seller import seller_of
-from gridwright.plan.candidates import LEVELS, Candidate, Market, market
-from gridwright.plan.design import Design, Plan
-from gridwright.plan.explain import explain_type, neighbours
-from gridwright.plan.filters import check_families
+from gridwright.plan.candidates import LEVELS, Candidate, Market, Search, market
+from gridwright.plan.design import Design, DesignExplanation, Neighbour, Plan
+from gridwright.plan.filters import Filter, check_families, node_filters
+from gridwright.plan.fits import held, hourly
 from gridwright.plan.found import Found, search_market, survives, title
 from gridwright.plan.grid_spec import design_growth, design_spec
-from gridwright.plan.impossible import impossible
 from gridwright.plan.kept import check_kept_nodes
-from gridwright.plan.needs import Needs, read_needs, readings
+from gridwright.plan.kept_binds import freed, what_binds
+from gridwright.plan.needs import Need, Needs, read_needs, readings
+from gridwright.plan.node_side import NodeSide, Place, listed
 from gridwright.plan.price_dates import price_dates
+from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
+from gridwright.units import format_bytes, format_rate
+
+STEPS = 12
+"""How often the interval that holds the nearest possible value is halved."""
+LEAST = 1e-3
+"""The smallest part of a requirement that is tried."""
+
+
+def impossible(found: Found) -> tuple[str, ...]:
+    """Lines that name what binds and the nearest possible value. Call it only where no design was found."""
+    if found.needs.given.parts and (lines := what_binds(found)):
+        return (*([_over_budget(found)] if found.candidates else []), *lines)
+    if found.candidates:
+        return (_over_budget(found),)
+    if not found.market.instances:
+        spec = found.needs.spec
+        where = f" in {spec.region}" if spec.region else ""
+        return (f"no instance type of {spec.provider} has a known price{where}",)
+    if not found.suitable:
+        return (_failed_filter(found),)
+    return (*_too_much(found), _looked_at(found))
+
+
+def _over_budget(found: Found) -> str:
+    best = min(found.candidates, key=lambda one: one.later_usd_per_hour)
+    budget = found.needs.requirements.budget or 0.0
+    # Rounded up: what is called possible must be.
+    possible = math.ceil(best.later_usd_per_hour * 100) / 100
+    return (
+        f"requirements.budget: {budget:.2f} USD/h is below the cheapest design that meets the rest; "
+        f"the nearest possible is {possible:.2f} USD/h"
+    )
+
+
+def _failed_filter(found: Found) -> str:
+    """The first requirement after which no type is left, and the best that those before it still had."""
+    left = [one for one, _ in found.market.instances]
+    narrowed: list[str] = []
+    for each in node_filters(found.needs):
+        kept = [one for one in left if each.fits(one)]
+        if kept:
+            narrowed += [f"{each.field or each.requirement} {each.required}"] if len(kept) < len(left) else []
+            left = kept
+            continue
+        what = f"{each.field or each.requirement}: {_none_of(len(left), narrowed)} {_has(each)}"
+        if each.score is not None:
+            engine = Search(found.needs, found.market)
+            for one in sorted(left, key=each.score, reverse=True):
+                if next(engine.candidates(one, found.market.prices[one.name]), None):
+                    return f"{what}; the nearest possible is {each.provided(one)} ({one.name})"
+        return what
+    return "no instance type meets all of these at once"
+
+
+def _none_of(count: int, narrowed: list[str]) -> str:
+    """Which types were looked at: all with a price, or those that the requirements before had left."""
+    if not narrowed:
+        return "no instance type with a price has"
+    return f"none of the {count} instance types with a price that meet {'; '.join(narrowed)} has"
+
+
+def _has(each: Filter) -> str:
+    return each.required if each.field else f"{each.requirement} {each.required}"
+
+
+def _looked_at(found: Found) -> str:
+    """The types that stand behind the other lines, and what left out the rest."""
+    spec = found.needs.spec
+    if spec.provider_kind.plans_services:
+        return f"with {spec.provider_kind.machine_words(spec)} as the spec describes them"
+    of, left = len(found.market.instances), len(found.suitable)
+    if left == of:
+        return f"with any of all {of} instance types with a price"
+    by = "; ".join(f"{each.requirement} {each.required}" for each in node_filters(found.needs))
+    return f"with any of the {left} instance types looked at: of {of} with a price, those that meet {by}"
+
+
+def _too_much(found: Found) -> list[str]:
+    """The rates or capacities that nothing delivers, each with the most that something does."""
+    needs = found.needs
+    lines = []
+    for name, need in needs.libraries.items():
+        part = _largest(found, partial(_scaled, needs, only=name))
+        if need.bytes_per_s_per_core and part:
+            asked, possible = need.bytes_per_s_per_core, need.bytes_per_s_per_core * part
+            lines.append(
+                f"libraries.{name}.requires: {format_rate(asked, True)} is out of reach; the rest as it is, "
+                f"the nearest possible is {_at_most(possible)}"
+            )
+    if line := _too_few_nodes(found):
+        lines.append(line)
+    elif cores := _most_cores(found):
+        lines.append(
+            f"requirements.cores: {needs.cores} at these rates are out of reach; the nearest "
+            f"possible is {cores}{_what_stops(found, cores + 1)}"
+        )
+    if lines:
+        return lines
+    if part := _largest(found, partial(_scaled, needs)):
+        return [
+            f"libraries.*.requires: together they are out of reach for {needs.cores} cores; "
+            f"the nearest possible is {math.floor(part * 1000) / 10:g} % of each rate"
+        ]
+    room = needs.capacity_later(needs.libraries)
+    if room and (part := _largest(found, partial(_roomy, needs))):
+        return [
+            f"libraries.*.capacity: no design holds {format_bytes(room)} at these rates; "
+            f"the nearest possible is {math.floor(room * part / 2**40)} TiB in all"
+        ]
+    what = "the rates and the capacities" if room else "the rates"
+    return [f"{what} of the libraries are out of reach: plan several grids"]
+
+
+def _too_few_nodes(found: Found) -> str:
+    """The bound on the number of nodes, where it is what forbids; empty where it is not."""
+    requirements = found.needs.requirements
+    most = requirements.nodes.count.most
+    if most is None or not _feasible(found, _of_at_most(found.needs, MAX_NODES)):
+        return ""
+    low, high = most, MAX_NODES
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = _feasible(found, _of_at_most(found.needs, middle))
+        low, high = (low, middle) if fits else (middle, high)
+    few = "1 node is" if most == 1 else f"{most} nodes are"
+    return (
+        f"requirements.nodes.count.most: {few} too few for {found.needs.cores} cores at these "
+        f"rates; the nearest possible is {high}"
+    )
+
+
+def _of_at_most(needs: Needs, nodes: int) -> Needs:
+    """The needs with so many nodes at most."""
+    bounds = needs.requirements.nodes
+    count = bounds.count.model_copy(update={"most": nodes})
+    changed = bounds.model_copy(update={"count": count})
+    return replace(needs, requirements=needs.requirements.model_copy(update={"nodes": changed}))
+
+
+def _what_stops(found: Found, cores: int) -> str:
+    """What so many cores run into, where one limit of plans alone does it; else nothing is said."""
+    needs = found.needs
+    counts = [(math.ceil(cores / one.cores), one.cores) for one, _ in found.suitable]
+    # Whole nodes have a few cores more than are asked for, and file systems must serve them, too.
+    whole = min((count * each for count, each in counts if count <= MAX_NODES), default=None)
+    if whole is None:
+        return f" (a plan has at most {MAX_NODES} nodes)"
+    if "data" not in needs.libraries:
+        return ""
+    rate, room = needs.rate(["data"]) * whole, needs.capacity_later(["data"])
+    may_lose = needs.requirements.availability.lose_data_with_server
+    offers = [offer for _, offer in found.market.offers if offer.durable or may_lose]
+    if any(offer.smallest(rate, room) for offer in offers):
+        return ""
+    return f" (for data, a plan has at most {' or '.join(dict.fromkeys(offer.most for offer in offers))})"
+
+
+def _scaled(needs: Needs, share: float, *, only: str | None = None) -> Needs:
+    """The needs with a part of the rates, or of the rate of one library."""
+    return replace(
+        needs,
+        libraries={
+            name: replace(need, bytes_per_s_per_core=need.bytes_per_s_per_core * share)
+            if only in (None, name)
+            else need
+            for name, need in needs.libraries.items()
+        },
+    )
+
+
+def _roomy(needs: Needs, share: float) -> Needs:
+    """The needs with a part of the capacities."""
+    return replace(
+        needs,
+        libraries={
+            name: Need(
+                need.bytes_per_s_per_core, int(need.capacity_bytes * share), int(need.growth_bytes * share)
+            )
+            for name, need in needs.libraries.items()
+        },
+    )
+
+
+def _largest(found: Found, needs_of: Callable[[float], Needs]) -> float | None:
+    """The largest part of a requirement that some grid meets, found by halving; None when none does."""
+    if not _feasible(found, needs_of(LEAST)):
+        return None
+    low, high = LEAST, 1.0
+    for _ in range(STEPS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if _feasible(found, needs_of(middle)) else (low, middle)
+    return low
+
+
+def _most_cores(found: Found) -> int | None:
+    """The most cores that some grid serves at the required rates; None when not even one."""
+    low, high = 0, found.needs.cores
+    while high - low > 1:
+        middle = (low + high) // 2
+        fewer = found.needs.requirements.model_copy(update={"cores": middle})
+        low, high = (
+            (middle, high) if _feasible(found, replace(found.needs, requirements=fewer)) else (low, middle)
+        )
+    return low or None
+
+
+def _at_most(bytes_per_s: float) -> str:
+    """A rate per core, rounded down: what is called possible must be."""
+    return format_rate(math.floor(bytes_per_s / 1e5) * 1e5, per_core=True)
+
+
+def _feasible(found: Found, needs: Needs) -> bool:
+    engine = Search(needs, found.market)
+    return any(next(engine.candidates(instance, usd), None) for instance, usd in found.suitable)
+
+
+SAME = 0.0005
+"""Costs that differ by less, as a part of the whole, are called the same: in print they would be."""
+HOMES: dict[Place, str] = {
+    "shared": "room on the shared file system",
+    "scratch": "room on a shared scratch file system",
+    "instance-store": "the instance store of each node",
+    "volumes": "volumes at each node",
+    "kept": "a file system that is kept",
+    "kept-local": "a file system of each node that is kept",
+}
+
+
+def difference(found: Found, one: Candidate, best: Candidate) -> str:
+    """What `one` costs more than `best`, by part in USD per hour, and why, in words."""
+    more = one.usd_per_hour / best.usd_per_hour - 1
+    losses, gains = list(_better(best, one)), list(_better(one, best))
+    if abs(more) >= SAME:
+        price = f"costs {abs(more):.1%} {'more' if more > 0 else 'less'}"
+    else:
+        price = "costs the same" if losses else "costs the same and is no worse"
+    parts = ", ".join(_parts(one, best))
+    reasons = [*_moved(found, one, best), *_nodes(found, one, best)]
+    reasons += [f"{theirs} in place of {mine}" for mine, theirs in losses]
+    text = "; ".join([f"{price}: {parts}" if parts else price, *reasons])
+    return "; in return ".join([text, *(f"{mine} against {theirs}" for mine, theirs in gains)])
+
+
+def bill(one: Candidate) -> dict[str, float]:
+    """The cost of a candidate by part, in USD per hour; the parts add up to the whole."""
+    storage = sum(choice.usd_per_hour for choice in (one.shared, one.scratch) if choice)
+    volumes = one.volumes.usd_per_hour * one.count if one.volumes else 0.0
+    return {
+        "nodes": one.usd_per_hour - storage - volumes - one.cloud_usd_per_hour - one.kept_usd_per_hour,
+        "shared storage": storage,
+        "kept file systems": one.kept_usd_per_hour,
+        "volumes": volumes,
+        "what the cloud asks for beside": one.cloud_usd_per_hour,
+    }
+
+
+def _parts(one: Candidate, best: Candidate) -> Iterator[str]:
+    theirs, unit = bill(best), " USD/h"
+    for part, usd in bill(one).items():
+        if f"{usd:.2f}" != f"{theirs[part]:.2f}":
+            yield f"{part} {usd:.2f} against {theirs[part]:.2f}{unit}"
+            unit = ""
+
+
+def _moved(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
+    """Why libraries live elsewhere, and what the shared file system has to do for it."""
+    moves: dict[tuple[Place, Place], list[str]] = {}
+    for name, place in one.places.items():
+        if best.places[name] != place:
+            moves.setdefault((place, best.places[name]), []).append(name)
+    obstacle = (
+        NodeSide(found.needs, found.market.volumes, one.instance).obstacle(best.places) if moves else None
+    )
+    if obstacle is not None:
+        yield f"{obstacle}, so it takes {' and '.join(_moves(moves))}"
+    else:
+        yield from _moves(moves)
+    if one.shared is None or best.shared is None:
+        return
+    asked, before = _asked(found, one), _asked(found, best)
+    if asked != before:
+        yield f"its shared file system must bring {asked} in place of {before}"
+    elif one.shared.title != best.shared.title:
+        yield f"{one.shared.title} in place of {best.shared.title}"
+
+
+def _moves(moves: dict[tuple[Place, Place], list[str]]) -> Iterator[str]:
+    for (place, before), names in moves.items():
+        yield f"{HOMES[place]} for {listed(names)} in place of {HOMES[before]}"
+
+
+def _asked(found: Found, one: Candidate) -> str:
+    """What a candidate asks of its shared file system."""
+    names = [name for name, place in one.places.items() if place == "shared"]
+    rate = found.needs.rate(names) * one.cores
+    return f"{format_rate(rate)} and {format_bytes(found.needs.capacity(names))}"
+
+
+def _nodes(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
+    """What nodes of another type or number have that costs more, and how they differ."""
+    if (one.instance.name, one.count) == (best.instance.name, best.count):
+        return
+    required = found.needs.cores
+    for_cores = NodeSide(found.needs, found.market.volumes, one.instance).nodes({})
+    if one.count > for_cores:
+        yield f"{one.count} nodes for the room on their instance stores, where {for_cores} have the cores"
+    elif one.cores > max(best.cores, required):
+        yield f"more cores than required: {one.cores} for {required}"
+    if _count(one) != _count(best):
+        yield f"{_count(one)} in place of {_count(best)}"
+    usd, before = (bill(each)["nodes"] / each.cores for each in (one, best))
+    if f"{usd:.4f}" != f"{before:.4f}" and usd > before:
+        yield from _paid_for(one, best, f"a core costs {usd:.4f} against {before:.4f} USD/h")
+    yield from _volumes(one, best)
+
+
+def _paid_for(one: Candidate, best: Candidate, price: str) -> Iterator[str]:
+    """The price of a core, and what comes with it that the cheapest nodes do without."""
+    yield price
+    memory, before = (each.instance.memory_bytes_per_core for each in (one, best))
+    if memory > before:
+        yield f"{format_bytes(memory)} of memory come with each core against {format_bytes(before)}"
+    if one.instance.instance_store and "instance-store" not in one.places.values():
+        yield "its instance store is paid for and not used"
+
+
+def _volumes(one: Candidate, best: Candidate) -> Iterator[str]:
+    if one.volumes is None or best.volumes is None:
+        return
+    mine, theirs = one.volumes.count * one.count, best.volumes.count * best.count
+    if mine != theirs:
+        yield (
+            f"{mine} volumes in all, {one.volumes.count} at each node, "
+            f"against {theirs}, {best.volumes.count} at each"
+        )
+
+
+def _count(one: Candidate) -> str:
+    nodes = "node" if one.count == 1 else "nodes"
+    return f"{one.count} {nodes} of {one.instance.cores} cores"
+
+
+def _better(one: Candidate, other: Candidate) -> Iterator[tuple[str, str]]:
+    """In what one candidate is better than another, whatever it costs: its figure and the other's."""
+    if one.bytes_per_s_per_core > other.bytes_per_s_per_core * 1.01:
+        mine, theirs = (format_rate(each.bytes_per_s_per_core, True) for each in (one, other))
+        yield f"{mine} lasting", theirs
+    if one.resilience > other.resilience:
+        yield f"resilience {one.resilience} of 4", str(other.resilience)
+
+
+NEIGHBOURS = 8
+"""Most neighbours of the cheapest design that are named."""
+OF_A_KIND = 3
+"""Most of them that only live in other places, and most of other families."""
+
+
+def neighbours(found: Found, best: Candidate) -> tuple[Neighbour, ...]:
+    """Other placements and sizes of the cheapest design, and other families, and why none is better."""
+    near = [*_other_places(found, best)]
+    if found.needs.given.instance is None:
+        near += [*_other_sizes(found, best), *_other_families(found, best)]
+    return tuple([*_nothing_kept(found, best), *near][:NEIGHBOURS])
+
+
+def _nothing_kept(found: Found, best: Candidate) -> Iterator[Neighbour]:
+    """The cheapest design without each kept part: what keeping it costs or saves."""
+    given = found.needs.given
+    for part in given.parts:
+        one = freed(found, given.without(part))
+        if one is not None:
+            yield _neighbour(found, f"{part} not kept", one, best)
+
+
+def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Neighbour:
+    why = difference(found, one, best)
+    budget = found.needs.requirements.budget
+    if budget is not None and one.later_usd_per_hour > budget:
+        why = f"over the budget of {hourly(budget, one.later_usd_per_hour)}; {why}"
+    return Neighbour(title(one), change, why, one.usd_per_hour)
+
+
+def _other_places(found: Found, best: Candidate) -> list[Neighbour]:
+    """The same nodes, with another place for data, work or util."""
+    cheapest: dict[tuple[tuple[str, str], ...], Candidate] = {}
+    for one in found.candidates:
+        places = tuple(_home(one, name) for name in one.places)
+        if one.instance.name != best.instance.name:
+            continue
+        if (one.places, one.homes) == (best.places, best.homes):
+            continue
+        if places not in cheapest or one.usd_per_hour < cheapest[places].usd_per_hour:
+            cheapest[places] = one
+    near = []
+    for _, one in sorted(cheapest.items()):
+        moved = [name for name in one.places if _home(best, name) != _home(one, name)]
+        new = "new " if found.needs.given.filesystems else ""
+        change = ", ".join(f"{name} on {one.homes.get(name) or new + one.places[name]}" for name in moved)
+        near.append(_neighbour(found, change, one, best))
+    return sorted(near, key=lambda each: each.usd_per_hour or math.inf)[:OF_A_KIND]
+
+
+def _home(one: Candidate, library: str) -> tuple[str, str]:
+    """Where a library lives, and the name of the kept file system that it lives on, if so."""
+    return one.places[library], one.homes.get(library, "")
+
+
+def _other_sizes(found: Found, best: Candidate) -> list[Neighbour]:
+    """The next smaller and larger types of the same family."""
+    family = sorted(
+        (one for one, _ in found.market.instances if one.family == best.instance.family),
+        key=lambda one: (one.cores, one.name),
+    )
+    at = [one.name for one in family].index(best.instance.name)
+    return [_with_type(found, family[index], best) for index in (at - 1, at + 1) if 0 <= index < len(family)]
+
+
+def _other_families(found: Found, best: Candidate) -> list[Neighbour]:
+    """The cheapest designs of the next best families."""
+    seen = {best.instance.family}
+    near: list[Neighbour] = []
+    for one in sorted(found.candidates, key=lambda each: each.usd_per_hour):
+        if len(near) == OF_A_KIND:
+            break
+        if one.instance.family not in seen:
+            seen.add(one.instance.family)
+            near.append(_neighbour(found, f"nodes {one.instance.name}", one, best))
+    return near
+
+
+def _with_type(found: Found, instance: InstanceType, best: Candidate) -> Neighbour:
+    against = held(found, instance)
+    change = f"nodes {instance.name}"
+    if against.cheapest is not None:
+        return _neighbour(found, change, against.cheapest, best)
+    return Neighbour(change, change, "; ".join(against.excluded_by), None)
+
+
+def explain_type(
+    found: Found, instance: InstanceType, design: Callable[[Candidate], Design]
+) -> DesignExplanation:
+    """What a type provides of each requirement, and the cheapest design with it, whatever the budget."""
+    against = held(found, instance)
+    one = against.cheapest
+    verdict = _verdict(found, instance.name, one, against.excluded_by)
+    return DesignExplanation(instance.name, against.rows, design(one) if one else None, verdict)
+
+
+def _verdict(found: Found, name: str, one: Candidate | None, excluded: tuple[str, ...]) -> str:
+    if one is None:
+        return f"no grid with {name} meets the requirements: {'; '.join(excluded)}"
+    best = min(found.candidates, key=lambda each: each.usd_per_hour)
+    budget = found.needs.requirements.budget
+    over = ""
+    if budget is not None and one.usd_per_hour > budget:
+        over = f"{hourly(one.usd_per_hour, budget)}, over the budget of {hourly(budget, one.usd_per_hour)}"
+    if one.usd_per_hour <= best.usd_per_hour:
+        first = f"{name} makes the cheapest grid"
+        return f"{first}, but it costs {over}: no type makes one within it" if over else first
+    first = f"the cheapest grid with {name} {f'costs {over}' if over else 'meets the requirements'}"
+    why = difference(found, one, best)
+    return f"{first}; against the cheapest of all, with {best.instance.name}, it {why}"
+
 
 CHEAPEST = 10
 """Designs listed for their cost."""

@@ -1,9 +1,19 @@
-"""Makes the record of the workload from its events, for a run that ended and for one that was killed."""
+"""Makes the record of the workload from its events, for a run that ended and for one that was killed.
+
+Says which launches used CPU time that was counted in part only.
+
+Counts what launches read that came out of the page cache of their node, where the kernel tells.
+
+The nodes of a workload side by side, and what running it as jobs cost.
+
+What held the cores back in a run of the workload, in one sentence with its figures.
+"""
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, Problem
@@ -11,12 +21,9 @@ from gridwright.messages import plain, shared_fields
 from gridwright.runs.disturbed import finding, of_launches
 from gridwright.runs.events import recorded_finding
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.runs.page_cache import cached_finding, cached_reads, with_cached_reads
 from gridwright.runs.phase_record import Status
 from gridwright.runs.records import FindingRecord
 from gridwright.runs.samples import SampleRow
-from gridwright.runs.unwaited import of_unwaited
-from gridwright.runs.workload_diagnosis import causes, sentence
 from gridwright.runs.workload_events import (
     DataReady,
     ImportRefused,
@@ -28,8 +35,7 @@ from gridwright.runs.workload_events import (
     WorkloadSample,
 )
 from gridwright.runs.workload_judge import JudgedRequirement, WorkloadNeeds, judge_workload, met_by
-from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
-from gridwright.runs.workload_record import TestSummary, WorkloadRecord, WorkloadSummary
+from gridwright.runs.workload_record import NodeSummary, TestSummary, WorkloadRecord, WorkloadSummary
 from gridwright.runs.workload_repeats import (
     Repeat,
     counting_repeats,
@@ -37,6 +43,257 @@ from gridwright.runs.workload_repeats import (
     repeated_workload,
     repeats_of,
 )
+from gridwright.units import format_bytes, format_rate
+
+_LEADS = {
+    "cpu": "The cores were kept busy: computing took {share} of the launches' real time",
+    "core": "Launches waited for cores: {share} of their real time was spent runnable without one",
+    "data read": "Reading data held the cores back: it took {share} of the launches' real time",
+    "data write": "Writing data held the cores back: it took {share} of the launches' real time",
+    "work read": "Reading work held the cores back: it took {share} of the launches' real time",
+    "work write": "Writing work held the cores back: it took {share} of the launches' real time",
+    "util": "Spilling to util held the cores back: it took {share} of the launches' real time",
+    "memory": "Memory held the cores back: launches were stalled on it for {share} of their real time",
+    "other": "Launches waited for something that is no core and no library for {share} of their real time",
+}
+_NAMES = {
+    "cpu": "computing",
+    "core": "waiting for a core",
+    "memory": "stalled on memory",
+    "other": "waiting for something else",
+}
+_NOTABLE = 0.05
+"""A cause below this share of the real time is left out of the sentence."""
+
+
+def causes(launches: Sequence[LaunchRecord]) -> dict[str, float]:
+    """The real time of launches by cause, as fractions of it that add up to 1; empty if unknown."""
+    known = [each for each in launches if each.shares and each.real_s]
+    total = sum(each.real_s or 0.0 for each in known)
+    found: dict[str, float] = {}
+    for launch in known:
+        for cause, share in launch.shares.items():
+            found[cause] = found.get(cause, 0.0) + share * (launch.real_s or 0.0) / total
+    return found
+
+
+def sentence(
+    launches: Sequence[LaunchRecord], shares: Mapping[str, float], samples: Sequence[SampleRow]
+) -> str | None:
+    """Say what held the cores back; None if nothing is known of it."""
+    if not shares:
+        return None
+    ordered = sorted(shares, key=lambda cause: -shares[cause])
+    first, rest = ordered[0], [cause for cause in ordered[1:] if shares[cause] >= _NOTABLE]
+    text = _LEADS.get(first, f"{first} took {{share}} of the launches' real time").format(
+        share=_percent(shares[first])
+    )
+    if rest:
+        others = ", ".join(f"{_NAMES.get(cause, cause)} {_percent(shares[cause])}" for cause in rest)
+        text += f" ({others})"
+    text += _cores(samples)
+    if rates := _rates(samples):
+        text += f"; the tests moved {rates}"
+    return f"{text}."
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _cores(samples: Sequence[SampleRow]) -> str:
+    """How busy the node's CPUs were on average."""
+    busy = {row.time: row.cpu_percent for row in samples if row.cpu_percent is not None}
+    return f"; the CPUs were {sum(busy.values()) / len(busy):.0f} % busy" if busy else ""
+
+
+def _span(samples: Sequence[SampleRow]) -> float:
+    """Seconds that the samples of several nodes span; 0 for one node, whose samples have no gap."""
+    if len({row.node for row in samples}) < 2:
+        return 0.0
+    begin = min((row.time or 0.0) - (row.interval_s or 0.0) for row in samples)
+    return max(row.time or 0.0 for row in samples) - begin
+
+
+def _rates(samples: Sequence[SampleRow]) -> str:
+    """The mean rate of each library that saw traffic, read and written together, over all nodes."""
+    span = _span(samples)
+    moved: dict[str | None, list[float]] = {}
+    for row in samples:
+        sums = moved.setdefault(row.library, [0.0, 0.0])
+        sums[0] += row.moved_bytes
+        sums[1] += row.interval_s or 0.0
+    parts = [
+        f"{format_rate(size / (span or seconds))} to and from {library}"
+        for library, (size, seconds) in moved.items()
+        if size and seconds
+    ]
+    return ", ".join(parts)
+
+
+def summarize_nodes(launches: Sequence[LaunchRecord], samples: Sequence[SampleRow]) -> list[NodeSummary]:
+    """One row per node that ran, or was lost under, a launch, in the order of their names."""
+    lost = [node for launch in launches for node in launch.lost_on]
+    names = {launch.node for launch in launches} | set(lost)
+    cpu: dict[str | None, list[float]] = {}
+    for (node, _), percent in _cpu(samples).items():
+        cpu.setdefault(node, []).append(percent)
+    return [
+        _node(
+            name,
+            [launch for launch in launches if launch.node == name],
+            # Samples of a workload on one node name none.
+            cpu.get(name) or (cpu.get(None) if len(names) == 1 else None),
+            lost.count(name),
+        )
+        for name in sorted(names, key=_in_order)
+    ]
+
+
+def _cpu(samples: Sequence[SampleRow]) -> dict[tuple[str | None, float | None], float]:
+    """CPU use by node and second: the rows of all libraries carry the same."""
+    return {(row.node, row.time): row.cpu_percent for row in samples if row.cpu_percent is not None}
+
+
+def _node(name: str, launches: Sequence[LaunchRecord], cpu: Sequence[float] | None, lost: int) -> NodeSummary:
+    whole = [each for each in launches if each.ok]
+    shares = causes(whole)
+    real, user, system = (_workload_sum(whole, key) for key in ("real_s", "user_s", "system_s"))
+    ratios = [each.cpu_real_ratio for each in whole if each.cpu_real_ratio is not None]
+    read, written = _workload_sum(whole, "read_bytes"), _workload_sum(whole, "written_bytes")
+    return NodeSummary(
+        node=name,
+        launches=len(launches),
+        failed=sum(not each.ok for each in launches),
+        real_s=real,
+        user_s=user,
+        system_s=system,
+        ratio_mean=statistics.fmean(ratios) if ratios else None,
+        ratio_of_sums=((user or 0.0) + (system or 0.0)) / real if real and user is not None else None,
+        read_bytes=None if read is None else int(read),
+        written_bytes=None if written is None else int(written),
+        cpu_percent_mean=statistics.fmean(cpu) if cpu else None,
+        bound_by=max(shares, key=lambda cause: shares[cause]) if shares else None,
+        lost=lost,
+    )
+
+
+def _workload_sum(launches: Sequence[LaunchRecord], key: str) -> float | None:
+    known = [value for each in launches if (value := getattr(each, key)) is not None]
+    return sum(known) if known else None
+
+
+def _in_order(name: str) -> tuple[str, int, str]:
+    """compute2 comes before compute10."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or 0), name
+
+
+def between_launches(launches: Sequence[LaunchRecord]) -> Iterator[float]:
+    """Seconds from the end of each launch to the start of the next of its stream (Unix times of both nodes).
+
+    One whose clock is behind may be seen to begin before: that counts as no time.
+    """
+    streams: dict[tuple[int | None, int], list[LaunchRecord]] = {}
+    for launch in sorted(launches, key=lambda each: each.number):
+        streams.setdefault((launch.repeat, launch.stream), []).append(launch)
+    for stream in streams.values():
+        for before, after in itertools.pairwise(stream):
+            if before.ended is not None and after.started is not None and not after.restarts:
+                yield max(0.0, after.started - before.ended)
+
+
+def queued(launches: Sequence[LaunchRecord]) -> Iterator[float]:
+    """Seconds from handing in a launch's job to the start of the launch, where it was started once."""
+    for launch in launches:
+        if launch.submitted is not None and launch.started is not None and not launch.restarts:
+            yield max(0.0, launch.started - launch.submitted)
+
+
+NOTABLE = 0.05
+"""Less than this part of the reads is left unsaid, as a read of `iotest` counts with so much of it cached."""
+
+LEAST_BYTES = 16 << 20
+"""Less than this may be the program of a command, whose reads are not told from those of its data."""
+
+
+def with_cached_reads(launches: Sequence[LaunchRecord], devices: Mapping[str, object]) -> list[LaunchRecord]:
+    """The launches, each with what it read that no device delivered.
+
+    `devices` tells what lies below each library. The kernel counts what it fetches from block devices for a
+    process (`read_bytes` of /proc/PID/io, proc_pid_io(5)); it does not for all file systems that servers
+    provide, so nothing is counted where a library has no device.
+    """
+    known = bool(devices) and all(
+        isinstance(each, Mapping) and each.get("device") is not None for each in devices.values()
+    )
+    if not known:
+        return list(launches)
+    return [replace(each, cached_read_bytes=_cached(each)) for each in launches]
+
+
+def _cached(launch: LaunchRecord) -> int | None:
+    """Reads of libraries less what devices delivered; readahead can deliver more than is read.
+
+    What a test reads beside its libraries (modules, /proc) is left out; a command does not tell it apart.
+    """
+    asked = (
+        sum(each.read_bytes for each in launch.libraries.values()) if launch.libraries else launch.read_bytes
+    )
+    if asked is None or launch.device_read_bytes is None:
+        return None
+    return max(0, asked - launch.device_read_bytes)
+
+
+def cached_reads(launches: Sequence[LaunchRecord]) -> tuple[int, int] | None:
+    """Of all launches of which it is known: bytes that came out of the page cache, and all that were read."""
+    known = [each for each in launches if each.cached_read_bytes is not None]
+    if not known:
+        return None
+    cached = sum(each.cached_read_bytes or 0 for each in known)
+    return cached, cached + sum(each.device_read_bytes or 0 for each in known)
+
+
+def cached_finding(launches: Sequence[LaunchRecord]) -> FindingRecord | None:
+    """Say how much came out of the page cache, where it is much."""
+    # Nodes do without pydantic.
+    from gridwright.runs.events import recorded_finding
+
+    cached, whole = cached_reads(launches) or (0, 0)
+    if cached < max(LEAST_BYTES, NOTABLE * whole):
+        return None
+    finding = Finding(
+        "info",
+        "reads-cached",
+        f"{cached / whole:.0%} of what launches read ({format_bytes(cached)} of {format_bytes(whole)}) "
+        "came out of the page cache: jobs whose data memory does not hold wait longer",
+        "for a test of the disks use a larger --scale, so that the data are more than the memory of a node",
+    )
+    return recorded_finding(finding, failure="workload-failed")
+
+
+_REMEDY = (
+    "have the program wait for its children, give its user a control group (Delegate=yes of systemd), or set "
+    "kernel.perf_event_paranoid to 2 on the nodes"
+)
+
+
+def of_unwaited(launches: Sequence[LaunchRecord]) -> FindingRecord | None:
+    """The finding of launches with processes that nobody waited for, where only looks saw these."""
+    # Nodes do without pydantic.
+    from gridwright.runs.records import FindingRecord
+
+    found = [each for each in launches if each.unwaited_counted == "looks"]
+    if not found:
+        return None
+    names = ", ".join(dict.fromkeys(each.test for each in found))
+    text = (
+        f"{len(found)} of {len(launches)} launches ({names}) started processes that nobody waited for "
+        f"(SIGCHLD ignored): of their CPU time {sum(each.unwaited_cpu_s for each in found):.2f} s were seen "
+        "and counted, what used less than 0.1 s may be missing, and the CPU/real ratio is at least what is "
+        "shown"
+    )
+    return FindingRecord(level="warning", name="workload-unwaited", text=text, remedy=_REMEDY)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """The kinds of schedulers that Gridwright brings along."""
 
 BUILT_IN = {
-    "local": "gridwright.schedulers.local.kind:KIND",
+    "local": "gridwright.schedulers.local.runner:KIND",
     "grid_engine": "gridwright.schedulers.grid_engine.kind:KIND",
     "lsf": "gridwright.schedulers.lsf.kind:KIND",
     "slurm": "gridwright.schedulers.slurm.kind:KIND",

@@ -1,8 +1,13 @@
-"""The grid spec: pydantic models of grid.yaml, with what changing each field does to a live grid."""
+"""The grid spec: pydantic models of grid.yaml, with what changing each field does to a live grid.
+
+What stands above reports of a grid: the section `report` of the grid spec.
+
+Sections of a grid spec that belong to its provider: validated by the provider's own model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -12,20 +17,19 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
+    PlainValidator,
     PrivateAttr,
     SerializeAsAny,
+    ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     create_model,
     model_validator,
 )
+from pydantic_core import InitErrorDetails
 
 from gridwright.spec.buying import BOUGHT, MaxPrice, Reservation
-from gridwright.spec.crosscheck import (
-    MAX_NODES,
-    cross_problems,
-    fill_defaults,
-    libraries_without_filesystem,
-)
+from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults, libraries_without_filesystem
 from gridwright.spec.fields import Change, Directory, Name, Reason, SpecModel, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
@@ -34,19 +38,103 @@ from gridwright.spec.library import Library
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.monitoring import MonitoringField
 from gridwright.spec.power import IDLE_S, POWERED
-from gridwright.spec.provider import PROVIDERS, ProviderKind
-from gridwright.spec.report_heading import ReportHeading
+from gridwright.spec.provider import PROVIDERS, ProviderKind, ProviderSection, provider_in
 from gridwright.spec.repositories import LibraryRepository
 from gridwright.spec.repository import DirectoryLink, scheme_of
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
-from gridwright.spec.sections import with_sections
 from gridwright.spec.site_setup import SiteSetup
 from gridwright.spec.users import Users
 from gridwright.spec.workload import Workload
-from gridwright.yamltext.fields import Duration, Size
+from gridwright.yamltext.fields import Duration, FieldError, Size
+from gridwright.yamltext.source import show
 from gridwright.yamltext.structure import Model
-from gridwright.yamltext.together import validated_with
+from gridwright.yamltext.together import placed, validated_with
+
+T = TypeVar("T")
+
+
+def with_sections(
+    handler: Callable[[Any], T],
+    data: Mapping[str, Any],
+    fields: Collection[str],
+    context: Any,  # noqa: ANN401 - pydantic's
+) -> T:
+    """What `handler` makes of plain data whose provider's section was made a model of its own.
+
+    `fields` are those of every spec. What stands under another key is a field that does not exist, unless it
+    is the section of another provider, which the cross-checks report. Raises ValidationError.
+    """
+    read: dict[str, Any] = {name: data[name] for name in data if name in fields}
+    errors: list[InitErrorDetails] = []
+    for name in data.keys() - read.keys():
+        section = _section(name)
+        if section is None:
+            errors.append(InitErrorDetails(type="extra_forbidden", loc=(name,), input=data[name]))
+        elif data[name] is not None and _is_meant(name, data):
+            try:
+                read[name] = section.model.model_validate(data[name], context=context)
+            except ValidationError as error:
+                errors += placed(error, name)
+    try:
+        made = handler(read)
+    except ValidationError as error:
+        raise ValidationError.from_exception_data(error.title, [*placed(error), *errors]) from None
+    if errors:
+        raise ValidationError.from_exception_data("sections", errors)
+    return made
+
+
+def _section(name: object) -> ProviderSection | None:
+    return PROVIDERS.get(name).section if name in PROVIDERS.names() else None
+
+
+def _is_meant(name: str, data: Mapping[str, Any]) -> bool:
+    """Whether it is the section of the grid's provider, or may be, where that is not known."""
+    provider = provider_in(data)
+    return provider is None or provider.name == name
+
+
+LONGEST = 120
+"""Characters of a line that fits into the head of a page."""
+_PRINTED = Update(Change.LIVE, "only reports print it")
+
+
+def _line(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise FieldError(f"a line of text is wanted, and {show(value)} is given", "write it in a few words")
+    text = value.strip()
+    if not text.isprintable():
+        raise FieldError("more than one line, or a character that cannot be printed", "write one line")
+    if len(text) > LONGEST:
+        raise FieldError(f"{len(text)} characters, and {LONGEST} fit into the head of a page", "shorten it")
+    return text
+
+
+Line = Annotated[
+    str, PlainValidator(_line), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST})
+]
+"""One line of text, as people read it."""
+
+
+class ReportHeading(SpecModel):
+    """Title, site and customer, as reports of runs, predictions and plans have them in their head."""
+
+    title: Annotated[Line | None, _PRINTED] = Field(
+        default=None, description="The title of reports, such as Proof of the new grid."
+    )
+    site: Annotated[Line | None, _PRINTED] = Field(
+        default=None, description="Where the grid stands, such as Hall 2, Karlsruhe."
+    )
+    customer: Annotated[Line | None, _PRINTED] = Field(
+        default=None, description="For whom it was built or proven."
+    )
+
+    def lines(self) -> dict[str, str]:
+        """What is given, by the names of the fields."""
+        given = {"title": self.title, "site": self.site, "customer": self.customer}
+        return {name: text for name, text in given.items() if text}
+
 
 LibraryName = Literal["data", "work", "util"]
 

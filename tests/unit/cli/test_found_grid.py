@@ -11,7 +11,7 @@ import pytest
 from gridwright.cli.build.down import down
 from gridwright.cli.build.found_grid import asked_grid
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.providers.lab.down import LabDown
+from gridwright.providers.lab.provider import LabDown
 
 OWN = """\
 name: own
@@ -61,7 +61,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return LabDown(name, was_up=True)
 
-    monkeypatch.setattr("gridwright.providers.lab.down.take_away", take_away)
+    monkeypatch.setattr("gridwright.providers.lab.provider.take_away", take_away)
     return names
 
 

@@ -14,9 +14,8 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Resource, Route, Use
 from gridwright.model.document import prediction_document
 from gridwright.model.grid import grid_model
-from gridwright.model.predict import predict
+from gridwright.model.predict import Clients, mix, predict
 from gridwright.model.prediction import Prediction, ServicePrediction
-from gridwright.model.services import Clients, mix
 from gridwright.report.designs.page import prediction_page
 from gridwright.report.terminal.prediction import prediction_text
 from gridwright.spec import parse_spec

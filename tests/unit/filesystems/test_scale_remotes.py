@@ -15,7 +15,7 @@ from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.shared_disks import ClusterMachine
-from gridwright.providers.site.clusters import cluster_documents
+from gridwright.providers.site.provider import cluster_documents
 from gridwright.spec import parse_spec
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.in_process import InProcess

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Resource, Route, Use
-from gridwright.model.credits import DemandOnRoute, SharedResources
-from gridwright.model.day import DayPrediction, LibraryDay, predict_day, settled_day, walked_day
+from gridwright.model.day import (
+    DayPrediction,
+    DemandOnRoute,
+    LibraryDay,
+    SharedResources,
+    predict_day,
+    settled_day,
+    walked_day,
+)
 from gridwright.model.day_curve import DAY_S, NAMES, DayCurve, day_curve, load_day
 from gridwright.model.grid import grid_model
 from gridwright.spec.model import GridSpec

@@ -13,8 +13,7 @@ from gridwright.filesystems.allocation import TargetSpace
 from gridwright.filesystems.layout import ALL, FileLayout
 from gridwright.model.document import prediction_document
 from gridwright.model.grid import check_against_catalogue, grid_model
-from gridwright.model.grid_layouts import check_layouts
-from gridwright.model.layout_choice import Streams, Targets, choose
+from gridwright.model.grid_layouts import Streams, Targets, check_layouts, choose
 from gridwright.model.layouts import library_layouts
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction

@@ -17,10 +17,15 @@ from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.night import Night
 from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
 from gridwright.plan.candidates import Candidate
-from gridwright.plan.deadline import DeadlinePlan, plan_deadline
-from gridwright.plan.deadline_pool import Pool
-from gridwright.plan.deadline_search import CLEARLY, NightSearch
-from gridwright.plan.deadline_sizes import SHARES, candidates_of
+from gridwright.plan.deadline import (
+    CLEARLY,
+    SHARES,
+    DeadlinePlan,
+    NightSearch,
+    Pool,
+    candidates_of,
+    plan_deadline,
+)
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import search

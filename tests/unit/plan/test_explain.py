@@ -12,12 +12,11 @@ from gridwright.catalog import load_catalog
 from gridwright.filesystems.volume_sets import most_volumes
 from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.design import DesignExplanation, Fit
-from gridwright.plan.difference import bill, difference
 from gridwright.plan.fits import held
 from gridwright.plan.found import Found, title
 from gridwright.plan.needs import read_needs
 from gridwright.plan.node_side import NodeSide, Place
-from gridwright.plan.search import plan, search
+from gridwright.plan.search import bill, difference, plan, search
 from tests.support.requirements import spec
 
 CATALOG = load_catalog()

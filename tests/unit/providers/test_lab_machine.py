@@ -13,9 +13,9 @@ import gridwright
 from gridwright.errors import GridwrightError
 from gridwright.providers.lab import host_python, image, places
 from gridwright.providers.lab.cgroups import detect
-from gridwright.providers.lab.head import LabHead
 from gridwright.providers.lab.host_python import python_directories
-from gridwright.providers.lab.mirror import VARIABLE, mirror
+from gridwright.providers.lab.image import VARIABLE, mirror
+from gridwright.providers.lab.provider import LabHead
 from gridwright.spec import parse_spec
 
 

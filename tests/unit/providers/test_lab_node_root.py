@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab.node_root import RootPlan, _make_temporary, _overlay
+from gridwright.providers.lab.boot import RootPlan, _make_temporary, _overlay
 
 
 def test_a_node_that_began_with_copies_goes_on_with_them(tmp_path: Path) -> None:

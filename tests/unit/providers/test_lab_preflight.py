@@ -12,8 +12,7 @@ import pytest
 from gridwright.errors import Problem
 from gridwright.filesystems import library_directories
 from gridwright.providers.lab.layout import layout_of
-from gridwright.providers.lab.machine_facts import Facts, look
-from gridwright.providers.lab.preflight import memory_needed, problems
+from gridwright.providers.lab.preflight import Facts, look, memory_needed, problems
 from gridwright.spec.model import GridSpec
 from tests.unit.providers.lab_specs import moosefs, spec
 

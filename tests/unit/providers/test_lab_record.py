@@ -20,11 +20,10 @@ from gridwright.kernel_files import boot_id
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import places, record, teardown
 from gridwright.providers.lab.cgroups import MemberGroups
-from gridwright.providers.lab.down import take_away
 from gridwright.providers.lab.layout import layout_of
 from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.processes import ProcessId, identify, kill
-from gridwright.providers.lab.provider import LAB
+from gridwright.providers.lab.provider import LAB, take_away
 from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
 from gridwright.providers.lab.refusals import refuse_unknown
 from gridwright.providers.lab.spec_copy import differences, digest, keep_copy

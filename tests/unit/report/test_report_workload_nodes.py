@@ -12,8 +12,8 @@ from gridwright.report.terminal.workload import workload_text
 from gridwright.report.workload.nodes import nodes_chart, nodes_table
 from gridwright.report.workload.part import workload_part
 from gridwright.report.workload.verdict import judged_sentence
-from gridwright.runs.workload_nodes import summarize_nodes
 from gridwright.runs.workload_record import WorkloadRecord
+from gridwright.runs.workload_reducer import summarize_nodes
 from tests.support.records import launch_record, workload_record
 
 

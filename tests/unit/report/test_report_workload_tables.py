@@ -6,8 +6,8 @@ import pytest
 
 from gridwright.report.tables import Table
 from gridwright.report.workload import tables
-from gridwright.report.workload.histogram import ratio_chart
-from gridwright.report.workload.published import published_workloads
+from gridwright.report.workload.part import ratio_chart
+from gridwright.report.workload.tables import published_workloads
 from gridwright.runs.launch_record import StepRecord
 from tests.support.records import launch_record, workload_record
 

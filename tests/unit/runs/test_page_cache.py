@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gridwright.runs.launch_record import LaunchRecord, LibraryTraffic
-from gridwright.runs.page_cache import cached_finding, cached_reads, with_cached_reads
+from gridwright.runs.workload_reducer import cached_finding, cached_reads, with_cached_reads
 from tests.support.records import launch_record
 
 DISK = {"data": {"device": "vda", "filesystem_type": "ext4"}}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.runs.virtualization import hypervisor
+from gridwright.runs.host import hypervisor
 
 GUEST = "flags\t\t: fpu vme hypervisor lahf_lm\n"
 DMI = "sys/class/dmi/id/"

@@ -9,8 +9,13 @@ import pytest
 
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_events import WorkloadBegun, WorkloadSample
-from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
-from gridwright.runs.workload_reducer import WorkloadReducer, summarize
+from gridwright.runs.workload_reducer import (
+    WorkloadReducer,
+    between_launches,
+    queued,
+    summarize,
+    summarize_nodes,
+)
 from tests.support.records import WORKLOAD_START, launch_record, workload_row
 
 

@@ -16,18 +16,16 @@ from gridwright.schedulers.batch.system import AfterJob, BatchCall, tagged_name
 from gridwright.schedulers.batch.tools import Answered
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.grid_engine.accounting import ended, parse_accounts, row_of, used
-from gridwright.schedulers.grid_engine.cluster import seconds, size
 from gridwright.schedulers.grid_engine.commands import expand_ranges, meaning, tools
-from gridwright.schedulers.grid_engine.configuration import (
+from gridwright.schedulers.grid_engine.kind import (
     CONFIGURE,
     DIRECTORY,
     INITIALISE,
     SPOOL,
     files,
 )
-from gridwright.schedulers.grid_engine.queue import parse_queue
 from gridwright.schedulers.grid_engine.section import section_of
-from gridwright.schedulers.grid_engine.system import GridEngine
+from gridwright.schedulers.grid_engine.system import GridEngine, parse_queue, seconds, size
 from gridwright.schedulers.grid_engine.xml_answer import parse_answer
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.index_ranges import index_ranges

@@ -21,9 +21,9 @@ from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_environment import chosen_environment
 from gridwright.schedulers.job_options import JobOptions, options_text, read_options
-from gridwright.schedulers.local.kind import LocalSchedulerSection
+from gridwright.schedulers.local.runner import LocalSchedulerSection
 from gridwright.schedulers.output_paths import filled, path_problems
-from gridwright.schedulers.slurm.job_option_words import file_words
+from gridwright.schedulers.slurm.submission import file_words
 from gridwright.schedulers.supported_options import INSTEAD, NAMES, option_problems
 
 NOW = 1_800_000_000.0

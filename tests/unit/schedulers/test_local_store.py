@@ -25,7 +25,7 @@ from gridwright.schedulers.local.identifiers import JobKey, parse_identifier, re
 from gridwright.schedulers.local.job_row import read_rows
 from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
 from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
-from gridwright.schedulers.local.retention import RETENTION_S, delete_old_jobs
+from gridwright.schedulers.local.runner import RETENTION_S, delete_old_jobs
 from gridwright.schedulers.local.schema import CHANGES, pack_mapping, unpack_mapping
 from gridwright.schedulers.local.store import FILE, Store
 from gridwright.schedulers.local.submission import check_requests, insert

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from gridwright.schedulers.policies import AccountPolicy, QosPolicy, SchedulerPolicies, SettingComparison
 from gridwright.schedulers.slurm.cluster import Cluster, parse_nodes, parse_partitions
-from gridwright.schedulers.slurm.policies import enforced, parse_accounts, parse_qos, queues_of
-from gridwright.schedulers.slurm.recommended import compared_settings, is_as_recommended
+from gridwright.schedulers.slurm.kind import (
+    compared_settings,
+    enforced,
+    is_as_recommended,
+    parse_accounts,
+    parse_qos,
+    queues_of,
+)
 
 TABLE = list(
     csv.DictReader(

@@ -22,10 +22,9 @@ from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.slurm.accounting import parse_completion, parse_sacct
 from gridwright.schedulers.slurm.cluster import parse_config, parse_nodes, parse_partitions, parse_time_limit
 from gridwright.schedulers.slurm.job_name import expand_indices, slurm_name, split_identifier
+from gridwright.schedulers.slurm.queue import parse_squeue_json, parse_squeue_text
 from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end, decode_wait_status
 from gridwright.schedulers.slurm.record_rows import WHOLE
-from gridwright.schedulers.slurm.squeue_json import parse_squeue_json
-from gridwright.schedulers.slurm.squeue_text import parse_squeue_text
 from gridwright.schedulers.slurm.translations import job_state, reason
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"

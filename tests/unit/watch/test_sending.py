@@ -17,7 +17,6 @@ from gridwright.watch.damping import Changed, KnownFinding
 from gridwright.watch.notices import MOST_ROWS, FindingReason, Notice, letter, notice_of, put, subject
 from gridwright.watch.round_messages import FindingKey
 from gridwright.watch.sending.couriers import Couriers, send_once
-from gridwright.watch.sending.mail import send
 from gridwright.watch.sending.receivers import (
     SECRET_VARIABLE,
     MailReceiver,
@@ -26,7 +25,7 @@ from gridwright.watch.sending.receivers import (
     WebReceiver,
     receiver_problems,
 )
-from gridwright.watch.sending.webhook import post, secret_bytes, signature
+from gridwright.watch.sending.send_program import post, secret_bytes, send, signature
 from tests.support.notice_receivers import SECRET, certificate, hook, mail_server
 
 

@@ -23,7 +23,7 @@ from gridwright.watch.round_messages import FindingKey, RoundReport, RoundReques
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
 from gridwright.watch.sending import couriers
 from gridwright.watch.sending.receivers import AnyReceiver, SendOutcome, WebReceiver
-from gridwright.watch.sending.webhook import post
+from gridwright.watch.sending.send_program import post
 from gridwright.watch.state import FILE, WatchState, held, read_state, watch_directory, write_state
 from gridwright.watch.status import status_document, status_text
 from gridwright.watch.watch import Watch, WatchSettings

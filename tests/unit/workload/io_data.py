@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gridwright.workload.datasets.catalogue import TABLES
-from gridwright.workload.datasets.generate import write_table
+from gridwright.workload.datasets.writer import write_table
 from gridwright.workload.launches.launch import Launch
 from gridwright.workload.launches.traffic import LaunchTraffic
 from gridwright.workload.messages import Made

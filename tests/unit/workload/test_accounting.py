@@ -19,7 +19,7 @@ from gridwright.errors import Finding, GridwrightError
 from gridwright.messages import encode
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.workload.accounting.slurm_words import parse_elapsed, parse_size, parse_time
-from gridwright.workload.imports.accounting_file import accounting_kind, read_accounting
+from gridwright.workload.imports.imported import accounting_kind, read_accounting
 from tests.support.examples import examples
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "accounting"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.workload.launches.diagnosis import bound_by, shares_of
+from gridwright.workload.launches.account import bound_by, shares_of
 
 seconds = st.floats(min_value=0.0, max_value=1e5)
 waits = st.dictionaries(st.sampled_from(["data", "work", "util"]), st.tuples(seconds, seconds))

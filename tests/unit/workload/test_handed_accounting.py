@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.messages import encode
 from gridwright.runs.profiles import load_profiles
-from gridwright.workload.imports import accounting_file
-from gridwright.workload.imports.accounting_file import accounting_kind, read_accounting
-from gridwright.workload.imports.imported import import_logs
+from gridwright.workload.imports import imported
+from gridwright.workload.imports.imported import accounting_kind, import_logs, read_accounting
 from gridwright.workload.imports.job_table import read_jobs
 from tests.support.bounded_memory import in_bounded_memory
 from tests.support.examples import examples
@@ -149,7 +148,7 @@ MIB = 1 << 20
 def test_a_packed_bomb_is_refused_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pieces: Callable[[], Iterator[bytes]]
 ) -> None:
-    monkeypatch.setattr(accounting_file, "MOST_LINES", 200_000, raising=False)
+    monkeypatch.setattr(imported, "MOST_LINES", 200_000, raising=False)
     path = tmp_path / "bomb.log.gz"
     path.write_bytes(packed(iter(pieces())))
     assert path.stat().st_size < 4 << 20

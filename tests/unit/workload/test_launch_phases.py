@@ -12,8 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.runs.launch_record import LaunchPhase, LibraryTraffic
-from gridwright.workload.launches.phase_merge import FIELDS, Interval, merged, misplaced, weight
-from gridwright.workload.launches.series import MOST_PHASES, LaunchSeries
+from gridwright.workload.launches.series import (
+    FIELDS,
+    MOST_PHASES,
+    Interval,
+    LaunchSeries,
+    merged,
+    misplaced,
+    weight,
+)
 from gridwright.workload.launches.traffic import LIBRARIES
 
 MB = 1_000_000

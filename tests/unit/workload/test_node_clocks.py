@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.workload.on_grid.clocks import NodeClocks
+from gridwright.workload.on_grid.process import NodeClocks
 from tests.support.records import launch_record
 
 Launch = tuple[float, float, float]

@@ -11,8 +11,8 @@ import pytest
 
 from gridwright.workload.exchange import SAMPLES, ExchangeDirectory
 from gridwright.workload.launches.traffic import LaunchTraffic
-from gridwright.workload.node_jobs import watch as module
-from gridwright.workload.node_jobs.watch import NodeWatch
+from gridwright.workload.node_jobs import launch as module
+from gridwright.workload.node_jobs.launch import NodeWatch
 
 
 class Job:

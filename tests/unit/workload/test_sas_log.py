@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gridwright.errors import Finding, GridwrightError
 from gridwright.messages import decode, encode
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.workload.sas_log import sessions as sas_log_sessions
+from gridwright.workload.sas_log import launch as sas_log_sessions
 from gridwright.workload.sas_log.launch import read_sas_log
 from gridwright.workload.sas_log.notes import parse_memory, parse_time
 from gridwright.workload.sas_log.stamps import parse_stamp
@@ -371,7 +371,7 @@ def test_no_real_time_gives_no_ratio(tmp_path: Path) -> None:
 
 def test_of_very_many_steps_the_longest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sas_log_sessions, "MOST_STEPS", 10)
-    monkeypatch.setattr("gridwright.workload.sas_log.findings.MOST_STEPS", 10)
+    monkeypatch.setattr("gridwright.workload.sas_log.launch.MOST_STEPS", 10)
     order = [(n * 37) % 101 for n in range(101)]
     launch, findings = read(tmp_path, "".join(WINDOWS_FULL.replace("0.96", f"{n}.00") for n in order))
     assert names(findings) == ["sas-log-truncated", "sas-log-date-ambiguous", "sas-log-steps-left-out"]

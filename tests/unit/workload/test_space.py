@@ -95,7 +95,7 @@ def test_only_what_is_missing_needs_space_in_data() -> None:
 
 def test_what_a_table_takes_is_no_less_than_its_file(tmp_path: Path) -> None:
     from gridwright.workload.datasets.catalogue import TABLES
-    from gridwright.workload.datasets.generate import write_table
+    from gridwright.workload.datasets.writer import write_table
 
     units = dict.fromkeys(TABLES, 4000)
     for name in ("accounts", "transactions"):

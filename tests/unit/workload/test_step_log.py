@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.workload.sas_log.launch import read_sas_log
-from gridwright.workload.step_log import write_step_log
+from gridwright.workload.session import write_step_log
 from tests.support.records import launch_record
 
 in_same_directory = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -13,10 +13,18 @@ import pytest
 from gridwright.messages import decode
 from gridwright.workload.launches import guard
 from gridwright.workload.launches.control_group import ControlGroup
-from gridwright.workload.launches.cpu_clock import CpuTime, cpu_clock, cpu_unwaited
-from gridwright.workload.launches.guard import LaunchOutcome, Order, fork_guard
+from gridwright.workload.launches.guard import (
+    IO,
+    CpuTime,
+    LaunchOutcome,
+    Order,
+    ProcessCounts,
+    Unwaited,
+    cpu_clock,
+    cpu_unwaited,
+    fork_guard,
+)
 from gridwright.workload.launches.traffic import LaunchTraffic
-from gridwright.workload.launches.unwaited import IO, ProcessCounts, Unwaited
 
 BURNT_S = 0.8
 SIZE = 3_000_000

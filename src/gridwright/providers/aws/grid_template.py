@@ -1,38 +1,592 @@
-"""The grid stack: what runs and is billed by the hour, put together from its parts."""
+"""The grid stack: what runs and is billed by the hour, put together from its parts.
+
+The way out of the private subnets: a NAT gateway, in the grid stack since it is billed by the hour.
+
+Auto Scaling groups: a machine that died is replaced by one that claims its place.
+
+Groups have a fixed size, but for those with nodes that the scheduler has powered on and off. What serves the
+scheduler on the head node (package `power`) sets theirs, and no template says it: CloudFormation sets what a
+template says whenever the group is updated.
+
+A budget of AWS for what a grid costs in a month, known by the grid's tag.
+
+Alarms of the grid stack: machines that cannot be set up, that are missing, or that do not serve.
+
+The dashboard of a grid in CloudWatch: alarms, machines, file systems, nodes, on one page.
+
+The console of the grid behind an internal load balancer, where the site has a certificate for it.
+
+TLS goes on both legs: from browsers to the load balancer, with the certificate of the site, and from there to
+the head node, with one that the head node makes itself. A network load balancer does not check the latter
+(Network Load Balancers, TLS listeners), so that the security group of the head node lets in no other than it.
+Who opens the page brings the token, which AWS makes up, and which the head node alone can read.
+
+An application load balancer, which could log people in, asks for a second zone, and the grid has one (Elastic
+Load Balancing, Application Load Balancers, subnets).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import groupby
+from typing import Any
 
-from troposphere import Output, Ref, Tags, Template, ec2
+from troposphere import GetAtt, Output, Ref, Sub, Tags, Template, autoscaling, budgets, cloudwatch, ec2
+from troposphere import elasticloadbalancingv2 as balancing
 from troposphere.secretsmanager import GenerateSecretString, Secret
 
 from gridwright.catalog import load_catalog
-from gridwright.providers.aws.auto_scaling import add_group
-from gridwright.providers.aws.budget import add_budget
-from gridwright.providers.aws.console_page import add_console
-from gridwright.providers.aws.dashboard import add_dashboard
-from gridwright.providers.aws.grid_alarms import add_grid_alarms
+from gridwright.providers.aws.alarms import acting, lasting
+from gridwright.providers.aws.boot_reports import FAILURES, GRID, NAMESPACE
+from gridwright.providers.aws.console_layout import (
+    KEY,
+    TOKEN,
+    balancer_address,
+    console_machine,
+    readers,
+    secret_name,
+)
 from gridwright.providers.aws.iam import add_roles
 from gridwright.providers.aws.launching import (
     PLACEMENT,
     Building,
     add_machine,
     is_placed,
+    launch_template,
     machine_id,
+    subnet,
 )
-from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import lasting_tags, logical_id, server_group, tags
-from gridwright.providers.aws.nat import add_way_out
+from gridwright.providers.aws.layout import FIRST_ADDRESS, AwsLayout, Machine, Role, fsx_file_systems
+from gridwright.providers.aws.names import (
+    GRID_TAG,
+    GROUP_TAG,
+    Export,
+    fsx_export,
+    group_name,
+    lasting_tags,
+    logical_id,
+    of_account,
+    server_group,
+    tags,
+)
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.pair_volumes import add_attachments, add_partitions
-from gridwright.providers.aws.running import add_parameter
+from gridwright.providers.aws.running import add_parameter, most_of, size_of
+from gridwright.providers.aws.section import Alarms
 from gridwright.providers.aws.site_network import add_names
+from gridwright.providers.aws.target_alarms import DOWN, FILE_SYSTEM, FREE, target_alarms
 from gridwright.providers.aws.template_limits import CountedTemplate
-from gridwright.providers.aws.user_data import UserData, key_id, user_data
+from gridwright.providers.aws.user_data import UserData, exported, key_id, user_data
+from gridwright.providers.lustre_servers import built_lustres
 from gridwright.schedulers import kind_of
+from gridwright.services.console_address import HEALTH, PORT
 from gridwright.spec.model import GridSpec
+from gridwright.units import HOURS_PER_MONTH
+
+TOKEN_LENGTH = 48
+"""Letters and digits: 285 bits."""
+ADDRESS_OUTPUT = "ConsoleAddress"
+HTTPS = 443
+POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
+"""TLS 1.2 and 1.3 alone."""
+_GROUPS = {Role.HEAD: Export.HEAD_GROUP, Role.LOGIN: Export.LOGIN_GROUP}
+
+
+def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
+    """A network load balancer with TLS, at an address of its own in the subnet of the login node."""
+    machine = console_machine(layout)
+    if machine is None:
+        return
+    marks = tags(spec, role="console")
+    _add_token(template, spec, layout)
+    _console_add_key(template, spec)
+    for each in _firewall(spec, layout, machine):
+        template.add_resource(each)
+    balancer = template.add_resource(
+        balancing.LoadBalancer(
+            "Console",
+            Type="network",
+            Scheme="internal",
+            SubnetMappings=[
+                balancing.SubnetMapping(
+                    SubnetId=exported(spec, Export.PUBLIC_SUBNET),
+                    PrivateIPv4Address=str(balancer_address(layout)),
+                )
+            ],
+            SecurityGroups=[Ref("ConsoleGroup")],
+            Tags=Tags(**marks, Name=f"{spec.name}-console"),
+        )
+    )
+    targets = template.add_resource(
+        balancing.TargetGroup(
+            "ConsoleTargets",
+            VpcId=exported(spec, Export.VPC),
+            TargetType="ip",
+            Protocol="TLS",
+            Port=PORT,
+            Targets=[balancing.TargetDescription(Id=str(machine.address), Port=PORT)],
+            HealthCheckProtocol="HTTPS",
+            HealthCheckPath=HEALTH,
+            TargetGroupAttributes=[
+                # Otherwise the head node would see addresses of readers, and let them in by none.
+                balancing.TargetGroupAttribute(Key="preserve_client_ip.enabled", Value="false")
+            ],
+            Tags=Tags(**marks),
+        )
+    )
+    template.add_resource(
+        balancing.Listener(
+            "ConsoleListener",
+            LoadBalancerArn=Ref(balancer),
+            Port=HTTPS,
+            Protocol="TLS",
+            SslPolicy=POLICY,
+            Certificates=[balancing.Certificate(CertificateArn=layout.aws.certificate)],
+            DefaultActions=[balancing.Action(Type="forward", TargetGroupArn=Ref(targets))],
+        )
+    )
+    template.add_output(
+        Output(
+            ADDRESS_OUTPUT,
+            Description="Where a name that the certificate is for has to point",
+            Value=Sub("https://${Name}/", Name=GetAtt(balancer, "DNSName")),
+        )
+    )
+
+
+def _add_token(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
+    """What readers of the page must have."""
+    secret = Secret(
+        TOKEN,
+        Name=secret_name(spec),
+        Description=f"Token of the console of grid {spec.name}",
+        GenerateSecretString=GenerateSecretString(PasswordLength=TOKEN_LENGTH, ExcludePunctuation=True),
+        Tags=Tags(**tags(spec, role="console")),
+    )
+    if layout.aws.kms_key is not None:
+        secret.KmsKeyId = layout.aws.kms_key
+    template.add_resource(secret)
+
+
+def _console_add_key(template: Template, spec: GridSpec) -> None:
+    """A key pair that AWS makes: EC2 tells the public half, and Parameter Store the private one.
+
+    CloudFormation makes it anew for other tags, so that it has those that stay.
+    """
+    name, marks = secret_name(spec), lasting_tags(spec, role="console")
+    template.add_resource(ec2.KeyPair(KEY, KeyName=name, KeyType="ed25519", Tags=Tags(**marks)))
+
+
+def _firewall(
+    spec: GridSpec, layout: AwsLayout, machine: Machine
+) -> Iterator[ec2.SecurityGroup | ec2.SecurityGroupIngress]:
+    """Readers reach the load balancer, it reaches the console, and nobody else does."""
+    served = exported(spec, _GROUPS[machine.role])
+    yield ec2.SecurityGroup(
+        "ConsoleGroup",
+        GroupDescription=f"Load balancer of the console of grid {spec.name}",
+        VpcId=exported(spec, Export.VPC),
+        SecurityGroupIngress=[
+            ec2.SecurityGroupRule(
+                IpProtocol="tcp",
+                FromPort=HTTPS,
+                ToPort=HTTPS,
+                CidrIp=str(network),
+                Description="Readers of the console within the network",
+            )
+            for network in readers(layout)
+        ],
+        SecurityGroupEgress=[
+            ec2.SecurityGroupRule(
+                IpProtocol="tcp",
+                FromPort=PORT,
+                ToPort=PORT,
+                DestinationSecurityGroupId=served,
+                Description="The console",
+            )
+        ],
+        Tags=Tags(**tags(spec, role="console")),
+    )
+    yield ec2.SecurityGroupIngress(
+        "ConsoleFromBalancer",
+        GroupId=served,
+        SourceSecurityGroupId=Ref("ConsoleGroup"),
+        IpProtocol="tcp",
+        FromPort=PORT,
+        ToPort=PORT,
+        Description="The console, through its load balancer",
+    )
+
+
+WIDTH, HEIGHT = 12, 6
+"""Of a graph: two in a row of 24 columns (CloudWatch User Guide, dashboard body structure)."""
+PERIOD_S = 60
+EC2_PERIOD_S = 300
+"""Without detailed monitoring EC2 tells every five minutes."""
+GIB = 2**30
+Metric = list[Any]
+
+
+@dataclass
+class _Page:
+    """Graphs, and what CloudFormation puts into them."""
+
+    widgets: list[dict[str, Any]] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def value(self, name: str, function: Any) -> str:  # noqa: ANN401 - a function of CloudFormation
+        """A place in the text that CloudFormation puts the value of a function into."""
+        self.values[name] = function
+        return f"${{{name}}}"
+
+    def graph(self, title: str, metrics: Sequence[Metric], *, stat: str = "Average", **more: object) -> None:
+        """Add a graph of metrics over time, beside or below the ones before it."""
+        count = sum(each["type"] == "metric" for each in self.widgets)
+        properties = {
+            "title": title,
+            "metrics": list(metrics),
+            "view": "timeSeries",
+            "stat": stat,
+            "period": PERIOD_S,
+            "region": "${AWS::Region}",
+            "yAxis": {"left": {"min": 0}},
+            **more,
+        }
+        self.widgets.append(
+            {
+                "type": "metric",
+                "x": count % 2 * WIDTH,
+                "y": 4 + count // 2 * HEIGHT,
+                "width": WIDTH,
+                "height": HEIGHT,
+                "properties": properties,
+            }
+        )
+
+
+def add_dashboard(building: Building, groups: Sequence[str], alarms: Sequence[str]) -> None:
+    """Add it; `groups` are logical IDs of Auto Scaling groups, `alarms` those of the stack's alarms."""
+    if not building.layout.aws.dashboard:
+        return
+    page = _Page()
+    arns = [page.value(each, GetAtt(each, "Arn")) for each in alarms]
+    page.widgets.append(
+        {
+            "type": "alarm",
+            "x": 0,
+            "y": 0,
+            "width": 2 * WIDTH,
+            "height": 4,
+            "properties": {"title": f"Alarms of grid {building.spec.name}", "alarms": arns},
+        }
+    )
+    _machines(page, building, groups)
+    for name in fsx_file_systems(building.spec):
+        _file_system(page, building, name)
+    for name in built_lustres(building.spec):
+        _dashboard_targets(page, building, name)
+    if groups:
+        _traffic(page, groups)
+    body = json.dumps({"widgets": page.widgets}, separators=(",", ":"))
+    building.template.add_resource(
+        cloudwatch.Dashboard(
+            "Dashboard",
+            DashboardName=of_account(building.spec),
+            DashboardBody=Sub(body, **page.values),
+            Tags=Tags(tags(building.spec, role="dashboard")),
+        )
+    )
+
+
+def _machines(page: _Page, building: Building, groups: Sequence[str]) -> None:
+    """Machines that are there and that should be, and boots that failed."""
+    there = [
+        ["AWS/AutoScaling", metric, "AutoScalingGroupName", page.value(title, Ref(title)), {"label": label}]
+        for title in groups
+        for metric, label in (
+            ("GroupDesiredCapacity", f"{title} wanted"),
+            ("GroupInServiceInstances", f"{title} in service"),
+        )
+    ]
+    if there:
+        page.graph("Machines", there, stat="Minimum")
+    failures = [NAMESPACE, FAILURES, GRID, building.spec.name, {"label": "failures"}]
+    page.graph("Machines that could not be set up", [failures], stat="Sum", period=900)
+
+
+def _file_system(page: _Page, building: Building, name: str) -> None:
+    """Bytes per second, free space and metadata operations of an FSx for Lustre."""
+    title = logical_id(name)
+    number = page.value(f"{title}Id", exported(building.spec, fsx_export(name, "Id")))
+
+    def of(metric: str) -> Metric:
+        return ["AWS/FSx", metric, "FileSystemId", number]
+
+    moved = [*_rate(of("DataReadBytes"), "read", 1e6), *_rate(of("DataWriteBytes"), "write", 1e6)]
+    page.graph(f"{name}: MB/s", moved, stat="Sum")
+    free = [
+        [*of("FreeDataStorageCapacity"), {"id": "free", "visible": False}],
+        [{"expression": f"free / {GIB}", "label": "GiB free", "id": "gib"}],
+    ]
+    page.graph(f"{name}: free space", free, stat="Sum")
+    page.graph(
+        f"{name}: metadata operations per second", [*_rate(of("MetadataOperations"), "all", 1)], stat="Sum"
+    )
+
+
+def _dashboard_targets(page: _Page, building: Building, name: str) -> None:
+    """What servers of a Lustre of the grid's own tell of its targets."""
+    of = [GRID, building.spec.name, FILE_SYSTEM, name]
+    down = [NAMESPACE, DOWN, *of, {"label": "targets of one server"}]
+    page.graph(f"{name}: targets that are not served", [down], stat="Maximum")
+    page.graph(f"{name}: percent free of the fullest target", [[NAMESPACE, FREE, *of]], stat="Minimum")
+
+
+def _rate(metric: Metric, label: str, unit: float) -> Iterator[Metric]:
+    """A sum over a period as a rate; the sum itself is not drawn."""
+    key = label.lower().replace(" ", "_")
+    yield [*metric, {"id": f"sum_{key}", "visible": False}]
+    yield [{"expression": f"sum_{key} / PERIOD(sum_{key}) / {unit:.0f}", "label": label, "id": key}]
+
+
+def _traffic(page: _Page, groups: Sequence[str]) -> None:
+    """What the machines of each group send and receive, and how busy their processors are."""
+
+    def of(metric: str, title: str) -> Metric:
+        return ["AWS/EC2", metric, "AutoScalingGroupName", page.value(title, Ref(title))]
+
+    sums = [
+        each
+        for title in groups
+        for metric, way in (("NetworkIn", "in"), ("NetworkOut", "out"))
+        for each in _rate(of(metric, title), f"{title} {way}", 1e6)
+    ]
+    page.graph("Network of each group: MB/s", sums, stat="Sum", period=EC2_PERIOD_S)
+    busy = [[*of("CPUUtilization", title), {"label": title}] for title in groups]
+    page.graph("Processors of each group: percent", busy, period=EC2_PERIOD_S)
+
+
+FAILURES_S = 900
+"""Machines count a failure when they give up, or after every few tries: it stands for one such period."""
+MISSING_MINUTES = 30
+"""Longer than a machine takes to start and to be set up."""
+BROKEN_MINUTES = 5
+_PERIOD_S = 60
+
+
+def add_grid_alarms(building: Building, groups: Sequence[str]) -> list[str]:
+    """Add the alarms and return their logical IDs; `groups` are those of Auto Scaling groups."""
+    spec = building.spec
+    alarms = [
+        _set_up_fails(spec),
+        *(_missing(spec, title) for title in groups),
+        *_broken(building),
+        *_targets(spec, groups),
+    ]
+    for alarm in alarms:
+        building.template.add_resource(alarm)
+    return [str(each.title) for each in alarms]
+
+
+def _set_up_fails(spec: GridSpec) -> cloudwatch.Alarm:
+    return cloudwatch.Alarm(
+        "SetUpFails",
+        AlarmDescription=f"A machine of grid {spec.name} cannot be set up: gridwright status says which one "
+        "and why, and its log lies in the grid's bucket below boot-logs",
+        Namespace=NAMESPACE,
+        MetricName=FAILURES,
+        Dimensions=[cloudwatch.MetricDimension(Name=GRID, Value=spec.name)],
+        Statistic="Sum",
+        Period=FAILURES_S,
+        EvaluationPeriods=1,
+        ComparisonOperator="GreaterThanThreshold",
+        Threshold=0,
+        TreatMissingData="notBreaching",
+        # Its end says only that nobody counted lately, not that the machine is well.
+        **acting(spec, tells_end=False),
+    )
+
+
+def _missing(spec: GridSpec, title: str) -> cloudwatch.Alarm:
+    """A group that has fewer machines in service than it should."""
+    return cloudwatch.Alarm(
+        f"{title}Missing",
+        AlarmDescription=f"Machines of {title} in grid {spec.name} have been missing for {MISSING_MINUTES} "
+        "minutes: gridwright status says which, and the group's activity in the console of EC2 why",
+        Metrics=[
+            _of_group("wanted", "GroupDesiredCapacity", title),
+            _of_group("there", "GroupInServiceInstances", title),
+            cloudwatch.MetricDataQuery(
+                Id="missing", Expression="wanted - there", Label="missing machines", ReturnData=True
+            ),
+        ],
+        ComparisonOperator="GreaterThanThreshold",
+        Threshold=0,
+        TreatMissingData="notBreaching",
+        **lasting(MISSING_MINUTES),
+        **acting(spec),
+    )
+
+
+def _targets(spec: GridSpec, groups: Sequence[str]) -> Iterator[cloudwatch.Alarm]:
+    """Those of each Lustre on servers of the grid's own."""
+    for name in built_lustres(spec):
+        servers = [server_group(name, role) for role in Role if role.serves_lustre]
+        yield from target_alarms(spec, name, [title for title in servers if title in groups])
+
+
+def _of_group(name: str, metric: str, title: str) -> cloudwatch.MetricDataQuery:
+    dimension = cloudwatch.MetricDimension(Name="AutoScalingGroupName", Value=Ref(title))
+    watched = cloudwatch.Metric(Namespace="AWS/AutoScaling", MetricName=metric, Dimensions=[dimension])
+    return cloudwatch.MetricDataQuery(
+        Id=name,
+        MetricStat=cloudwatch.MetricStat(Metric=watched, Period=_PERIOD_S, Stat="Minimum"),
+        ReturnData=False,
+    )
+
+
+def _broken(building: Building) -> Iterator[cloudwatch.Alarm]:
+    """Head, login node, servers in pairs and other machines that nothing replaces: the checks of EC2 fail."""
+    for machine in building.layout.of_role(Role.LOGIN, Role.HEAD, Role.MACHINE, Role.NSD):
+        if machine.replaced:
+            continue
+        title = machine_id(machine)
+        yield cloudwatch.Alarm(
+            f"{title}Broken",
+            AlarmDescription=f"EC2's status checks of {machine.name} in grid {building.spec.name} fail: "
+            f"stop and start it, or look at it by Session Manager",
+            Namespace="AWS/EC2",
+            MetricName="StatusCheckFailed",
+            Dimensions=[cloudwatch.MetricDimension(Name="InstanceId", Value=Ref(title))],
+            Statistic="Maximum",
+            Period=_PERIOD_S,
+            ComparisonOperator="GreaterThanThreshold",
+            Threshold=0,
+            TreatMissingData="notBreaching",
+            **lasting(BROKEN_MINUTES),
+            **acting(building.spec),
+        )
+
+
+SPENT = (80, 100)
+"""Percent of the budget at which somebody is told that it is spent."""
+FORECAST = 100
+"""Percent at which the forecast for the month is told."""
+
+
+def add_budget(template: Template, spec: GridSpec, alarms: Alarms | None) -> None:
+    """Add it where the spec has one.
+
+    Costs are known by the tag once the payer has activated it for cost allocation (AWS Billing User Guide,
+    user-defined cost allocation tags).
+    """
+    if alarms is None or alarms.budget is None:
+        return
+    told = [(each, "ACTUAL") for each in SPENT] + [(FORECAST, "FORECASTED")]
+    template.add_resource(
+        budgets.Budget(
+            "Budget",
+            Budget=budgets.BudgetData(
+                BudgetName=_name(spec, alarms.topic),
+                BudgetType="COST",
+                TimeUnit="MONTHLY",
+                BudgetLimit=budgets.Spend(Amount=round(alarms.budget * HOURS_PER_MONTH, 2), Unit="USD"),
+                CostFilters={"TagKeyValue": [f"user:{GRID_TAG}${spec.name}"]},
+            ),
+            NotificationsWithSubscribers=[
+                budgets.NotificationWithSubscribers(
+                    Notification=budgets.Notification(
+                        NotificationType=kind,
+                        ComparisonOperator="GREATER_THAN",
+                        Threshold=percent,
+                        ThresholdType="PERCENTAGE",
+                    ),
+                    Subscribers=[budgets.Subscriber(SubscriptionType="SNS", Address=alarms.topic)],
+                )
+                for percent, kind in told
+            ],
+        )
+    )
+
+
+def _name(spec: GridSpec, topic: str) -> str:
+    """The name, by the topic as well: who is told never changes in a budget, another one is made first."""
+    return f"{of_account(spec)}-{sha256(topic.encode()).hexdigest()[:8]}"
+
+
+METRICS = ("GroupDesiredCapacity", "GroupInServiceInstances")
+"""What an alarm holds against each other; groups tell nothing that they are not asked for, and it is free."""
+NEWEST = ["NewestInstance"]
+"""Where the size of a group is lowered while a machine of it starts, that one goes: it has no job yet."""
+
+
+def add_group(
+    building: Building, title: str, machines: tuple[Machine, ...], data: UserData, after: list[str]
+) -> None:
+    """The group of these machines, which are alike; `after` has logical IDs of what must be there first.
+
+    An update of the stack replaces none of them: it would end the jobs that run there. Other launch data are
+    for machines that start from then on, and the program `roll` replaces those that are there.
+    """
+    first, count = machines[0], len(machines)
+    powered = any(each.powered for each in machines)
+    size = size_of(title)
+    template = launch_template(building, first, title, data)
+    name = group_name(building.spec.name, first.group, str(first.role), serves=first.role.serves_lustre)
+    marks = {**tags(building.spec, role=str(first.role)), "Name": name}
+    of_group = autoscaling.Tags(**{name: (value, True) for name, value in marks.items()})
+    building.template.add_resource(
+        autoscaling.AutoScalingGroup(
+            title,
+            DependsOn=[*building.after, *after],
+            MinSize=size,
+            MaxSize=most_of(title) if powered else str(count),
+            **({"TerminationPolicies": NEWEST} if powered else {"DesiredCapacity": size}),
+            LaunchTemplate=autoscaling.LaunchTemplateSpecification(
+                LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
+            ),
+            VPCZoneIdentifier=[subnet(building, first)],
+            HealthCheckType="EC2",
+            HealthCheckGracePeriod=600,
+            MetricsCollection=[autoscaling.MetricsCollection(Granularity="1Minute", Metrics=[*METRICS])],
+            Tags=of_group + autoscaling.Tags(**{GROUP_TAG: (first.group, False)}) if powered else of_group,
+        )
+    )
+
+
+WAY_OUT = "NatRoute"
+"""Logical ID of the route that machines need before they start; none where it is the site's."""
+
+
+def add_way_out(template: Template, spec: GridSpec, layout: AwsLayout) -> list[str]:
+    """The gateway with its public address and the route to it; returns what machines have to wait for."""
+    if not layout.aws.makes_way_out:
+        return []
+    address = template.add_resource(
+        ec2.EIP("NatAddress", Domain="vpc", Tags=Tags(**tags(spec), Name=f"{spec.name}-nat"))
+    )
+    gateway = template.add_resource(
+        ec2.NatGateway(
+            "NatGateway",
+            AllocationId=GetAtt(address, "AllocationId"),
+            # Named, as one that AWS chooses might be the login node's.
+            PrivateIpAddress=str(layout.subnets["public"][FIRST_ADDRESS + 1]),
+            SubnetId=exported(spec, Export.PUBLIC_SUBNET),
+            Tags=Tags(**tags(spec), Name=f"{spec.name}-nat"),
+        )
+    )
+    template.add_resource(
+        ec2.Route(
+            WAY_OUT,
+            RouteTableId=exported(spec, Export.PRIVATE_ROUTES),
+            DestinationCidrBlock="0.0.0.0/0",
+            NatGatewayId=Ref(gateway),
+        )
+    )
+    return [WAY_OUT]
 
 
 class GridTemplate(CountedTemplate):

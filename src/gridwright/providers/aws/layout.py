@@ -1,9 +1,12 @@
-"""Every machine of a grid on AWS with its name, its address and its targets: pure, from the spec alone."""
+"""Every machine of a grid on AWS with its name, its address and its targets: pure, from the spec alone.
+
+Where in a subnet the machines of each group have their addresses, so that a group can grow.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -11,7 +14,6 @@ from functools import cached_property
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import ManagedLustre
-from gridwright.providers.aws.address_ranges import first_offsets
 from gridwright.providers.aws.addresses import (
     address_problems,
     machine_addresses,
@@ -41,6 +43,22 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import MACHINES
 from gridwright.units import Bytes
+
+
+def first_offsets(counts: Sequence[int], first: int, size: int, least: int) -> Iterator[int]:
+    """Offset of the first address of each group in a subnet of `size` addresses.
+
+    Every group has room for a power of two of machines, `least` or more, so that one that grows within it
+    moves none behind it. In a subnet that is too small for that, groups stand one behind the other.
+    """
+    rooms = [max(least, 1 << (count - 1).bit_length()) for count in counts]
+    # AWS keeps the last address of a subnet; the last group ends with its last machine.
+    fits = first + sum(rooms[:-1]) + sum(counts[-1:]) < size
+    offset = first
+    for count, room in zip(counts, rooms, strict=True):
+        yield offset
+        offset += room if fits else count
+
 
 FIRST_ADDRESS = 10
 """Offset of the first machine in a subnet: AWS keeps the first four addresses and the last one."""

@@ -1,4 +1,9 @@
-"""What machines set themselves up from, the content of the bundle: playbook, Slurm, claims."""
+"""What machines set themselves up from, the content of the bundle: playbook, Slurm, claims.
+
+Machines and shared volumes of a grid on AWS, as the kinds of file systems that join them know them.
+
+The program that machines of a cloud run at their start: package `claim` as one file.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gridwright.catalog import Catalog, load_catalog
+from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.model.layouts import library_layouts
+from gridwright.node_programs.one_file import DIRECTORY, one_file, unit_of
 from gridwright.providers.aws import disk_names_program, power_program, roll_program, spot_program
-from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
-from gridwright.providers.aws.clusters import cluster_parts
 from gridwright.providers.aws.console_role import ROLE as CONSOLE
 from gridwright.providers.aws.console_role import console_role_files, console_variables
-from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, fsx_file_systems
+from gridwright.providers.aws.disk_pairs import partition
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_section, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
 from gridwright.providers.boot.bundle import Part
 from gridwright.providers.boot.known_distributions import known_distributions
 from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres
 from gridwright.providers.machines import machines_of_types
-from gridwright.providers.shared_disks import playbook_clusters
+from gridwright.providers.shared_disks import ClusterParts, playbook_clusters, shared_disk_file_systems
 from gridwright.schedulers import kind_of
+from gridwright.schedulers.machines import USABLE_PART
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
@@ -29,6 +37,65 @@ from gridwright.setup.users_spec import SECRET_FILE, secret_arn
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
+
+PROGRAM = DIRECTORY / "claim.pyz"
+"""Where machines have it."""
+UNIT = "gridwright-claim.service"
+_CLAIM_PACKAGE = "gridwright.providers.aws.claim"
+
+
+def build_zipapp() -> bytes:
+    """The program, the same bytes for the same sources; it looks at disks with the readers of scratch."""
+    others = ["gridwright.node_programs.scratch", "gridwright.node_programs.lustre_targets"]
+    return one_file(_CLAIM_PACKAGE, "the claim of this machine", others)
+
+
+def unit_file() -> str:
+    """The systemd unit that runs it at every start."""
+    return unit_of(_CLAIM_PACKAGE)
+
+
+_CLIENTS = (Role.LOGIN, Role.HEAD, Role.COMPUTE)
+
+
+def cluster_parts(spec: GridSpec, layout: AwsLayout) -> dict[str, ClusterParts]:
+    """Machines and disks of each file system that is a cluster, by the file system's name."""
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    clients = [*layout.of_role(*_CLIENTS), *(each for each in layout.machines if _mounts(spec, each))]
+    found = {}
+    for name in shared_disk_file_systems(spec):
+        servers = [
+            _machine(each, catalog, domain=partition(number))
+            for number, each in enumerate(layout.pairs_of(name), start=1)
+        ]
+        disks = [
+            PairDisk(volume=one.logical_id, device=one.path, pair=one.pair, index=one.index)
+            for one in layout.volumes
+            if one.filesystem == name
+        ]
+        found[name] = ClusterParts([*servers, *(_machine(each, catalog) for each in clients)], disks)
+    return found
+
+
+def _mounts(spec: GridSpec, machine: Machine) -> bool:
+    """Whether a machine beside the nodes mounts what they mount."""
+    return machine.role is Role.MACHINE and spec.machines[machine.group].mounts
+
+
+def _machine(machine: Machine, catalog: Catalog, domain: int = 0) -> ClusterMachine:
+    instance = catalog.instance(machine.instance, "aws")
+    return ClusterMachine(
+        name=machine.name,
+        address=str(machine.address),
+        is_server=machine.role is Role.NSD,
+        pair=machine.pair,
+        fault_domain=domain,
+        # Login and head node are small: what suits nodes would not fit into their memory.
+        runs_jobs=machine.role not in (Role.LOGIN, Role.HEAD),
+        memory_bytes=int(instance.memory_bytes * USABLE_PART),
+        nic_bytes_per_s=instance.network.baseline_bytes_per_s,
+    )
+
 
 NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
 """Groups of the machines of each part: a role of the site is in the bundle of those that run it."""

@@ -6,43 +6,249 @@ costs cents a month. What holds the user's data stays when it leaves the stack.
 
 A template of many volumes is larger than what CloudFormation takes inline, and the bucket that it could be
 read from is one of its own resources: `without` all file systems it is small, and makes the bucket first.
+
+Volumes and network interfaces of Lustre servers: what stays when a server is replaced.
+
+Each server has an interface with its fixed address, so that its NID stays, and each target has a volume of
+its own. A new instance finds them by their tags, and claims them.
+
+Schedules of EventBridge Scheduler that start data repository tasks of FSx for Lustre.
+
+A universal target calls CreateDataRepositoryTask itself (EventBridge Scheduler User Guide, using universal
+targets), so that no machine has to run. Whether the last task was soon enough says `gridwright repo status`;
+that a task could not be started at all says an alarm, so that nobody has to read a queue of dead letters.
+A schedule holds names alone. AWS encrypts it with a key of its own, also where the spec has aws.kms_key: one
+whose policy leaves the scheduler out would end all exports.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
-from troposphere import AWSObject, GetAtt, Output, Ref, Template
+from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, Template, cloudwatch, ec2, iam, scheduler
 
 from gridwright.catalog.contents import Catalog
 from gridwright.catalog.load import load_catalog
 from gridwright.errors import GridwrightError, Problem
-from gridwright.providers.aws.alarms import fsx_alarms
+from gridwright.providers.aws.alarms import acting, fsx_alarms
 from gridwright.providers.aws.claims_table import CLAIMS_TABLE, claims_table_resource
+from gridwright.providers.aws.data_repository.requests import export_request, import_request
+from gridwright.providers.aws.data_volumes import data_volume, disk_problems
 from gridwright.providers.aws.disk_pairs import paired_servers
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.fsx import fsx_outputs, fsx_problems, fsx_resources
-from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
-from gridwright.providers.aws.lustre_volumes import interface_id, lustre_resources, volume_problems
-from gridwright.providers.aws.names import Export
-from gridwright.providers.aws.network import network_outputs, network_resources
+from gridwright.providers.aws.layout import AwsLayout, Machine, fsx_file_systems
+from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, Export, logical_id, tags
+from gridwright.providers.aws.network import network_outputs, network_resources, subnet_of
 from gridwright.providers.aws.pair_volumes import (
     pair_volume_outputs,
     pair_volume_problems,
     pair_volume_resources,
 )
-from gridwright.providers.aws.repository_schedules import schedule_resources
 from gridwright.providers.aws.security_groups import (
     Group,
     group_outputs,
+    groups_of_site,
     rules,
     security_groups,
 )
 from gridwright.providers.aws.site_bucket import SITE_BUCKET, site_bucket_resources
 from gridwright.providers.aws.template_limits import count_problems, template_problems
-from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.lustre_servers import Target, built_lustres
+from gridwright.spec.linked import LinkedDirectory, linked_directories
 from gridwright.spec.model import GridSpec
+from gridwright.spec.schedule import Schedule
+
+GROUP, ROLE, ALARM = "RepositorySchedules", "RepositoryRole", "RepositoryTasks"
+_TARGET = "arn:${AWS::Partition}:scheduler:::aws-sdk:fsx:createDataRepositoryTask"
+_TRIES, _LONGEST_AGE_S, _SHORTEST_AGE_S = 185, 86_400, 60
+"""Tries that a schedule may have, and seconds for them (EventBridge Scheduler API Reference, RetryPolicy)."""
+
+
+def timed_directories(spec: GridSpec, names: list[str]) -> list[LinkedDirectory]:
+    """Of the file systems of these names, what is exported or imported by time."""
+    return [
+        each
+        for each in linked_directories(spec).values()
+        if each.filesystem in names and (each.export.is_timed or each.names.is_timed)
+    ]
+
+
+def schedule_resources(spec: GridSpec, layout: AwsLayout, names: list[str]) -> Iterator[AWSObject]:
+    """Group, role, schedules and alarm for file systems of these names; nothing where none has a time."""
+    timed = timed_directories(spec, names)
+    if not timed:
+        return
+    yield scheduler.ScheduleGroup(GROUP, Tags=Tags(tags(spec, role="repository")))
+    yield _role(spec, layout, list(dict.fromkeys(each.filesystem for each in timed)))
+    for each in timed:
+        if each.export.is_timed:
+            yield _schedule(spec, each, "Export", each.export)
+        if each.names.is_timed:
+            yield _schedule(spec, each, "Import", each.names)
+    yield _alarm(spec)
+
+
+def rate_of(schedule: Schedule) -> str:
+    """How often, in the words of EventBridge: whole minutes, rounded down, so that no time is missed."""
+    minutes = max(1, int((schedule.period_s or 0) // 60))
+    for unit, length in (("day", 1440), ("hour", 60), ("minute", 1)):
+        if minutes % length == 0:
+            count = minutes // length
+            return f"rate({count} {unit}{'' if count == 1 else 's'})"
+    raise AssertionError(minutes)
+
+
+def _schedule(spec: GridSpec, directory: LinkedDirectory, what: str, often: Schedule) -> scheduler.Schedule:
+    build = export_request if what == "Export" else import_request
+    # What names an invocation is its token: a request that AWS itself repeats starts no second task.
+    request = build(directory, (), identity="<aws.scheduler.execution-id>")
+    return scheduler.Schedule(
+        logical_id(directory.filesystem, what, directory.name),
+        Description=f"{what} of repository {directory.name} of grid {spec.name}",
+        GroupName=Ref(GROUP),
+        ScheduleExpression=rate_of(often),
+        FlexibleTimeWindow=scheduler.FlexibleTimeWindow(Mode="OFF"),
+        Target=scheduler.Target(
+            Arn=Sub(_TARGET),
+            RoleArn=GetAtt(ROLE, "Arn"),
+            Input=_input(request, logical_id(directory.filesystem)),
+            RetryPolicy=scheduler.RetryPolicy(
+                MaximumRetryAttempts=_TRIES,
+                MaximumEventAgeInSeconds=min(_LONGEST_AGE_S, max(_SHORTEST_AGE_S, int(often.period_s or 0))),
+            ),
+        ),
+    )
+
+
+def _input(request: dict[str, Any], filesystem: str) -> Sub:
+    """The request as text; `$` of names is no variable of Fn::Sub."""
+    text = json.dumps(request, sort_keys=True, ensure_ascii=False).replace("${", "${!")
+    return Sub(text.replace('{"', '{"FileSystemId": "${FileSystem}", "', 1), FileSystem=Ref(filesystem))
+
+
+def _role(spec: GridSpec, layout: AwsLayout, filesystems: list[str]) -> iam.Role:
+    """What the schedules may do: start tasks of the grid's linked file systems, and nothing else.
+
+    Only for schedules of this group (EventBridge Scheduler User Guide, confused deputy prevention).
+    """
+    boundary = layout.aws.permissions_boundary
+    of_account = "arn:${AWS::Partition}:fsx:${AWS::Region}:${AWS::AccountId}"
+    return iam.Role(
+        ROLE,
+        Description=f"Starts data repository tasks of grid {spec.name} by time",
+        AssumeRolePolicyDocument=_document(
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "scheduler.amazonaws.com"},
+                "Action": "sts:AssumeRole",
+                "Condition": {
+                    "StringEquals": {
+                        "aws:SourceAccount": Ref("AWS::AccountId"),
+                        "aws:SourceArn": GetAtt(GROUP, "Arn"),
+                    }
+                },
+            }
+        ),
+        Policies=[
+            iam.Policy(
+                PolicyName="gridwright",
+                PolicyDocument=_document(
+                    {
+                        "Sid": "Tasks",
+                        "Effect": "Allow",
+                        "Action": ["fsx:CreateDataRepositoryTask"],
+                        "Resource": [
+                            *(GetAtt(logical_id(each), "ResourceARN") for each in filesystems),
+                            Sub(f"{of_account}:task/*"),
+                        ],
+                    }
+                ),
+            )
+        ],
+        Tags=Tags(**tags(spec, role="repository")),
+        **({"PermissionsBoundary": boundary} if boundary else {}),
+    )
+
+
+def _document(statement: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def _alarm(spec: GridSpec) -> cloudwatch.Alarm:
+    """Raised when a task could not be started in all of its tries."""
+    return cloudwatch.Alarm(
+        ALARM,
+        AlarmDescription=f"A scheduled export or import of grid {spec.name} could not be started: see "
+        "gridwright repo status",
+        Namespace="AWS/Scheduler",
+        MetricName="InvocationDroppedCount",
+        Dimensions=[cloudwatch.MetricDimension(Name="ScheduleGroup", Value=Ref(GROUP))],
+        Statistic="Sum",
+        ComparisonOperator="GreaterThanThreshold",
+        Threshold=0,
+        EvaluationPeriods=1,
+        Period=300,
+        TreatMissingData="notBreaching",
+        **acting(spec),
+    )
+
+
+def interface_id(machine: Machine) -> str:
+    """Logical ID of the interface with a machine's fixed address."""
+    return logical_id(machine.name, "Interface")
+
+
+def lustre_resources(
+    spec: GridSpec, layout: AwsLayout, filesystem: str, *, deletable: bool
+) -> Iterator[AWSObject]:
+    """Interfaces and volumes of all servers of one Lustre."""
+    for machine in layout.servers_of(filesystem):
+        yield _interface(spec, layout, machine)
+        for target in machine.targets:
+            yield _volume(spec, layout, machine, target, deletable=deletable)
+
+
+def volume_problems(
+    spec: GridSpec, layout: AwsLayout, filesystem: str, catalog: Catalog
+) -> Iterator[Problem]:
+    """What the catalogue refuses of the volumes of one Lustre, once for each role of its servers."""
+    seen: set[str] = set()
+    for machine in layout.servers_of(filesystem):
+        for target in machine.targets[: machine.role not in seen]:
+            seen.add(machine.role)
+            path = ("filesystems", filesystem, str(machine.role), "disks")
+            yield from disk_problems(spec, path, target.disks, catalog)
+
+
+def _interface(spec: GridSpec, layout: AwsLayout, machine: Machine) -> ec2.NetworkInterface:
+    return ec2.NetworkInterface(
+        interface_id(machine),
+        Description=f"Fixed address of {machine.name}, whichever instance it is",
+        SubnetId=subnet_of(layout, machine.subnet),
+        PrivateIpAddress=str(machine.address),
+        GroupSet=[Ref(Group.STORAGE), *groups_of_site(layout, machine)],
+        Tags=Tags(
+            tags(spec, role=machine.role) | {SLOT_TAG: machine.name, "Name": f"{spec.name} {machine.name}"}
+        ),
+    )
+
+
+def _volume(
+    spec: GridSpec, layout: AwsLayout, machine: Machine, target: Target, *, deletable: bool
+) -> ec2.Volume:
+    marks = {SLOT_TAG: machine.name, TARGET_TAG: target.name, "Name": f"{spec.name} {target.name}"}
+    return data_volume(
+        layout,
+        logical_id(machine.name, target.name),
+        target.disks,
+        tags(spec, role=machine.role) | marks,
+        deletable=deletable,
+    )
+
 
 # The zone is the spec's, and never changes: it is no parameter that could be turned.
 _METADATA = {"cfn-lint": {"config": {"ignore_checks": ["W3010"]}}}

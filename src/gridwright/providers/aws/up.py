@@ -1,4 +1,11 @@
-"""`up`: makes a grid on AWS, or changes it, and waits until its machines have set themselves up."""
+"""`up`: makes a grid on AWS, or changes it, and waits until its machines have set themselves up.
+
+Machines that no group replaces and whose instance is gone: nobody makes them anew but the next `up`.
+
+Sets owner and expiry on machines and on what they brought with them, whose launch templates lack them.
+
+Machines that a change of the spec would give another address, though they stay.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +28,15 @@ from gridwright.providers.aws.fixed_machines import (
     with_images,
     without,
 )
-from gridwright.providers.aws.gone_instances import gone_machines
 from gridwright.providers.aws.grid_template import groups_of
-from gridwright.providers.aws.instances import claims, instances, machines, rows
+from gridwright.providers.aws.instances import GONE, claims, instances, machines, rows
 from gridwright.providers.aws.kept_images import GridImage, chosen_images
 from gridwright.providers.aws.kept_machines import lost_machines
 from gridwright.providers.aws.launching import machine_id
-from gridwright.providers.aws.layout import AwsLayout, aws_layout
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
 from gridwright.providers.aws.leaving import Shrinking, leaving, unnamed
 from gridwright.providers.aws.machines_ready import MachinesReady
-from gridwright.providers.aws.moved_addresses import moved_addresses
-from gridwright.providers.aws.names import grid_stack, storage_stack, tags
-from gridwright.providers.aws.passing_tags import settle_passing_tags
+from gridwright.providers.aws.names import SLOT_TAG, grid_stack, passing_tags, storage_stack, tags
 from gridwright.providers.aws.preflight.images import refuse_unfit_images
 from gridwright.providers.aws.preflight.looking import preflight
 from gridwright.providers.aws.rolling import MachinesReplaced, announced
@@ -43,19 +47,136 @@ from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
 from gridwright.providers.aws.site_objects import body_of, put_changed, put_once, text_of
 from gridwright.providers.aws.stack_failures import NEVER_MADE, failure_of
-from gridwright.providers.aws.stacks import (
-    LONGEST_BODY,
-    Body,
-    ChangeSet,
-    Stack,
-    Stacks,
-)
+from gridwright.providers.aws.stacks import LONGEST_BODY, Body, ChangeSet, Stack, Stacks
 from gridwright.providers.aws.stopping import is_stopped, start_fixed
 from gridwright.providers.aws.storage_update import propose_storage, update_storage
+from gridwright.providers.aws.tagged import of_grid, tags_of
 from gridwright.providers.aws.up_result import AwsUp
 from gridwright.providers.boot.bundle import Part, pointer
 from gridwright.providers.caller import Caller
+from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+
+
+def moved_addresses(
+    spec: GridSpec, layout: AwsLayout, deployed: Mapping[str, Any], replace: frozenset[str]
+) -> Iterator[Problem]:
+    """Each group of machines that would move from its deployed addresses, but of file systems made anew.
+
+    An interface that is in use cannot be replaced, and clients know a Lustre server by its address: half-way
+    through an update AWS would refuse the one, and the other would be another server.
+    """
+    had = dict(_addresses(deployed))
+    first: dict[str, tuple[Machine, int]] = {}
+    for machine in layout.machines:
+        if had.get(machine.name, str(machine.address)) != str(machine.address):
+            kept, others = first.get(machine.group, (machine, -1))
+            first[machine.group] = kept, others + 1
+    for group, (machine, others) in first.items():
+        if group in replace:
+            continue
+        more = f", and {others} more of {group} would move, too" if others else ""
+        path, remedy = _where(spec, machine, had[machine.name])
+        yield problem_at(
+            spec,
+            path,
+            f"{machine.name} is at {had[machine.name]}, and would be at {machine.address} as the spec is now"
+            f"{more}: machines that are up keep their addresses",
+            remedy,
+        )
+
+
+_NODES = (
+    "leave the groups before it as large as they are, and in their order, and add a group behind it for what "
+    "is new; or run gridwright down, which keeps data, and then up"
+)
+
+
+def _where(spec: GridSpec, machine: Machine, address: str) -> tuple[tuple[str, ...], str]:
+    """The field that decides on its address, and what to write."""
+    if machine.role.serves_files:
+        return ("filesystems", machine.group), _servers(machine.group)
+    if machine.role is Role.MACHINE:
+        return ("machines", machine.group), f"write address: {address} for it"
+    return (("nodes", machine.group) if machine.group in spec.nodes else ("aws",)), _NODES
+
+
+def _servers(filesystem: str) -> str:
+    return (
+        f"leave what stands before it as it is; or run gridwright up with --replace {filesystem}: it begins "
+        f"empty then, and what was is kept, and billed, until gridwright down --delete-data {filesystem}"
+    )
+
+
+def _addresses(template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names of machines with the addresses of their interfaces."""
+    for each in template.get("Resources", {}).values():
+        if each.get("Type") != "AWS::EC2::NetworkInterface":
+            continue
+        properties = each.get("Properties", {})
+        tags = {tag["Key"]: tag["Value"] for tag in properties.get("Tags", ())}
+        if SLOT_TAG in tags and "PrivateIpAddress" in properties:
+            yield tags[SLOT_TAG], properties["PrivateIpAddress"]
+
+
+AT_ONCE = 500
+"""Resources of one call: EC2 takes up to 1000 (EC2 API reference, CreateTags)."""
+
+
+def settle_passing_tags(cloud: Cloud, spec: GridSpec) -> None:
+    """Bring owner and expiry of instances, volumes and interfaces to what the spec says.
+
+    An Auto Scaling group gives its tags to machines that it starts from then on, never to those that run
+    (EC2 Auto Scaling User Guide, tag groups and instances). Raises CloudError.
+    """
+    found = dict(_tags(cloud, spec))
+    for name, wanted in passing_tags(spec).items():
+        _set(cloud, name, wanted, [each for each, tags in found.items() if tags.get(name) != wanted])
+
+
+def _tags(cloud: Cloud, spec: GridSpec) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each resource of the grid that is there, with its tags."""
+    chosen = of_grid(spec.name)
+    for name, instance in instances(cloud, spec).items():
+        yield name, tags_of(instance)
+    for each in cloud.listed("ec2", "describe_volumes", "Volumes", Filters=chosen):
+        yield each["VolumeId"], tags_of(each)
+    for each in cloud.listed("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=chosen):
+        yield each["NetworkInterfaceId"], tags_of(each)
+
+
+def _set(cloud: Cloud, name: str, value: str | None, resources: list[str]) -> None:
+    operation = "delete_tags" if value is None else "create_tags"
+    tag = {"Key": name} if value is None else {"Key": name, "Value": value}
+    for first in range(0, len(resources), AT_ONCE):
+        cloud.call("ec2", operation, Resources=resources[first : first + AT_ONCE], Tags=[tag])
+
+
+_MOST_VALUES = 200
+"""Of one filter (Amazon EC2 API Reference, DescribeInstances)."""
+
+
+def gone_machines(cloud: Cloud, layout: AwsLayout, resources: Mapping[str, str]) -> frozenset[str]:
+    """Names of machines that a stack made and EC2 ended, or ends; `resources` are the stack's, by logical ID.
+
+    They are asked for by their IDs: who has lost its tags is there all the same, and is never taken for gone.
+    """
+    made = {
+        resources[machine_id(each)]: each.name
+        for each in layout.machines
+        if not each.replaced and resources.get(machine_id(each))
+    }
+    there: set[str] = set()
+    for start in range(0, len(made), _MOST_VALUES):
+        asked = [{"Name": "instance-id", "Values": list(made)[start : start + _MOST_VALUES]}]
+        for reservation in cloud.listed("ec2", "describe_instances", "Reservations", Filters=asked):
+            there |= {each["InstanceId"] for each in reservation["Instances"] if _is_there(each)}
+    return frozenset(name for instance, name in made.items() if instance not in there)
+
+
+def _is_there(instance: Mapping[str, Mapping[str, str]]) -> bool:
+    return instance["State"]["Name"] not in GONE
+
 
 _NAMED = ("filesystems", "machines", "nodes")
 """Sections of the spec whose names --replace takes, of what is deployed, too."""

@@ -1,25 +1,428 @@
-"""Makes the lab's anchor, bridge and nodes, each written down before it does anything."""
+"""Makes the lab's anchor, bridge and nodes, each written down before it does anything.
+
+Starts the processes that a lab consists of: its anchor, and the first process of each node.
+
+The anchor is the first process in a PID namespace that those of all nodes lie in: its end is the end
+of everything in the lab. It holds the network namespace with the bridge, too. All are `catatonit -P`
+from the image, a static program that does nothing but wait for ended children.
+
+The root file system of a node: the image below, what the node changes above, and what it shares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
+from gridwright.beneath import DIRECTORY, remove_tree
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import disk, network
-from gridwright.providers.lab.birth import NodePlan, start_anchor, start_node
-from gridwright.providers.lab.cgroups import ANCHOR, detect, remove
+from gridwright.providers.lab.cgroups import ANCHOR, MemberGroups, detect, remove
+from gridwright.providers.lab.disk import FILE_SYSTEM, MOUNT_POINT
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.layout import PlannedNode
-from gridwright.providers.lab.node_root import RootPlan, SharedDirectory
+from gridwright.providers.lab.network import configure_node
 from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.processes import ProcessId, identify
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
 from gridwright.providers.lab.refusals import refuse_missing
 from gridwright.providers.lab.section import Lab
+from gridwright.providers.lab.syscalls import MountFlag, Namespace, bind, change_root, enter, mount, unshare
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
 from gridwright.state_parts import make_state
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse")
+_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
+_SAFE = MountFlag.NO_SUID | MountFlag.NO_DEVICES | MountFlag.NO_EXEC
+_COPIED = ("etc", "home", "mnt", "opt", "root", "srv", "var")
+"""Directories of the image that a node without an overlay has a copy of: about 40 MB."""
+_COPIES = "copies"
+_STORED = ("home", "srv", "var/lib/mfs", "var/lib/slurm", "var/spool/gridengine")
+"""What outlives a crash of this machine, as far as programs wait for the disk: homes, data, queues, tables.
+It goes past the overlay, on which nothing waits, and which would have figures that are none of a disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDirectory:
+    """A directory of this machine that a node sees."""
+
+    source: Path
+    target: Path
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RootPlan:
+    """What the root of a node is made of."""
+
+    image: Path
+    """The root file system that all nodes begin with."""
+    changes: Path
+    """The node's own directory: what it writes is kept there."""
+    files: Mapping[str, str]
+    """Text files that it has, by path, such as /etc/hosts."""
+    shares: tuple[SharedDirectory, ...]
+    disk: str | None = None
+    """The block device of its disk, of a storage node that has one."""
+
+
+def make_root(plan: RootPlan, groups: MemberGroups) -> None:
+    """Make the root of a node and move into it.
+
+    To be called in a mount namespace of the node's own, by its first process in its own PID, network and
+    control-group namespaces. Raises OSError.
+    """
+    os.umask(0o022)
+    mount("", "/", flags=MountFlag.RECURSIVE | MountFlag.PRIVATE)
+    root = plan.changes / "root"
+    root.mkdir(parents=True, exist_ok=True)
+    if not _overlay(plan, root):
+        _copies(plan, root)
+    for path, text in plan.files.items():
+        _write(root / path.lstrip("/"), text)
+    _kernel_mounts(root)
+    _devices(root / "dev")
+    for share in plan.shares:
+        target = root / str(share.target).lstrip("/")
+        target.mkdir(parents=True, exist_ok=True)
+        bind(str(share.source), str(target), read_only=share.read_only)
+    if plan.disk is not None:
+        target = root / MOUNT_POINT.lstrip("/")
+        target.mkdir(parents=True, exist_ok=True)
+        mount(plan.disk, str(target), FILE_SYSTEM, MountFlag.NO_SUID | MountFlag.NO_DEVICES)
+    _control_groups(root / "sys/fs/cgroup", groups)
+    change_root(str(root))
+
+
+def _write(path: Path, text: str) -> None:
+    # The image may have a link there that leads out of the root.
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+
+
+def _overlay(plan: RootPlan, root: Path) -> bool:
+    """The image below, and the node's own directory above; False where this machine has no overlays.
+
+    Raises OSError where it had one before, so that a node never boots without what it wrote; one that began
+    with copies goes on with them.
+    """
+    upper, work = plan.changes / "upper", plan.changes / "work"
+    is_first = not upper.exists()
+    if (plan.changes / _COPIES).exists():
+        return False
+    for directory in (upper, work):
+        directory.mkdir(exist_ok=True)
+    # A boot empties /tmp. The node's root may have left anything of that name.
+    if not remove_tree(upper / "tmp"):
+        with suppress(OSError):
+            (upper / "tmp").unlink()
+    # An overlay that is not synced warns so of a crash of the machine: what must outlive one is not in it.
+    shutil.rmtree(work / "work" / "incompat", ignore_errors=True)
+    try:
+        try:
+            _mount_overlay(plan.image, upper, work, root, ",volatile")
+        except OSError:  # a kernel before 5.10
+            _mount_overlay(plan.image, upper, work, root, "")
+    except OSError:
+        if not is_first:
+            raise
+        for directory in (upper, work):
+            shutil.rmtree(directory)
+        return False
+    _make_temporary(root)
+    for name in _STORED:
+        begun = (plan.changes / name).exists()
+        # An earlier release left it in the overlay.
+        if not (plan.image / name).is_dir() or ((upper / name).exists() and not begun):
+            continue
+        stored = _own_copy(plan.image / name, plan.changes / name)
+        target = root / name
+        target.mkdir(parents=True, exist_ok=True)
+        bind(str(stored), str(target))
+    return True
+
+
+def _make_temporary(root: Path) -> None:
+    """The node's /tmp. Raises OSError where it is a link, which would lead out of the node's root."""
+    (root / "tmp").mkdir(exist_ok=True)
+    opened = os.open(root / "tmp", DIRECTORY)
+    try:
+        os.fchmod(opened, 0o1777)
+    finally:
+        os.close(opened)
+
+
+def _mount_overlay(image: Path, upper: Path, work: Path, root: Path, options: str) -> None:
+    """Mount it, by default without ever waiting for the disk of all of this machine."""
+    opened = [os.open(each, os.O_PATH | os.O_DIRECTORY) for each in (image, upper, work)]
+    try:
+        # Through descriptors, as a comma or a colon in a path would end the option.
+        lower, up, aside = (f"/proc/self/fd/{fd}" for fd in opened)
+        data = f"lowerdir={lower},upperdir={up},workdir={aside},index=off{options}"
+        mount("overlay", str(root), "overlay", data=data)
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _copies(plan: RootPlan, root: Path) -> None:
+    """Where overlays do not work (as in many containers): /usr of the image, and copies of the rest."""
+    mount("tmpfs", str(root), "tmpfs", data="mode=755")
+    for entry in plan.image.iterdir():
+        target = root / entry.name
+        if entry.is_symlink():
+            target.symlink_to(entry.readlink())
+            continue
+        target.mkdir()
+        if entry.name in _COPIED:
+            bind(str(_own_copy(entry, plan.changes / _COPIES / entry.name)), str(target))
+        elif entry.name == "usr":
+            bind(str(entry), str(target), read_only=True)
+            own = _own_copy(entry / "local", plan.changes / _COPIES / "usr/local")
+            bind(str(own), str(target / "local"))
+    _make_temporary(root)
+
+
+def _own_copy(source: Path, copy: Path) -> Path:
+    """The node's copy of a directory of the image; made whole, or not at all."""
+    if not copy.exists():
+        part = copy.with_name(f"{copy.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        _copy(source, part)
+        part.rename(copy)
+    return copy
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a tree with owners, which shutil leaves out."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source, target, symlinks=True)
+    for place, directories, files in os.walk(source):
+        for name in (".", *directories, *files):
+            found = Path(place, name)
+            status = found.lstat()
+            os.lchown(target / found.relative_to(source), status.st_uid, status.st_gid)
+            if not found.is_symlink():
+                (target / found.relative_to(source)).chmod(status.st_mode & 0o7777)
+
+
+def _kernel_mounts(root: Path) -> None:
+    for directory in ("proc", "sys", "run", "dev"):
+        (root / directory).mkdir(exist_ok=True)
+    proc = str(root / "proc")
+    mount("proc", proc, "proc", _SAFE)
+    # They change the machine, not the node.
+    for name in ("sys", "sysrq-trigger"):
+        if (root / "proc" / name).exists():
+            bind(f"{proc}/{name}", f"{proc}/{name}", read_only=True)
+    mount("sysfs", str(root / "sys"), "sysfs", _SAFE | MountFlag.READ_ONLY)
+    mount("tmpfs", str(root / "run"), "tmpfs", MountFlag.NO_SUID | MountFlag.NO_DEVICES, "mode=755,size=10%")
+
+
+def _devices(directory: Path) -> None:
+    """Devices that no harm can be done with, and terminals of the node's own."""
+    mount("tmpfs", str(directory), "tmpfs", MountFlag.NO_SUID, "mode=755,size=64k")
+    for name in _DEVICES:
+        if Path("/dev", name).exists():
+            (directory / name).touch()
+            bind(f"/dev/{name}", str(directory / name))
+    for name, target in _LINKS.items():
+        (directory / name).symlink_to(target)
+    for name in ("pts", "shm"):
+        (directory / name).mkdir()
+    mount(
+        "devpts",
+        str(directory / "pts"),
+        "devpts",
+        MountFlag.NO_SUID | MountFlag.NO_EXEC,
+        "newinstance,ptmxmode=666,mode=620",
+    )
+    mount("tmpfs", str(directory / "shm"), "tmpfs", MountFlag.NO_SUID | MountFlag.NO_DEVICES, "mode=1777")
+
+
+def _control_groups(directory: Path, groups: MemberGroups) -> None:
+    """The node's own groups, as it would see them on a machine of its own."""
+    if groups.kind == "v2":
+        mount("cgroup2", str(directory), "cgroup2", _SAFE)
+    elif groups.kind == "v1":
+        mount("tmpfs", str(directory), "tmpfs", _SAFE, "mode=755,size=64k")
+        for controllers in groups.controllers:
+            place = directory / controllers
+            place.mkdir()
+            mount("cgroup", str(place), "cgroup", _SAFE, controllers)
+            for name in controllers.split(","):
+                with suppress(FileExistsError):
+                    (directory / name).symlink_to(controllers)
+
+
+FIRST = "/usr/bin/catatonit"
+LIMIT_S = 30.0
+"""How long any step of a process may take."""
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_HERE, _GO, _FAILED = b"here", b"go", b"failed: "
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What the first process of a node sets up."""
+
+    name: str
+    address: str
+    prefix_length: int
+    root: RootPlan
+    groups: MemberGroups
+
+
+class Newborn:
+    """A process that waits for its parent at every step, and ends when the parent ends."""
+
+    def __init__(self, name: str, channel: socket.socket) -> None:
+        self._name = name
+        self._channel = channel
+        channel.settimeout(LIMIT_S)
+        message, pid = self._hear()
+        if message != _HERE:
+            raise self._failure(message)
+        self.process: ProcessId = identify(pid)
+
+    def go(self) -> None:
+        """Let it take its next step."""
+        self._channel.send(_GO)
+
+    def wait(self) -> None:
+        """Wait until it has taken a step. Raises GridwrightError."""
+        message, _ = self._hear()
+        if message != _HERE:
+            raise self._failure(message)
+
+    def wait_for_exec(self) -> None:
+        """Wait until it has become what it is to be, its last step. Raises GridwrightError."""
+        message, _ = self._hear()
+        self._channel.close()
+        # The channel closes at execve; where that fails, a message comes first.
+        if message or not self.process.alive:
+            raise self._failure(message)
+
+    def _hear(self) -> tuple[bytes, int]:
+        try:
+            message, extra, _, _ = self._channel.recvmsg(4096, socket.CMSG_SPACE(12))
+        except TimeoutError:
+            raise self._failure(f"it has not answered for {LIMIT_S:.0f} s".encode()) from None
+        except ConnectionResetError:
+            return b"", 0
+        # struct ucred: the kernel puts in the PID as this process sees it (unix(7)).
+        pid = next((int.from_bytes(data[:4], "little") for _, _, data in extra), 0)
+        return message, pid
+
+    def _failure(self, message: bytes) -> GridwrightError:
+        why = message.removeprefix(_FAILED).decode(errors="replace") or "it ended"
+        return environment_error(f"{self._name} cannot be started: {why}", remedy="run gridwright up again")
+
+
+def start_anchor(image: Path, groups: MemberGroups) -> Newborn:
+    """Start the anchor up to where it waits for `go`. Raises GridwrightError."""
+
+    def work(channel: socket.socket) -> None:
+        _say_and_wait(channel)
+        groups.join()
+        os.execve(f"{image}{FIRST}", [FIRST, "-P"], {})  # noqa: S606
+
+    return _spawn("the anchor of the lab", None, Namespace.PID | Namespace.NETWORK, work)
+
+
+def start_node(anchor: int, plan: NodePlan) -> Newborn:
+    """Start the first process of a node, which waits for `go` three times.
+
+    It has its namespaces when it waits first; its root the second time; after the third it gives its
+    network interface an address and becomes what it is to be. Raises GridwrightError.
+    """
+
+    def work(channel: socket.socket) -> None:
+        unshare(Namespace.MOUNT | Namespace.UTS | Namespace.IPC | Namespace.NETWORK)
+        _say_and_wait(channel)
+        if plan.groups.kind != "none":
+            plan.groups.join_tops()
+            unshare(Namespace.CGROUP)
+            plan.groups.settle()
+        socket.sethostname(plan.name)
+        make_root(plan.root, plan.groups)
+        _say_and_wait(channel)
+        configure_node(plan.address, plan.prefix_length)
+        os.execve(FIRST, [FIRST, "-P"], {"PATH": _SYSTEM_PATH})  # noqa: S606
+
+    return _spawn(f"node {plan.name}", anchor, Namespace.PID, work)
+
+
+def _say_and_wait(channel: socket.socket) -> None:
+    channel.send(_HERE)
+    if channel.recv(16) != _GO:
+        os._exit(1)
+
+
+def _spawn(name: str, within: int | None, kinds: Namespace, work: Callable[[socket.socket], None]) -> Newborn:
+    """Fork until `work` runs as the first process of a new PID namespace, in that of `within`."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    pid = os.fork()
+    if pid == 0:
+        _in_child(theirs, lambda: _descend(theirs, within, kinds, work))
+    theirs.close()
+    os.waitpid(pid, 0)
+    return Newborn(name, ours)
+
+
+def _descend(
+    channel: socket.socket, within: int | None, kinds: Namespace, work: Callable[[socket.socket], None]
+) -> None:
+    os.setsid()
+    _let_go(channel.fileno())
+    if within is not None:
+        # A new PID namespace lies in that of the process that makes it, not in one it made children enter.
+        enter(within, Namespace.PID)
+        if (between := os.fork()) != 0:
+            os.waitpid(between, 0)
+            return
+    unshare(kinds)
+    if os.fork() == 0:
+        _in_child(channel, lambda: work(channel))
+
+
+def _in_child(channel: socket.socket, work: Callable[[], None]) -> NoReturn:
+    """Do some work and end, whatever happens: this is a copy of a process that has other things to do."""
+    try:
+        work()
+    except OSError as error:
+        channel.send(_FAILED + str(error).encode()[:4000])
+    except BaseException as error:
+        channel.send(_FAILED + repr(error).encode()[:4000])
+    finally:
+        os._exit(0)
+
+
+def _let_go(channel: int) -> None:
+    """Keep nothing of the command's: neither files nor what it does about signals."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are numbers
+        if int(name) not in (0, 1, 2, channel):
+            try:
+                os.close(int(name))
+            except OSError:
+                continue
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.chdir("/")
+    os.umask(0o022)
 
 
 def boot_lab(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:

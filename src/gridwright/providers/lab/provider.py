@@ -1,33 +1,406 @@
-"""The lab as a provider: nodes in Linux namespaces of the machine that Gridwright runs on."""
+"""The lab as a provider: nodes in Linux namespaces of the machine that Gridwright runs on.
+
+`down`: takes a lab down, whole or half made, and proves that nothing is left.
+
+Rules between fields of a lab: what it cannot have.
+
+Works on plain data: whatever has the wrong type is passed over here.
+
+Machines of a lab that are off, cut off, or do not serve, as its record and its services tell.
+
+Runs a command of the user's on a node: in its namespaces, with the terminal and files of this process.
+
+The controller of a lab as the head node of its grid.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from gridwright.errors import input_error
-from gridwright.providers.lab.section import Lab
+from gridwright.commands import CommandNotStarted, CommandOutput
+from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.providers.controller import CONTROLLER
+from gridwright.providers.lab.contents import contents
+from gridwright.providers.lab.layout import LabRole
+from gridwright.providers.lab.network import listen
+from gridwright.providers.lab.node import Node, node_of
+from gridwright.providers.lab.owner import record_for
+from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read
+from gridwright.providers.lab.section import STORAGE, Lab
+from gridwright.providers.lab.serving import running_lab, services_of, states
+from gridwright.providers.lab.syscalls import Namespace, enter
+from gridwright.providers.lab.teardown import (
+    ignore_signals,
+    leftovers,
+    remove_directories,
+    remove_empty_places,
+    take_down,
+)
+from gridwright.providers.outage import MachineOutage
 from gridwright.providers.provider import GridHere, Provider, Removal
+from gridwright.schedulers import kind_of
+from gridwright.schedulers.head_node import HeadNodeUnreachable
+from gridwright.services.connections import Listener
 from gridwright.spec.fields import Change, Update
+from gridwright.spec.filesystem import FILESYSTEMS, filesystem_kind_in
+from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import ProviderSection
-from gridwright.yamltext.together import Refused
+from gridwright.spec.scheduler import scheduler_kind_in
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.together import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.providers.caller import Caller
-    from gridwright.providers.lab.head import LabHead
     from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import LabUp
     from gridwright.providers.machines import HostMachine
-    from gridwright.providers.outage import MachineOutage
     from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
-    from gridwright.spec.model import GridSpec
+
+
+class LabHead:
+    """See HeadNode. Every call looks up the controller as it is now: it may have been powered off and on.
+
+    While it is off, a node that takes over for it is the head node.
+    """
+
+    nodes_share_python = True
+    sees_state = True
+
+    def __init__(
+        self, record: LabRecord, spec_file: Path | None = None, standbys: Sequence[str] = ()
+    ) -> None:
+        """`record` is of a lab that is up; `standbys` are nodes that take over, in their order."""
+        self._lab = record.lab
+        self._spec_file = spec_file
+        self._controller = record.layout.controller.name
+        self._standbys = standbys
+
+    @property
+    def name(self) -> str:
+        """The controller, or the node that has taken over."""
+        record = read(self._lab)
+        return self._controller if record is None or not record.is_up else self._serving(record)
+
+    @classmethod
+    def of(cls, spec: GridSpec) -> LabHead:
+        """The controller of a lab. Raises GridwrightError (ENVIRONMENT) where it is not up, or another's."""
+        record = record_for(spec)
+        if record is None or not record.is_up:
+            raise _not_up(spec, record)
+        workers = [node.name for node in record.layout.of_role(LabRole.COMPUTE)]
+        head = cls(record, spec.file, kind_of(spec.scheduler).standbys(spec, workers))
+        head._now()
+        return head
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> CommandOutput:
+        """Run a command on the controller; see HeadNode.
+
+        Raises HeadNodeUnreachable also where the controller was powered off while the command ran.
+        """
+        chosen = dict(os.environ) if environment is None else environment
+        node = self._now()
+        try:
+            answer = node.run(command, stdin=stdin, environment=chosen, timeout_s=timeout_s)
+        except CommandNotStarted:
+            self._must_live(node)
+            raise
+        if answer.status != 0:
+            # What a power failure killed has said nothing of its own.
+            self._must_live(node)
+        return answer
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command on the controller from here, in `/`."""
+        return self._now().argv(command)
+
+    def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The controller's ssh; nodes reach every port of the controller."""
+        return self.argv(["ssh", *words])
+
+    def listen(self) -> tuple[Listener, str]:
+        """A TCP socket in the network of the lab, on the controller's address."""
+        node = self._now()
+        try:
+            return listen(node.process.pid, node.address), node.address
+        except OSError as error:
+            self._must_live(node)
+            raise environment_error(
+                f"cannot listen in the network of the lab: {error}",
+                where=self.name,
+                remedy="see gridwright status",
+            ) from error
+
+    def _now(self) -> Node:
+        """The controller as it is now. Raises HeadNodeUnreachable where it is off, or the lab is down."""
+        record = read(self._lab)
+        if record is None or not record.is_up:
+            remedy = f"run gridwright up {self._spec_file or 'FILE'}"
+            raise HeadNodeUnreachable(f"lab {self._lab} is not up any more", self._controller, remedy)
+        name = self._serving(record)
+        if not record.node(name).up:
+            raise self._off()
+        return node_of(record, name)
+
+    def _serving(self, record: LabRecord) -> str:
+        """The first of those that are up; the controller where none is."""
+        able = [name for name in (self._controller, *self._standbys) if record.node(name).up]
+        return able[0] if able else self._controller
+
+    def _must_live(self, node: Node) -> None:
+        if not node.process.alive:
+            raise self._off()
+
+    def _off(self) -> HeadNodeUnreachable:
+        return HeadNodeUnreachable(
+            f"node {self._controller} of lab {self._lab} is powered off",
+            self._controller,
+            f"run gridwright lab power-on {self._controller}",
+        )
+
+
+def _not_up(spec: GridSpec, record: LabRecord | None) -> GridwrightError:
+    """The error of a lab that is not up on this machine, which may be a node of it."""
+    where = str(spec.file) if spec.file else None
+    if record is None and Places(spec.name).state.is_dir():
+        return environment_error(
+            f"this machine is a node of lab {spec.name}, and the spec is for the machine that the lab is on",
+            where=where,
+            remedy="name a spec for nodes: provider: site, hosts: and state:, as gridwright help lab has it",
+        )
+    root = "" if os.geteuid() == 0 else "as root "
+    remedy = f"{root}run gridwright up {spec.file or 'FILE'}"
+    return environment_error(f"lab {spec.name} is not up", where=where, remedy=remedy)
+
+
+_ALL = Namespace.MOUNT | Namespace.UTS | Namespace.IPC | Namespace.NETWORK
+CANNOT_RUN, NOT_FOUND = 126, 127
+"""Exit statuses that shells have for a command that cannot be run, or is not there."""
+
+
+def attach(node: Node, command: Sequence[str]) -> int:
+    """Run a command on a node and return its exit status; 128 + n where signal n ended it.
+
+    It has this process's standard streams, environment, and working directory where the node has that.
+    Raises GridwrightError where the node is not up, or cannot be entered.
+    """
+    node.check()
+    directory = os.getcwd()  # noqa: PTH109 - Path.cwd() would not be shorter
+    try:
+        # Children begin in the PID namespace of the node: they end with it.
+        enter(node.process.pid, Namespace.PID)
+    except OSError as error:
+        node.check()
+        raise environment_error(
+            f"node {node.name} cannot be entered: {error}", remedy="see gridwright status"
+        ) from error
+    child = os.fork()
+    if child == 0:
+        _become(node, command, directory)
+    return _follow(child)
+
+
+def _become(node: Node, command: Sequence[str], directory: str) -> NoReturn:
+    status = CANNOT_RUN
+    try:
+        node.groups.join()
+        cgroup = Namespace.CGROUP if node.groups.kind != "none" else Namespace(0)
+        enter(node.process.pid, _ALL | cgroup)
+        try:
+            os.chdir(directory)
+        except OSError:
+            os.chdir("/")
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(command[0], list(command))  # noqa: S606 - the user's own command
+    except FileNotFoundError:
+        status = NOT_FOUND
+        sys.stderr.write(f"error: {node.name}: there is no command {command[0]}\n")
+    except OSError as error:
+        sys.stderr.write(f"error: {node.name}: {command[0]} cannot be run: {error.strerror}\n")
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _follow(child: int) -> int:
+    """Wait for the command; what a terminal sends reaches it anyway, other signals are handed on."""
+
+    def hand_on(number: int, _frame: FrameType | None) -> None:
+        os.kill(child, number)
+
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, hand_on)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def lab_outages(spec: GridSpec) -> list[MachineOutage]:
+    """What is wrong, the controller first, then storage nodes. Raises GridwrightError.
+
+    Whether services of storage nodes serve is asked where no machine that these may need is off.
+    """
+    record = read(spec.name)
+    if record is None or not record.is_up:
+        return [
+            MachineOutage(f"lab {spec.name}", "is not up", "run gridwright up with its spec", is_head=True)
+        ]
+    found = list(_dark(record, spec))
+    if not any(each.is_head or each.serves for each in found):
+        found += _not_serving(record, spec)
+    return sorted(found, key=lambda each: (not each.is_head, not each.serves))
+
+
+def _dark(record: LabRecord, spec: GridSpec) -> Iterator[MachineOutage]:
+    """Nodes without power or network; those that the scheduler has off are as they should be."""
+    powered = spec.powered_nodes()
+    for node in record.nodes:
+        name = node.plan.name
+        if not node.up and name not in powered:
+            yield _outage(record, spec, node, "is powered off", f"run gridwright lab power-on {name}")
+        elif node.up and node.partitioned:
+            cut_off = _outage(record, spec, node, "is cut off the network", f"run gridwright lab heal {name}")
+            yield replace(cut_off, is_final=False)
+
+
+def _not_serving(record: LabRecord, spec: GridSpec) -> Iterator[MachineOutage]:
+    """Storage nodes that are up and reached, and one of whose services does not serve."""
+    looked_at = {
+        node.plan.name: node
+        for node in record.nodes
+        if node.up and not node.partitioned and node.plan.role == LabRole.STORAGE
+    }
+    running = running_lab(record, spec)
+    mine = [each for each in services_of(spec, record.layout) if set(each.nodes) & set(looked_at)]
+    for state in states(running, mine, on=set(looked_at)):
+        if state.lacking is not None:
+            yield _outage(
+                record,
+                spec,
+                looked_at[state.node],
+                f"is up, and its {state.service} does not serve: {state.lacking}",
+                "gridwright up with the spec of the lab starts it again",
+            )
+
+
+def _outage(record: LabRecord, spec: GridSpec, node: NodeRecord, state: str, remedy: str) -> MachineOutage:
+    serves = tuple(name for name in spec.filesystems if node.plan in record.layout.storage_of(name))
+    is_head = node.plan == record.layout.controller
+    return MachineOutage(f"node {node.plan.name}", state, remedy, is_head, serves=serves)
+
+
+def lab_problems(data: Mapping[str, Any]) -> Iterator[Refused]:
+    """Problems between fields of a lab: a path and what is wrong there."""
+    for name, filesystem in _mapping(data, "filesystems").items():
+        kind = filesystem_kind_in(filesystem)
+        if kind is not None and not kind.can_be_in_a_lab:
+            can = [other for other, each in FILESYSTEMS.kinds() if each.can_be_in_a_lab]
+            yield (
+                ("filesystems", name, "type"),
+                FieldError(
+                    f"a lab cannot have file system {filesystem['type']}",
+                    f"write {', or '.join(reversed(can))}",
+                ),
+            )
+    for section, name in ((each, name) for each in ("nodes", "machines") for name in _mapping(data, each)):
+        if name in (CONTROLLER, STORAGE):
+            yield (
+                (section, name, KEY),
+                FieldError(
+                    f"{name} is the name of a node that every lab has",
+                    "give the group another name, such as compute",
+                ),
+            )
+    if "ad" in _mapping(data, "users"):
+        yield (
+            ("users", "ad", KEY),
+            FieldError("nodes of a lab join no domain", "remove it, or name a directory with ldap:"),
+        )
+    scheduler = scheduler_kind_in(data)
+    if scheduler is None:
+        return
+    for place, problem in scheduler.lab_problems(_mapping(data, "scheduler")):
+        yield ("scheduler", *place), problem
+    if scheduler.spec_model.runs_on_one_machine:
+        path = ("scheduler", "type") if "type" in _mapping(data, "scheduler") else ("scheduler",)
+        yield (
+            path,
+            FieldError(
+                "the local scheduler is for one machine, and a lab has several nodes", "write {type: slurm}"
+            ),
+        )
+
+
+def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class LabDown:
+    """What `down` of a lab did."""
+
+    lab: str
+    was_up: bool
+    """Whether there was one, in whatever state."""
+    was_stopped: bool = False
+    """Whether nothing of it ran, and its data was there."""
+    deleted: tuple[str, ...] = ()
+    """What went, in words."""
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {"lab": self.lab, "was_up": self.was_up, "deleted": list(self.deleted), "left": []}
+
+    def text(self) -> str:
+        """See Result; what went is named where the lab was stopped: nobody saw it run."""
+        named = "; ".join(self.deleted)
+        if not self.was_up:
+            return f"lab {self.lab} was not up" + (
+                f"; what was left of it is deleted: {named}" if named else ""
+            )
+        went = f"; it was stopped, and went with its data: {named}" if self.was_stopped and named else ""
+        return f"lab {self.lab} is down: nothing is left{went}"
+
+
+def take_away(lab: str) -> LabDown:
+    """Take a lab down, and say what that did. Raises GridwrightError naming what is left."""
+    places = Places(lab)
+    if read(lab) is None and not places.home.exists() and not places.lock.exists():
+        return LabDown(lab, was_up=False)
+    with locked(lab):
+        record = read(lab)
+        was_stopped = record is not None and record.standing == "stopped"
+        there = contents(lab)
+        ignore_signals()
+        # Nothing is made before the record is written: without one, there are but directories.
+        if left := take_down(record) if record is not None else remove_directories(lab):
+            raise leftovers(lab, left)
+    remove_empty_places()
+    return LabDown(lab, record is not None, was_stopped, there)
 
 
 class LabProvider(Provider):
@@ -44,8 +417,6 @@ class LabProvider(Provider):
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""
-        from gridwright.providers.lab.crosscheck import lab_problems
-
         return lab_problems(data)
 
     def state_directory(self, spec: GridSpec) -> Path:
@@ -56,8 +427,6 @@ class LabProvider(Provider):
 
     def head_node(self, spec: GridSpec) -> LabHead:
         """The controller."""
-        from gridwright.providers.lab.head import LabHead
-
         return LabHead.of(spec)
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
@@ -134,8 +503,6 @@ class LabProvider(Provider):
 
     def outages(self, spec: GridSpec) -> Sequence[MachineOutage]:
         """As the record of the lab has them, and what does not serve on controller and storage nodes."""
-        from gridwright.providers.lab.outages import lab_outages
-
         return lab_outages(spec)
 
     def found_here(self) -> list[GridHere]:
@@ -174,7 +541,6 @@ def _spec(lab: str) -> GridSpec:
 
 
 def _enter(lab: str, node: str, command: Sequence[str]) -> int:
-    from gridwright.providers.lab.attach import attach
     from gridwright.providers.lab.faults import record_of
     from gridwright.providers.lab.node import node_of
 
@@ -182,7 +548,6 @@ def _enter(lab: str, node: str, command: Sequence[str]) -> int:
 
 
 def _removal(lab: str, delete_data: frozenset[str]) -> Removal:
-    from gridwright.providers.lab.down import take_away
 
     _refuse_names(lab, "--delete-data", delete_data)
     return Removal(None, lambda _: take_away(lab))

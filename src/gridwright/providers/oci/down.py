@@ -1,16 +1,18 @@
-"""`down`: destroys the stack of the grid; storage stays unless its file systems are named."""
+"""`down`: destroys the stack of the grid; storage stays unless its file systems are named.
+
+What `down` of a grid on OCI did; nothing here calls OCI.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gridwright.errors import environment_error, input_error
 from gridwright.providers.caller import Caller
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.deployer import Deployer
-from gridwright.providers.oci.down_result import OciDown
 from gridwright.providers.oci.emptying import empty
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.layout import oci_layout
@@ -24,6 +26,31 @@ from gridwright.providers.oci.stopping import shut_down
 from gridwright.providers.oci.terraform.boot import bucket_name
 from gridwright.providers.oci.up import section_of
 from gridwright.spec.model import GridSpec
+
+
+@dataclass(frozen=True, slots=True)
+class OciDown:
+    """What `down` did."""
+
+    grid: str
+    region: str
+    was_up: bool
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {**asdict(self), "removed": list(self.removed), "kept": list(self.kept), "left": []}
+
+    def text(self) -> str:
+        """See Result."""
+        if not self.kept:
+            state = "is down: nothing of it is left" if self.was_up else "was not up: nothing of it is"
+            return f"grid {self.grid} {state} in {self.region}"
+        first = f"grid {self.grid} is down; kept, and billed:"
+        last = "  gridwright down --delete-data NAME, for each file system, removes it with all data"
+        return "\n".join([first, *(f"  {each}" for each in self.kept), last])
+
 
 _LOOKS = 6
 """Looks for leftovers: the search learns of what was removed with a delay."""

@@ -1,32 +1,291 @@
 """Everything that `render` writes for a grid on OCI: two Terraform roots, and the playbook of machines.
 
 Plain `terraform` or `tofu` deploys the roots; nothing of Gridwright is needed for that.
+
+What machines on OCI set themselves up from, the content of the bundles: playbook, scheduler, volumes.
+
+What nodes mount of file systems that the grid makes: Lustre on its own servers, and what OCI runs.
+
+Machines and shared volumes of a grid on OCI, as the kinds of file systems that join them know them.
+
+The program that sets up second network cards: package `cards` as one file.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
 
+from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
-from gridwright.providers.oci.clusters import cluster_parts
-from gridwright.providers.oci.layout import OciLayout, oci_layout
-from gridwright.providers.oci.machine_files import oci_machine_files
+from gridwright.model.layouts import library_layouts
+from gridwright.node_programs.one_file import one_file, unit_of
+from gridwright.providers.boot.bundle import Bundle, Part, bundle
+from gridwright.providers.boot.known_distributions import known_distributions
+from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres, root_squash_rows
+from gridwright.providers.machines import machines_of_types
+from gridwright.providers.oci import targets_program, volumes_program
+from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole, oci_layout
 from gridwright.providers.oci.names import GRID, STORAGE
 from gridwright.providers.oci.service_subnet import services, tiered_lustres
 from gridwright.providers.oci.terraform.boot import bundle_file
 from gridwright.providers.oci.terraform.grid import grid_root
 from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.terraform.storage import storage_root
-from gridwright.providers.oci.user_data import user_data_files
+from gridwright.providers.oci.user_data import boot_file, user_data_files
 from gridwright.providers.read_me import markdown
-from gridwright.providers.shared_disks import cluster_documents
-from gridwright.setup.playbook import Hosts
+from gridwright.providers.shared_disks import (
+    ClusterParts,
+    cluster_documents,
+    playbook_clusters,
+    shared_disk_file_systems,
+)
+from gridwright.schedulers import kind_of
+from gridwright.schedulers.machines import USABLE_PART
+from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.playbook import Hosts, Provided, playbook_files, tree
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+from gridwright.spec.site_setup import MACHINES
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.units import HOURS_PER_MONTH
+
+UNIT = "gridwright-cards.service"
+_CARDS_PACKAGE = "gridwright.providers.oci.cards"
+
+
+def build_zipapp() -> bytes:
+    """The program, the same bytes for the same sources."""
+    return one_file(_CARDS_PACKAGE, "the look for network cards", ["gridwright.providers.oci.boot"])
+
+
+def unit_file() -> str:
+    """The systemd unit that runs it at every start."""
+    return unit_of(_CARDS_PACKAGE)
+
+
+def cluster_parts(spec: GridSpec, layout: OciLayout) -> dict[str, ClusterParts]:
+    """Machines and disks of each file system that is a cluster, by the file system's name."""
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    found = {}
+    for name in shared_disk_file_systems(spec):
+        # Its servers first, then nodes that mount it: those that run jobs, and the grid control server.
+        members = [*layout.servers_of(name), *layout.of_role(OciRole.HEAD, OciRole.COMPUTE)]
+        disks = [
+            PairDisk(
+                volume=one.name,
+                device=one.device,
+                pair=one.pair,
+                index=one.index,
+                pool=one.pool,
+                label=f"p{one.pair}_{one.pool}_v{one.index + 1:02d}" if one.pool else "",
+            )
+            for one in layout.volumes
+            if one.filesystem == name and one.is_shared
+        ]
+        found[name] = ClusterParts([_machine(spec, one, catalog) for one in members], disks)
+    return found
+
+
+def _machine(spec: GridSpec, machine: OciMachine, catalog: Catalog) -> ClusterMachine:
+    shape = machine.shape if machine.ocpus is None else f"{machine.shape}({machine.ocpus})"
+    instance = catalog.instance(shape, spec.provider)
+    cards = 2 if machine.second_address is not None else 1
+    return ClusterMachine(
+        name=machine.name,
+        address=str(machine.serving_address),
+        is_server=machine.role.is_server,
+        pair=machine.pair,
+        fault_domain=machine.fault_domain,
+        memory_bytes=int(instance.memory_bytes * USABLE_PART),
+        # Clients reach a server of two cards over one of them; the other one has the block volumes.
+        nic_bytes_per_s=instance.network.baseline_bytes_per_s / cards,
+    )
+
+
+def mount_sources(spec: GridSpec, layout: OciLayout) -> dict[str, str]:
+    """What nodes mount of file systems that the spec gives no source of, by file system.
+
+    OCI gives services their addresses when it makes them, so that each machine is told at its start.
+    """
+    built = {name: layout.lustre_source(name) for name in built_lustres(spec)}
+    return built | {name: f"{{{{ gridwright_sources['{name}'] }}}}" for name in services(spec)}
+
+
+NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
+"""Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
+_PACKAGE = "gridwright.providers.oci"
+_PROGRAMS = ("set_up.py", "system_packages.py", "cloud.py", "object_store.py", "instance_principal.py")
+_VOLUMES = PlaybookRole(
+    name="shared_volumes",
+    task="Attach volumes",
+    when="gridwright_volumes[inventory_hostname] | default([]) | length > 0",
+    package=_PACKAGE,
+)
+_CARD = PlaybookRole(
+    name="second_card",
+    task="Set the second network card up",
+    when="gridwright_second_cards[inventory_hostname] is defined",
+    package=_PACKAGE,
+)
+_TARGETS = "lustre_targets"
+_OF_SERVERS = (
+    "gridwright_lustre_targets",
+    *(f"lustre_server_{each}" for each in ("image_field", "targets_role", "targets_unit", "silent")),
+    "lustre_server_root_squash",
+)
+"""Variables that nodes have no use for."""
+_FIREWALL = PlaybookRole(
+    name="platform_firewall", task="Let the grid through the image's filter", when="true", package=_PACKAGE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OciMachineFiles:
+    """Files by their path."""
+
+    files: Mapping[str, str | bytes]
+    """All that `render` shows: the playbook for all machines, with what sets up their scheduler."""
+    parts: Mapping[Part, Mapping[str, str | bytes]]
+    """What machines of each part set themselves up from."""
+    scheduler: SchedulerSetup
+    hosts: Hosts
+
+    @property
+    def bundles(self) -> dict[Part, Bundle]:
+        """An archive of each part."""
+        return {part: bundle(content) for part, content in self.parts.items()}
+
+
+def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) -> OciMachineFiles:
+    """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
+    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
+    hosts = oci_hosts(spec, layout)
+    known = _provided(spec, layout)
+    playbook = playbook_files(spec, hosts, scheduler, known)
+    # What only servers run is not in the bundle of nodes.
+    less: dict[str, object] = dict.fromkeys(("gridwright_volumes", "gridwright_second_cards", *_OF_SERVERS))
+    without = replace(known, roles=(_FIREWALL,), files={}, variables={**known.variables, **less})
+    apart = playbook_files(spec, hosts, scheduler, without, NODES)
+    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**apart, **scheduler.files, **_boot()}}
+    if any(each.role.is_server for each in layout.machines):
+        # Servers have no part in the scheduler, and a new queue must not touch them.
+        parts["servers"] = {**playbook_files(spec, hosts, None, known, SERVERS), **_boot()}
+    return OciMachineFiles({**playbook, **scheduler.files}, parts, scheduler, hosts)
+
+
+def _boot() -> dict[str, str]:
+    """The program that machines run from their bundle, and what it tells the playbook."""
+    return {
+        **{f"boot/{name}": boot_file(name) for name in _PROGRAMS},
+        "boot/variables.json": json.dumps({}) + "\n",
+        "boot/distributions.json": known_distributions(on_oci=True),
+    }
+
+
+def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
+    """What machines on OCI have beside those elsewhere."""
+    volumes = volumes_of_servers(layout)
+    files: dict[str, str | bytes] = {}
+    if volumes:
+        files["roles/shared_volumes/files/volumes.pyz"] = volumes_program.build_zipapp()
+        files[f"roles/shared_volumes/files/{volumes_program.UNIT}"] = volumes_program.unit_file()
+    cards = {each.name: str(each.second_address) for each in layout.machines if each.second_address}
+    if cards:
+        files["roles/second_card/files/cards.pyz"] = build_zipapp()
+        files[f"roles/second_card/files/{UNIT}"] = unit_file()
+    targets = targets_of(layout)
+    if targets:
+        # Role lustre_server has it run, between its packages and its parameters.
+        files |= tree(resources.files(_PACKAGE).joinpath("roles", _TARGETS), f"roles/{_TARGETS}/")
+        files[f"roles/{_TARGETS}/files/targets.pyz"] = targets_program.build_zipapp()
+        files[f"roles/{_TARGETS}/files/{targets_program.UNIT}"] = targets_program.unit_file()
+    return Provided(
+        sources=mount_sources(spec, layout),
+        addresses=layout.addresses,
+        layouts=library_layouts(spec),
+        roles=[
+            _FIREWALL,
+            *([_CARD] if cards else []),
+            *([_VOLUMES] if volumes else []),
+            *([SERVER_ROLE] if targets else []),
+        ],
+        files=files,
+        variables={
+            "gridwright_trusted_networks": [str(each) for each in layout.subnets.values()],
+            "gridwright_volumes": volumes,
+            "gridwright_second_cards": cards,
+            "gridwright_lustre_servers": bool(targets),
+            "gridwright_lustre_targets": targets,
+            **(_server_variables(spec, layout) if targets else {}),
+            "gridwright_clusters": playbook_clusters(spec, cluster_parts(spec, layout)),
+        },
+    )
+
+
+def volumes_of_servers(layout: OciLayout) -> dict[str, list[dict[str, str]]]:
+    """Name and device of each volume, by server: the same device on both servers of a pair."""
+    return {
+        each.name: [{"name": one.name, "device": one.device} for one in layout.volumes_of(each.name)]
+        for each in layout.machines
+        if layout.volumes_of(each.name)
+    }
+
+
+def targets_of(layout: OciLayout) -> dict[str, dict[str, object]]:
+    """What each server of a Lustre serves: /etc/gridwright/targets.json of that machine, by its name."""
+    found: dict[str, dict[str, object]] = {}
+    for each in layout.machines:
+        own = [one for one in layout.volumes_of(each.name) if one.target is not None]
+        if own:
+            found[each.name] = {
+                "schema": 1,
+                "grid": layout.grid,
+                "name": each.name,
+                "address": str(each.serving_address),
+                "mgs": layout.lustre_source(each.group).partition(":")[0],
+                "targets": [
+                    {**one.target.as_document(), "device": one.device}
+                    for one in own
+                    if one.target is not None
+                ],
+            }
+    return found
+
+
+def _server_variables(spec: GridSpec, layout: OciLayout) -> dict[str, object]:
+    """What role lustre_server is told here: how targets are started, and whose root is root."""
+    return {
+        "lustre_server_image_field": "oci.server_image",
+        "lustre_server_targets_role": _TARGETS,
+        "lustre_server_targets_unit": targets_program.UNIT,
+        "lustre_server_silent": True,
+        "lustre_server_root_squash": root_squash_rows(spec, layout.root_nids),
+    }
+
+
+def oci_hosts(spec: GridSpec, layout: OciLayout) -> Hosts:
+    """All machines, each with the address that it is reached at."""
+
+    def of(*roles: OciRole) -> dict[str, dict[str, str]]:
+        return {each.name: _reach(each) for each in layout.of_role(*roles)}
+
+    groups = {
+        "compute": of(OciRole.COMPUTE),
+        "storage": of(*(each for each in OciRole if each.is_server)),
+        "head": of(OciRole.HEAD, OciRole.LOGIN),
+    }
+    return Hosts(groups=groups).with_machines(spec, {each.name: _reach(each) for each in layout.machines})
+
+
+def _reach(machine: OciMachine) -> dict[str, str]:
+    return {"ansible_host": str(machine.serving_address)}
+
 
 ROOT_FILE = "main.tf.json"
 COSTS = "costs.json"

@@ -1,14 +1,18 @@
-"""Every machine of a grid on OCI with its name, subnet, address and volumes: pure, from the spec alone."""
+"""Every machine of a grid on OCI with its name, subnet, address and volumes: pure, from the spec alone.
+
+Shapes of a spec as Terraform takes them, with what the catalogue knows of them.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from gridwright.catalog import Catalog, load_catalog
+from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.providers.controller import CONTROLLER
 from gridwright.providers.lustre_servers import (
@@ -22,12 +26,53 @@ from gridwright.providers.oci.devices import DEVICE_LETTERS, device
 from gridwright.providers.oci.lustre_rules import lustre_rules
 from gridwright.providers.oci.section import SERVICES, Oci
 from gridwright.providers.oci.service_subnet import services, services_problems
-from gridwright.providers.oci.shapes import GIB, Shapes
 from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
+
+GIB = 2**30
+
+
+class Shapes:
+    """Shapes as the catalogue has them; what it does not know is noted once for each place."""
+
+    def __init__(self, spec: GridSpec, catalog: Catalog) -> None:
+        self._spec, self._catalog = spec, catalog
+        self.problems: list[Problem] = []
+
+    def of(self, name: str, *field: str) -> InstanceType | None:
+        """The shape of that name; None after its problem was noted for the field."""
+        try:
+            return self._catalog.instance(name, self._spec.provider)
+        except GridwrightError as error:
+            found = [problem_at(self._spec, field, each.what, each.remedy or "") for each in error.problems]
+            self.problems += [each for each in found if each not in self.problems]
+            return None
+
+    def words(self, name: str, *field: str) -> tuple[str, int | None, int | None]:
+        """Shape, OCPUs and GiB of memory, as Terraform takes them."""
+        instance = self.of(name, *field)
+        flexible = re.fullmatch(r"(.+\.Flex)(?:\(([0-9]+)\))?", name)
+        if flexible is None:
+            return name, None, None
+        # An OCPU of an Arm processor is two cores from A2 on; the number in brackets is OCPUs.
+        ocpus = int(flexible[2]) if flexible[2] else (instance.cores if instance else 1)
+        memory = instance.memory_bytes // GIB if instance else 16 * ocpus
+        return flexible[1], ocpus, memory
+
+    def has_two_cards(self, name: str) -> bool:
+        """Whether it has a card for clients beside the one that reaches volumes."""
+        instance = self._known(name)
+        return instance is not None and instance.network.nics > 1
+
+    def _known(self, name: str) -> InstanceType | None:
+        try:
+            return self._catalog.instance(name, self._spec.provider)
+        except GridwrightError:
+            return None
+
 
 LOGIN = "login1"
 FIRST_ADDRESS = 10

@@ -1,18 +1,29 @@
-"""Provider site: a grid whose machines and scheduler are there, and are the site's own."""
+"""Provider site: a grid whose machines and scheduler are there, and are the site's own.
+
+What only a site's own grid has: where its head node is, and who logs in.
+
+Clusters of a site's own machines: servers that the spec names, and the nodes that mount from them.
+"""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+from pydantic import Field
 
 from gridwright.errors import input_error
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.shared_disks import ClusterMachine
 from gridwright.providers.provider import Provider
-from gridwright.providers.site.section import SiteSection
-from gridwright.spec.fields import Change, Update
+from gridwright.setup.playbook import Provided
+from gridwright.setup.playbook_yaml import playbook_yaml
+from gridwright.spec.fields import Change, HostName, SpecModel, Update
+from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import ProviderSection
 from gridwright.spec.scheduler import scheduler_kind_in
-from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.together import KEY, Refused
 
 if TYPE_CHECKING:
@@ -21,7 +32,83 @@ if TYPE_CHECKING:
     from gridwright.providers.site.status import SiteStatus
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.setup.playbook import Hosts
-    from gridwright.spec.model import GridSpec
+
+
+_NO_MOUNTS = """\
+# Servers of file systems mount no others.
+---
+"""
+
+
+def server_names(spec: GridSpec) -> tuple[str, ...]:
+    """Machines that serve file systems of the grid, each once."""
+    found: dict[str, None] = {}
+    for each in spec.filesystems.values():
+        servers = kind_of(each).named_servers(each)
+        found |= dict.fromkeys(one.name for one in servers.machines) if servers else {}
+    return tuple(found)
+
+
+def cluster_documents(spec: GridSpec) -> list[dict[str, Any]]:
+    """What the role that makes clusters has to know of each: name, the machine that makes it, what it is."""
+    found = []
+    for name, each in spec.filesystems.items():
+        kind = kind_of(each)
+        servers = kind.named_servers(each)
+        if servers is None:
+            continue
+        members = [*servers.machines, *_clients(spec)]
+        if not members:
+            continue
+        document = kind.cluster_document(spec.name, name, each, members, servers.disks)
+        if document is not None:
+            found.append({"name": name, "first": members[0].name, "document": document})
+    return found
+
+
+def _clients(spec: GridSpec) -> Iterator[ClusterMachine]:
+    """Nodes that run jobs, and machines beside them that mount what they mount."""
+    for name, group in spec.nodes.items():
+        memory = None if group.memory is None else int(group.memory)
+        for node in group.node_names(name) if group.hosts is not None else ():
+            yield ClusterMachine(name=node, address=node, is_server=False, memory_bytes=memory)
+    for name, machines in spec.machines.items():
+        for node in machines.machine_names(name) if machines.mounts else ():
+            yield ClusterMachine(name=node, address=node, is_server=False)
+
+
+def provided(spec: GridSpec) -> Provided:
+    """What the playbook has beside that of nodes, where the spec names servers."""
+    clusters = cluster_documents(spec)
+    if not clusters:
+        return Provided()
+    files: Mapping[str, str | bytes] = {
+        "group_vars/storage.yml": _NO_MOUNTS + playbook_yaml({"gridwright_mounts": []})
+    }
+    return Provided(files=files, variables={"gridwright_clusters": clusters})
+
+
+_REACHED = Update(Change.LIVE, "the next command goes there")
+UserName = Annotated[
+    str, matching(r"^[a-z_][a-z0-9_.@-]{0,62}\$?$", "the name of an account", "one, such as admin")
+]
+
+
+class SiteSection(SpecModel):
+    """How the machines of a site are reached."""
+
+    head: Annotated[HostName | None, _REACHED] = Field(
+        default=None,
+        description="The machine that has the scheduler's commands, as ssh reaches it. By default the one "
+        "that Gridwright runs on, such as a login node.",
+    )
+    login: Annotated[HostName | None, _REACHED] = Field(
+        default=None,
+        description="The machine that ssh goes through to head and nodes, where these are out of reach.",
+    )
+    user: Annotated[UserName | None, _REACHED] = Field(
+        default=None, description="The account that ssh logs in as, everywhere. By default whoever ssh takes."
+    )
 
 
 class SiteProvider(Provider):
@@ -72,7 +159,6 @@ class SiteProvider(Provider):
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """Its nodes, and the servers of file systems that the spec names."""
-        from gridwright.providers.site.clusters import server_names
         from gridwright.setup.playbook import Hosts
 
         own, servers = super().hosts(spec, machine), server_names(spec)
@@ -81,7 +167,6 @@ class SiteProvider(Provider):
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """The playbook for nodes and servers, without anything of the scheduler: that one is the site's."""
         from gridwright.providers.rendering import render_playbook
-        from gridwright.providers.site.clusters import provided
         from gridwright.schedulers.set_up import SchedulerSetup
 
         setup = SchedulerSetup()

@@ -1,4 +1,7 @@
-"""Tables on the terminal, out of the same records as the report."""
+"""Tables on the terminal, out of the same records as the report.
+
+The nodes of a throughput test side by side, on the terminal.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from rich.text import Text
 
 from gridwright.errors import GRAVEST_FIRST
 from gridwright.report.figures import ABSENT, against, age, count, megabytes, plain, seconds_since
+from gridwright.report.iotest_nodes import node_phases, slowest
 from gridwright.report.layouts import TITLES as TITLES_OF_LAYOUTS
 from gridwright.report.layouts import layout_row, layouts_note
 from gridwright.report.marks import Mark, mark_of, mark_of_repeats
 from gridwright.report.repeats import NOTE, TITLES, percent, repeats_rows
 from gridwright.report.run_summary import KINDS, summarize
 from gridwright.report.terminal.frame import framed_table, print_findings, printed
-from gridwright.report.terminal.nodes import nodes_table
 from gridwright.report.terminal.stream_sweep import sweep_text
 from gridwright.report.terminal.workload import workload_text
 from gridwright.report.verdict import judge
@@ -25,10 +28,58 @@ from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.judge import JUDGED
 from gridwright.runs.layout_comparison import METHOD
-from gridwright.runs.phase_record import PhaseRecord, Steady, SweepPoint
+from gridwright.runs.phase_record import NodePhaseRecord, PhaseRecord, Steady, SweepPoint
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import RepeatedFigure
 from gridwright.trusted import user_name
+
+MOST_NODES = 24
+"""Rows of a table on the terminal; the report has more, the record all."""
+
+
+def nodes_table(library: LibraryRecord) -> Table | None:
+    """A row per node with the figures of each phase, and one of all nodes together."""
+    phases = node_phases(library)
+    if not phases:
+        return None
+    names = slowest(phases, MOST_NODES)
+    total = len(phases[0].nodes)
+    of = f", the {len(names)} slowest of {total}" if len(names) < total else ""
+    heads = [head for phase in phases for head in _heads(phase)]
+    table = framed_table(f"{library.library} by node{of}", ["node"], [*heads, "state"])
+    by_name = [{node.node: node for node in phase.nodes} for phase in phases]
+    for name in names:
+        found = [nodes.get(name) for nodes in by_name]
+        cells = [cell for phase, node in zip(phases, found, strict=True) for cell in _of_node(phase, node)]
+        failed = any(node is None or node.status == "failed" for node in found)
+        disturbed = any(node is not None and node.disturbed for node in found)
+        state = Text("failed", "bold red") if failed else "disturbed" if disturbed else ""
+        table.add_row(name, *cells, state)
+    table.add_section()
+    cells = [cell for phase in phases for cell in _figures(phase.op, phase)]
+    table.add_row("together", *cells, "")
+    return table
+
+
+def _heads(phase: PhaseRecord) -> list[str]:
+    return ["metadata op/s"] if phase.op == "metadata" else [f"{phase.op} MB/s", "per core", "p99 ms"]
+
+
+def _of_node(phase: PhaseRecord, node: NodePhaseRecord | None) -> list[str]:
+    if node is None or node.status == "failed":
+        return [ABSENT] * len(_heads(phase))
+    return _figures(phase.op, node)
+
+
+def _figures(op: str, figures: PhaseRecord | NodePhaseRecord) -> list[str]:
+    if op == "metadata":
+        return [count(figures.ops_per_s)]
+    p99 = figures.latency_us.p99
+    return [
+        megabytes(figures.rate_last_bytes_per_s),
+        megabytes(figures.per_core_bytes_per_s),
+        plain(p99 / 1000) if p99 is not None else ABSENT,
+    ]
 
 
 @printed

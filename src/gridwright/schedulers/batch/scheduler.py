@@ -1,27 +1,37 @@
-"""The scheduler of a grid with a batch system of a site's own: the protocol Scheduler on a BatchSystem."""
+"""The scheduler of a grid with a batch system of a site's own: the protocol Scheduler on a BatchSystem.
+
+Removes private directories of jobs that were killed with the program that would have removed them.
+
+Lists jobs as users see them, from our record and the queue of the batch system.
+
+Explains why a job waits: compares what it needs with its queue and with every node.
+
+Reconciles our record of jobs with the batch system, at the start of every call.
+
+How a job ended is told by the program that ran it on its node; the accounting of the batch system tells why
+one was killed. A job that has left the queue has ended; one that is still in there is not taken for ended,
+as its node is not free yet.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.cleanup import clean_up
-from gridwright.schedulers.batch.directories import BatchDirectories
-from gridwright.schedulers.batch.explanation import explain_job
+from gridwright.node_programs.batch_job.job_file import WHOLE, RunEnd
+from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
 from gridwright.schedulers.batch.identifiers import (
     by_tokens,
+    doom_sentence,
     elements_named,
     states_of,
     unknown_job,
     waited_for,
 )
-from gridwright.schedulers.batch.listing import jobs_of
-from gridwright.schedulers.batch.reconciliation import BatchQueueView, Reconciliation, position
 from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.submission import (
     LEASE_S,
@@ -31,13 +41,533 @@ from gridwright.schedulers.batch.submission import (
     own_problems,
     request_problems,
 )
-from gridwright.schedulers.batch.system import BatchFacts, BatchSystem
+from gridwright.schedulers.batch.system import BatchFacts, BatchQueue, BatchRow, BatchSystem, job_label
+from gridwright.schedulers.dependency import DependencyType
+from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import (
+    Job,
+    JobExplanation,
+    JobRequest,
+    JobState,
+    NodeState,
+    PlacementCheck,
+    Requirement,
+)
 from gridwright.schedulers.job_tag import JobTag, new_token
+from gridwright.schedulers.output_paths import filled
+from gridwright.schedulers.placement import node_check, queue_check
+from gridwright.schedulers.private_sweep import SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.spec.scheduler import SchedulerSection
-from gridwright.state_parts import KEPT_S
+from gridwright.state_parts import KEPT_S, this_user
+from gridwright.units import format_bytes
+
+_SEEN_EVERY_S = 10.0
+
+
+@dataclass
+class BatchQueueView:
+    """The jobs that have not ended, and their rows in the queue."""
+
+    live: list[BatchSubmission] = field(default_factory=list)
+    rows: Mapping[JobTag, Mapping[int, BatchRow]] = field(default_factory=dict)
+    """By position."""
+
+    def row(self, submission: BatchSubmission, element: int) -> BatchRow | None:
+        """The row of a job in the queue."""
+        return self.rows.get(submission.tag, {}).get(position(submission, element))
+
+
+def position(submission: BatchSubmission, element: int) -> int:
+    """Where an element stands in its array, from 1; WHOLE where it is none."""
+    return WHOLE if element == WHOLE else submission.elements.index(element) + 1
+
+
+class Reconciliation:
+    """One look at the batch system, and what follows from it."""
+
+    def __init__(self, system: BatchSystem, directories: BatchDirectories, record: BatchRecord) -> None:
+        self._system = system
+        self._directories = directories
+        self._record = record
+        self._now = time.time()
+
+    def view(self) -> BatchQueueView:
+        """Bring the record up to date, hand in what was not. Raises GridwrightError (ENVIRONMENT)."""
+        live = self._record.live()
+        if not live:
+            return BatchQueueView()
+        rows: dict[JobTag, dict[int, BatchRow]] = {}
+        for row in self._system.queue():
+            if not row.state.final:
+                rows.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
+        self._adopt(live, {tag: next(iter(found.values())).number for tag, found in rows.items()})
+        view = BatchQueueView(self._record.live(), rows)
+        missing = self._end_by_runs(view)
+        missing = self._end_by_accounting(missing)
+        self._settle(missing)
+        self._cancel_again(view)
+        stale = [
+            each.token for each in view.live if rows.get(each.tag) and self._now - each.seen > _SEEN_EVERY_S
+        ]
+        if stale:
+            self._record.saw(stale)
+        still = self._record.live()
+        for token in {each.token for each in view.live} - {each.token for each in still}:
+            ended = next(each for each in view.live if each.token == token)
+            self._directories.forget(ended.tag)
+        return BatchQueueView(still, rows)
+
+    def _adopt(self, live: Sequence[BatchSubmission], numbers: Mapping[JobTag, int]) -> None:
+        """Write down the numbers of jobs that were handed in, and whose answer nobody read."""
+        self._record.accepted(
+            [(each.tag, numbers[each.tag]) for each in live if each.number is None and each.tag in numbers]
+        )
+
+    def _end_by_runs(self, view: BatchQueueView) -> dict[str, _Missing]:
+        """Write down what has left the queue and told how it ended; what has not told, by token."""
+        ends: list[BatchJobEnd] = []
+        missing: dict[str, _Missing] = {}
+        for submission in view.live:
+            if submission.number is None and submission.lease > self._now:
+                continue
+            known = self._record.ended(submission.token)
+            rows = view.rows.get(submission.tag, {})
+            gone = [
+                element
+                for place, element in enumerate(submission.elements, 1)
+                if element not in known and (WHOLE if element == WHOLE else place) not in rows
+            ]
+            if not gone:
+                continue
+            runs = self._directories.last_runs(submission.tag)
+            cancelled = self._record.cancelled(submission.token)
+            untold: dict[int, LastRun | None] = {}
+            for element in gone:
+                run = runs.get(_key(element))
+                end = run.end if run is not None else None
+                if run is None and element in cancelled:
+                    # Accounting has nothing of jobs that never began.
+                    sentence = "its user cancelled it"
+                    ends.append(_otherwise(submission, element, JobState.CANCELLED, sentence, None))
+                elif run is None or end is None or end.signal is not None:
+                    untold[element] = run
+                else:
+                    ends.append(ended_by_run(submission, element, run.number, end))
+            if untold:
+                missing[submission.token] = _Missing(submission, untold, cancelled, not rows)
+        self._record.end(ends)
+        return missing
+
+    def _end_by_accounting(self, missing: Mapping[str, _Missing]) -> dict[str, _Missing]:
+        """Write down why jobs were killed; what the accounting does not know, by token."""
+        wanted = {each.submission.tag: each.submission.number for each in missing.values()}
+        if not wanted:
+            return {}
+        since = min(each.submission.submitted for each in missing.values())
+        past: dict[JobTag, dict[int, BatchRow]] = {}
+        for row in self._system.past(wanted, since):
+            # The name of a job is its user's to choose: one of another user may have our tag.
+            if wanted.get(row.tag) not in (None, row.number):
+                continue
+            past.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
+        self._adopt(
+            [each.submission for each in missing.values()],
+            {tag: next(iter(found.values())).number for tag, found in past.items()},
+        )
+        ends: list[BatchJobEnd] = []
+        left: dict[str, _Missing] = {}
+        for token, each in missing.items():
+            rows = past.get(each.submission.tag, {})
+            untold = {}
+            for element, run in each.elements.items():
+                told = rows.get(position(each.submission, element))
+                if told is None or not told.state.final:
+                    untold[element] = run
+                else:
+                    end = ended_by_row(each.submission, element, told, run, element in each.cancelled)
+                    orphaned = (
+                        run is None and end.state is JobState.CANCELLED and element not in each.cancelled
+                    )
+                    ends.append(self._for_whom(each.submission, end) if orphaned else end)
+            if untold:
+                left[token] = replace(each, elements=untold)
+        self._record.end(ends)
+        return left
+
+    def _for_whom(self, submission: BatchSubmission, end: BatchJobEnd) -> BatchJobEnd:
+        """The end of a job that the batch system did not start, with the job that it waited for in vain."""
+        for each in waited_for(self._record, submission.request).on:
+            ended = self._record.ended(each.submission.token)
+            own = each.type is DependencyType.EACH
+            elements = [end.element] if own else each.elements
+            if any(one in ended and ended[one].state is not JobState.COMPLETED for one in elements):
+                name = f"{each.identifier}_{end.element}" if own else each.identifier
+                return replace(end, reason=doom_sentence(name))
+        return end
+
+    def _settle(self, missing: Mapping[str, _Missing]) -> None:
+        """End what neither queue nor accounting knows, and hand in what the batch system never had."""
+        for each in missing.values():
+            submission = each.submission
+            if submission.number is None and not any(each.elements.values()):
+                self._again(submission, each.cancelled)
+                continue
+            late = self._now - submission.seen > self._system.forgets_after_s
+            if late and each.alone:
+                # Whatever it was, it does not begin any more.
+                self._directories.fence(submission.tag)
+            self._record.end(
+                [
+                    found
+                    for element, run in each.elements.items()
+                    if (found := self._unknown_end(submission, element, run, element in each.cancelled, late))
+                ]
+            )
+
+    def _unknown_end(
+        self, submission: BatchSubmission, element: int, run: LastRun | None, cancelled: bool, late: bool
+    ) -> BatchJobEnd | None:
+        name = self._system.name
+        if cancelled and (run is None or late):
+            return _otherwise(submission, element, JobState.CANCELLED, "its user cancelled it", run)
+        if not late:
+            return None
+        if run is None:
+            sentence = f"it was cancelled in {name} before it began"
+            return _otherwise(submission, element, JobState.CANCELLED, sentence, run)
+        if (end := run.end) is not None:
+            return ended_by_run(submission, element, run.number, end)
+        sentence = f"it was killed, and the accounting of {name} does not know why"
+        return _otherwise(submission, element, JobState.FAILED, sentence, run)
+
+    def _again(self, submission: BatchSubmission, cancelled: set[int]) -> None:
+        """Hand in a job whose submitter was killed, or had no answer."""
+        self._directories.fence(submission.tag)
+        if self._directories.last_runs(submission.tag):
+            return
+        if cancelled >= set(submission.elements):
+            sentence = "its user cancelled it"
+            self._record.end(
+                [
+                    _otherwise(submission, each, JobState.CANCELLED, sentence, None)
+                    for each in submission.elements
+                ]
+            )
+            return
+        waits = waited_for(self._record, submission.request)
+        if any(each.submission.number is None for each in waits.on):
+            return
+        tag = self._record.claim(submission.tag, self._now + LEASE_S)
+        if tag is None:
+            return
+        outgoing = Outgoing(submission.request, tag, waits, submission.memory)
+        try:
+            self._record.accepted([Submitter(self._system, self._directories, self._record).submit(outgoing)])
+        except GridwrightError as error:
+            if error.status is not ExitStatus.INPUT:
+                self._record.released([submission.token])
+                raise
+            self._record.end(
+                [
+                    _otherwise(submission, each, JobState.CANCELLED, error.problems[0].what, None)
+                    for each in submission.elements
+                ]
+            )
+
+    def _cancel_again(self, view: BatchQueueView) -> None:
+        """Cancel jobs whose user cancelled them in a command that was killed."""
+        targets = []
+        for submission in view.live:
+            rows = view.rows.get(submission.tag)
+            if not rows:
+                continue
+            for element in self._record.cancelled(submission.token):
+                place = position(submission, element)
+                if place in rows and not rows[place].leaving:
+                    targets.append((rows[place].number, None if element == WHOLE else [place]))
+        if targets:
+            self._system.cancel(targets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """Jobs of one submission that are not in the queue, and have not told how they ended."""
+
+    submission: BatchSubmission
+    elements: dict[int, LastRun | None]
+    cancelled: set[int]
+    alone: bool
+    """Whether the queue knows none of the submission's jobs."""
+
+
+def _key(element: int) -> str:
+    return "job" if element == WHOLE else str(element)
+
+
+def ended_by_run(submission: BatchSubmission, element: int, run: int, end: RunEnd) -> BatchJobEnd:
+    """How a job ended, as the program on its node tells it."""
+    state = JobState.COMPLETED if end.completed else JobState.FAILED
+    reason = exit_reason(end.status, end.signal)
+    if end.doomed:
+        state, reason = JobState.CANCELLED, doom_sentence(end.doomed, unneeded=end.unneeded)
+    elif end.over_bytes is not None:
+        state, reason = JobState.OUT_OF_MEMORY, _over_memory(submission)
+    return BatchJobEnd(
+        token=submission.token,
+        element=element,
+        state=state,
+        exit_status=end.status,
+        signal=None if end.over_bytes is not None else end.signal,
+        reason=reason,
+        node=end.node or None,
+        queue=submission.request.queue,
+        started=None if end.doomed else end.started,
+        ended=end.ended,
+        restarts=run,
+        user_s=end.user_s,
+        system_s=end.system_s,
+        most_bytes=end.most_bytes,
+    )
+
+
+def ended_by_row(
+    submission: BatchSubmission, element: int, row: BatchRow, run: LastRun | None, cancelled: bool
+) -> BatchJobEnd:
+    """How a job ended that was killed, as the batch system tells it."""
+    end = run.end if run is not None else None
+    state, reason = row.state, row.reason
+    if cancelled and state is not JobState.COMPLETED:
+        state, reason = JobState.CANCELLED, "its user cancelled it"
+    elif end is not None and state is JobState.FAILED:
+        return replace(ended_by_run(submission, element, run.number if run else 0, end), queue=row.queue)
+    by_itself = state in (JobState.COMPLETED, JobState.FAILED)
+    if state is JobState.FAILED and reason is None:
+        reason = exit_reason(row.exit_status, row.signal)
+    elif state is JobState.OUT_OF_MEMORY and reason is None:
+        reason = _over_memory(submission)
+    return BatchJobEnd(
+        token=submission.token,
+        element=element,
+        state=state,
+        exit_status=row.exit_status if by_itself else None,
+        signal=row.signal if by_itself else None,
+        reason=reason,
+        node=row.node,
+        queue=row.queue or submission.request.queue,
+        started=row.started if run is not None else None,
+        ended=row.ended or time.time(),
+        restarts=run.number if run is not None else 0,
+        most_bytes=row.most_bytes,
+        swept=submission.request.keep or run is None or end is not None,
+    )
+
+
+def _over_memory(submission: BatchSubmission) -> str:
+    memory = submission.memory
+    return "used more memory than " + (f"the {format_bytes(memory)} that " if memory else "") + "it may use"
+
+
+def _otherwise(
+    submission: BatchSubmission, element: int, state: JobState, sentence: str, run: LastRun | None
+) -> BatchJobEnd:
+    return BatchJobEnd(
+        token=submission.token,
+        element=element,
+        state=state,
+        reason=sentence,
+        queue=submission.request.queue,
+        restarts=run.number if run is not None else 0,
+        ended=time.time(),
+        swept=submission.request.keep or run is None,
+    )
+
+
+def explain_job(
+    job: Job,
+    submission: BatchSubmission,
+    facts: BatchFacts,
+    *,
+    system: str,
+    says: str | None,
+    dependencies: Sequence[tuple[str, JobState | None, bool]],
+) -> JobExplanation:
+    """An explanation; `says` is what the batch system itself says of a job that waits.
+
+    `dependencies` are the jobs it waits for: name, state, None while not all elements have ended, and whether
+    that is what it waits for.
+    """
+    because = f" ({job.reason})" if job.reason else ""
+    if job.state.final:
+        return JobExplanation(job=job, summary=f"It has ended: {job.state}{because}.")
+    if job.state is JobState.RUNNING:
+        return JobExplanation(job=job, summary=f"It runs on {job.node or 'a node'}{because}.")
+    request = submission.request
+    name = request.queue or facts.default_queue
+    candidates = [_queue(request, facts.queues.get(name) if name else None, dependencies)]
+    nodes = [each for each in facts.nodes_of(name) if request.node in (None, each.name)]
+    candidates += [_node(request, submission.memory, each) for each in nodes]
+    return JobExplanation(
+        job=job, summary=_summary(job, system, says, dependencies, candidates), candidates=candidates
+    )
+
+
+def _summary(
+    job: Job,
+    system: str,
+    says: str | None,
+    dependencies: Sequence[tuple[str, JobState | None, bool]],
+    candidates: Sequence[PlacementCheck],
+) -> str:
+    waited_for = [name for name, _, met in dependencies if not met]
+    if waited_for:
+        return f"It waits: jobs that it waits for have not ended as they should: {', '.join(waited_for)}."
+    if job.reason:
+        return f"It waits: {job.reason}." + (f" {system} says: {says}." if says else "")
+    if says:
+        return f"It waits. {system} says: {says}."
+    if not any(each.fits for each in candidates[1:]):
+        return "It waits: no node has now what it needs."
+    return f"It waits for {system} to start it: a node has what it needs."
+
+
+def _queue(
+    request: JobRequest, queue: BatchQueue | None, dependencies: Sequence[tuple[str, JobState | None, bool]]
+) -> PlacementCheck:
+    return queue_check(
+        request,
+        queue.name if queue is not None else None,
+        is_up=queue is not None and queue.up,
+        longest_s=queue.longest_s if queue is not None else None,
+        dependencies=[
+            Requirement(
+                name=f"after {identifier}",
+                required="ended" if ":" in identifier else str(JobState.COMPLETED),
+                provided="not ended" if state is None else str(state),
+                fits=met,
+            )
+            for identifier, state, met in dependencies
+        ],
+    )
+
+
+def _node(request: JobRequest, memory_bytes: int | None, node: NodeState) -> PlacementCheck:
+    takes = Requirement(name="state", required="up", provided=node.standing, fits=node.up)
+    # Not every batch system tells the memory of its nodes.
+    return node_check(request, memory_bytes if node.memory_bytes else None, node, takes)
+
+
+def jobs_of(
+    submission: BatchSubmission,
+    record: BatchRecord,
+    view: BatchQueueView,
+    directories: BatchDirectories,
+    system: str,
+) -> dict[int, Job]:
+    """All jobs of a submission, by element."""
+    ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
+    rows = view.rows.get(submission.tag, {})
+    log = str(directories.log(submission.request, submission.tag))
+    return {
+        element: _job(
+            submission,
+            element,
+            end=ended.get(element),
+            row=rows.get(WHOLE if element == WHOLE else place),
+            cancelled=element in cancelled,
+            log=_output(submission, element)
+            or (f"{log}.log" if element == WHOLE else f"{log}_{element}.log"),
+            system=system,
+        )
+        for place, element in enumerate(submission.elements, 1)
+    }
+
+
+def _output(submission: BatchSubmission, element: int) -> str | None:
+    """The file that its standard output goes to; None where that is its log."""
+    request = submission.request
+    if request.options.stdout is None:
+        return None
+    job = f"{submission.number}" if element == WHOLE else f"{submission.number}_{element}"
+    return filled(request.options.stdout, {"job": job, "index": f"{element}", "name": job_label(request)})
+
+
+def _job(
+    submission: BatchSubmission,
+    element: int,
+    *,
+    end: BatchJobEnd | None,
+    row: BatchRow | None,
+    cancelled: bool,
+    log: str,
+    system: str,
+) -> Job:
+    request = submission.request
+    state, sentence = JobState.WAITING, f"it is being handed in to {system}"
+    if end is not None:
+        state, sentence = end.state, end.reason or ""
+    elif row is not None:
+        state, sentence = row.state, row.reason or ""
+        if cancelled:
+            sentence = "it is being cancelled"
+    elif submission.number is not None:
+        state, sentence = (
+            JobState.RUNNING,
+            f"it has left the queue of {system}, which has yet to tell how it ended",
+        )
+    return Job(
+        id=f"{submission.identifier}" if element == WHOLE else f"{submission.identifier}_{element}",
+        name=job_label(request),
+        state=state,
+        queue=(end.queue if end is not None else row.queue if row is not None else None) or request.queue,
+        user=this_user(),
+        cores=request.cores,
+        memory_bytes=request.memory_bytes or submission.memory,
+        exit_status=end.exit_status if end is not None else None,
+        signal=end.signal if end is not None else None,
+        reason=sentence or None,
+        node=end.node if end is not None else row.node if row is not None else None,
+        submitted=submission.submitted,
+        started=end.started if end is not None else row.started if row is not None else None,
+        ended=end.ended if end is not None else None,
+        restarts=end.restarts if end is not None else 0,
+        log=log,
+        flow=request.options.flow,
+    )
+
+
+def clean_up(head: HeadNode, record: BatchRecord) -> None:
+    """Remove what is left of jobs that have ended and were not to be kept; nothing without our own naming.
+
+    A library that the head node does not see is on a disk of the job's node: what is left there stays.
+    """
+    by_library: dict[str, list[tuple[BatchJobEnd, str]]] = {}
+    leftovers = record.leftovers()
+    for end in leftovers:
+        submission = record.by_token(end.token)
+        if submission is None:
+            continue
+        prefix = f"gridwright-{submission.tag}" + ("." if end.element == WHOLE else f"_{end.element}.")
+        for library in ("work", "util"):
+            if directory := submission.request.libraries.get(library):
+                by_library.setdefault(directory, []).append((end, prefix))
+    for directory, found in by_library.items():
+        if not _swept(head, directory, [prefix for _, prefix in found]):
+            # A file system that hangs must not keep jobs from being shown; the next command tries again.
+            return
+    if leftovers:
+        record.swept(leftovers)
+
+
+def _swept(head: HeadNode, directory: str, prefixes: Sequence[str]) -> bool:
+    for first in range(0, len(prefixes), SWEEP_AT_ONCE):
+        command = sweep_command(directory, prefixes[first : first + SWEEP_AT_ONCE])
+        try:
+            head.run(command, timeout_s=SWEEP_TIMEOUT_S)
+        except GridwrightError:
+            return False
+    return True
 
 
 class BatchScheduler:

@@ -6,36 +6,390 @@ A command starts it; see `runner_lock`. It is one process without threads, so th
 nothing in memory that it could not read again, so that it can be killed at any time: jobs run under guards,
 and the next runner goes on with them. Each step is one transaction: it records the jobs that have ended, and
 marks those as running that it starts next.
+
+Retention: jobs that ended long ago are deleted, with their logs.
+
+The supervisor of the runner: when that is killed, it starts another, which goes on with its jobs.
+
+All jobs are below it, whatever they do to hide: it is the subreaper of the runner, as the runner is of the
+launcher and that of guards (PR_SET_CHILD_SUBREAPER). It does nothing else, and knows nothing of the store.
+When both are killed, jobs go on under their guards, and the next command starts another supervisor.
+
+What keeps the runner from its work, told where commands find it and in the runner's own log.
+
+The kind `local`: the scheduler built into Gridwright, for the machine that it runs on.
+
+What local jobs used, out of the store: as long as it remembers them.
+
+The local scheduler behind the protocol that all schedulers share.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import os
 import select
 import signal
+import socket
 import sqlite3
 import sys
 import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from pydantic import Field
+
+from gridwright.own_directories import state_home
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+from gridwright.schedulers.job_options import read_options
+from gridwright.schedulers.kind import SchedulerKind
+from gridwright.schedulers.local.exit_records import ExitRecords, RunnerTrouble, read_trouble
+from gridwright.schedulers.local.explanation import explain, reasons
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_row import JobRow
-from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.schedulers.local.machine_resources import MachineResources, machine_resources
 from gridwright.schedulers.local.policy import Allocation, decide
-from gridwright.schedulers.local.queries import capacity_of
+from gridwright.schedulers.local.queries import capacity_of, find_keys, queue_snapshot, read_jobs
 from gridwright.schedulers.local.recovery import record_end
-from gridwright.schedulers.local.retention import delete_old_jobs
-from gridwright.schedulers.local.runner_lock import LOCK, open_wakeup_pipe, try_lock, unlock
+from gridwright.schedulers.local.runner_lock import LOCK, ensure_runner, open_wakeup_pipe, try_lock, unlock
 from gridwright.schedulers.local.running_job import RunningJob
 from gridwright.schedulers.local.running_jobs import RunningJobs
 from gridwright.schedulers.local.store import Store
-from gridwright.schedulers.local.supervisor import supervise
-from gridwright.schedulers.local.trouble import TroubleNote
+from gridwright.schedulers.local.submission import check_requests, insert
 from gridwright.schedulers.local.waiting_jobs import WaitingJobs
 from gridwright.schedulers.process_tree import adopt_orphans
+from gridwright.schedulers.usage import JobUsage
+from gridwright.spec.model import GridSpec
+from gridwright.spec.scheduler import REPLACED, SchedulerSection
+from gridwright.trusted import user_name
+
+if TYPE_CHECKING:
+    from gridwright.schedulers.head_node import HeadNode
+
+
+class LocalScheduler:
+    """Runs jobs on this machine. Every method also starts a runner where there is work and none runs."""
+
+    def __init__(self, spec: GridSpec, state: Path) -> None:
+        """`state` is the grid's state directory. Raises GridwrightError for a grid of several machines."""
+        self._machine = machine_resources(spec)
+        self._section = spec.scheduler
+        self._state = state
+        self._opened: Store | None = None
+
+    @property
+    def _store(self) -> Store:
+        if self._opened is None:
+            self._opened = Store(self._state)
+            if self._opened.site() != self._machine:
+                with self._opened.translated_errors(), self._opened.transaction():
+                    self._opened.put_setting("site", self._machine.to_json())
+        return self._opened
+
+    @property
+    def _seen(self) -> Store:
+        """The store; nothing is made for who looks."""
+        return self._opened or Store(self._state, looks=True)
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[str]:
+        """Submit jobs, all or none; see Scheduler."""
+        store = self._store
+        with store.translated_errors():
+            with store.transaction():
+                checked = check_requests(requests, self._machine, store, self._section)
+                identifiers = insert(store, checked, self._machine)
+            ensure_runner(self._state)
+        return identifiers
+
+    def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
+        """How jobs stand; see Scheduler."""
+        store = self._seen
+        with store.translated_errors():
+            keys = None if identifiers is None else find_keys(store, identifiers)
+            self._ensure_runner(store)
+            found = read_jobs(store, keys)
+            trouble = read_trouble(self._state)
+            why: dict[int, str] = {}
+            if not trouble.note and any(job.state is JobState.WAITING for job in found):
+                why = reasons(queue_snapshot(store, self._machine, time.time()))
+        return [_with_reason(job, why, trouble) for job in found]
+
+    def cancel(self, identifiers: Collection[str]) -> None:
+        """End jobs; see Scheduler."""
+        store = self._store
+        why = f"cancelled by {user_name(os.getuid())}"
+        with store.translated_errors():
+            with store.transaction():
+                for key in find_keys(store, identifiers):
+                    self._cancel(key, why)
+                store.put_setting("cancellations", int(store.setting("cancellations")) + 1)
+            ensure_runner(self._state)
+
+    def _cancel(self, key: JobKey, why: str) -> None:
+        self._store.change(
+            "UPDATE tasks SET state='cancelled', reason=?, ended=? "
+            "WHERE job=? AND idx BETWEEN ? AND ? AND state='waiting'",
+            (why, time.time(), *key.tasks),
+        )
+        self._store.change(
+            "UPDATE tasks SET cancel=? "
+            "WHERE job=? AND idx BETWEEN ? AND ? AND state='running' AND cancel IS NULL",
+            (why, *key.tasks),
+        )
+
+    def explain(self, identifier: str) -> JobExplanation:
+        """Hold what a job needs against what there is; see Scheduler."""
+        store = self._seen
+        with store.translated_errors():
+            (key,) = find_keys(store, [identifier])
+            self._ensure_runner(store)
+            explanation = explain(store, self._machine, key, time.time())
+        note = read_trouble(self._state).note
+        if note and explanation.job.state is JobState.WAITING:
+            return replace(explanation, summary=f"Job {explanation.job.id} waits: {note}.")
+        return explanation
+
+    def nodes(self) -> list[NodeState]:
+        """The one node there is; see Scheduler."""
+        store = self._seen
+        with store.translated_errors():
+            self._ensure_runner(store)
+            running = queue_snapshot(store, self._machine, time.time()).running
+        cores = sum(allocation.demand.cores for allocation in running)
+        memory = sum(allocation.demand.memory_bytes for allocation in running)
+        return [
+            NodeState(
+                name=socket.gethostname(),
+                up=True,
+                state="busy" if cores >= self._machine.cores else "mixed" if cores else "idle",
+                cores=self._machine.cores,
+                memory_bytes=self._machine.memory_bytes,
+                free_cores=max(0, self._machine.cores - cores),
+                free_memory_bytes=max(0, self._machine.memory_bytes - memory),
+            )
+        ]
+
+    def _ensure_runner(self, store: Store) -> None:
+        if store.has_unfinished():
+            ensure_runner(self._state)
+
+
+def _with_reason(job: Job, why: Mapping[int, str], trouble: RunnerTrouble) -> Job:
+    """A job with what keeps it from starting, or from being recorded, in words."""
+    if job.state is JobState.WAITING:
+        return replace(job, reason=trouble.note or why.get(int(job.id.partition("_")[0]), job.reason))
+    if trouble.note and job.state is JobState.RUNNING and job.id in trouble.unrecorded:
+        return replace(job, reason=f"has ended, and is recorded later: {trouble.note}")
+    return job
+
+
+_ENDED = """
+SELECT t.job, t.idx, j.name, t.state, j.user, j.queue, j.cores, j.memory, j.submitted, t.started, t.ended,
+    t.user_s, t.system_s, t.peak_bytes, j.options
+FROM tasks t JOIN jobs j ON j.id=t.job
+WHERE t.state NOT IN ('waiting', 'running') AND t.ended BETWEEN ? AND ? ORDER BY t.ended
+"""
+
+
+def read_usage(store: Store, since: float, until: float) -> list[JobUsage]:
+    """Jobs that ended from `since` to `until`, in seconds since 1970. Raises sqlite3.Error."""
+    found = []
+    for row in store.all(_ENDED, (since, until)):
+        options = read_options(row[14])
+        begun = None if options.begin is None else max(options.begin, row[8])
+        found.append(
+            JobUsage(
+                id=str(JobKey(row[0], row[1])),
+                name=os.fsdecode(row[2]),
+                state=JobState(row[3]),
+                user=row[4],
+                account=options.account,
+                queue=row[5],
+                node=socket.gethostname() if row[9] is not None else None,
+                cores=row[6],
+                memory_bytes=row[7],
+                submitted=row[8],
+                started=row[9],
+                ended=row[10],
+                cpu_s=None if row[11] is None else row[11] + (row[12] or 0.0),
+                memory_peak_bytes=row[13],
+                eligible=begun,
+            )
+        )
+    return found
+
+
+class LocalSchedulerSection(SchedulerSection):
+    """The scheduler built into Gridwright, for one machine."""
+
+    runs_on_one_machine: ClassVar[bool] = True
+    remembers_jobs_s: ClassVar[float | None] = 30 * 86_400.0
+    job_options: ClassVar[frozenset[str]] = frozenset(
+        {"account", "begin", "nice", "stderr", "stdin", "stdout"}
+    )
+    job_options_instead: ClassVar[Mapping[str, str]] = {
+        "gres": "set CUDA_VISIBLE_DEVICES in the command, and --exclusive keeps other jobs away",
+        "constraint": "leave it out: there is one machine",
+        "reservation": "leave it out: start it at a time with --begin",
+    }
+    dependency_types: ClassVar[frozenset[str]] = frozenset({"ok", "any", "not-ok", "each"})
+
+    type: Annotated[Literal["local"], REPLACED] = Field(
+        default="local",
+        description="The kind of scheduler: local is the one built into Gridwright, for one machine.",
+    )
+
+
+class LocalSchedulerKind(SchedulerKind[LocalSchedulerSection]):
+    """Runs jobs as processes of this machine, and needs no service."""
+
+    spec_model = LocalSchedulerSection
+
+    def open(self, spec: GridSpec, head: HeadNode) -> LocalScheduler:
+        """The queue of this machine; see SchedulerKind."""
+        from gridwright.schedulers.state_directory import state_directory
+
+        return LocalScheduler(spec, state_directory(spec))
+
+    def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
+        """Out of the store, which remembers jobs for 30 days; see SchedulerKind."""
+        from gridwright.schedulers.local.store import Store
+        from gridwright.schedulers.state_directory import state_directory
+
+        store = Store(state_directory(spec), looks=True)
+        with store.translated_errors():
+            return read_usage(store, since, until)
+
+    def state_directory(self, spec: GridSpec) -> Path:
+        """A directory of the user's own, as the XDG Base Directory Specification has it for state.
+
+        Grids of one name whose specs are in different directories have one each.
+        """
+        name = spec.name if spec.file is None else f"{spec.name}-{_mark(spec.file.parent)}"
+        return state_home() / "gridwright" / name
+
+
+def _mark(directory: Path) -> str:
+    """Eight characters that stand for a directory, by whichever path it was reached."""
+    return hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:8]
+
+
+KIND = LocalSchedulerKind()
+
+
+_CLEAR_S = 1.0
+"""What was not seen for so long is over."""
+
+
+class TroubleNote:
+    """The trouble of a runner, as commands are told of it."""
+
+    def __init__(self, store: Store, records: ExitRecords) -> None:
+        self._store = store
+        self._records = records
+        self._told: str | None = None
+        self._seen = 0.0
+        with contextlib.suppress(OSError):
+            self._told = records.note() or None
+
+    def note(self, error: Exception | str) -> str:
+        """Tell of an error, or of what refuses to start jobs; what it is called."""
+        text = error if isinstance(error, str) else self._named(error)
+        if f": {os.strerror(28)}" in text:
+            text = self._store.full_disk
+        self._seen = time.monotonic()
+        if text != self._told:
+            self._told = text
+            with contextlib.suppress(OSError):
+                self._records.put_note(text)
+            # The disk of the log may be the one that is full.
+            with contextlib.suppress(OSError):
+                print(f"{time.time():.0f} {text}", file=sys.stderr, flush=True)  # noqa: T201
+        return text
+
+    def _named(self, error: Exception) -> str:
+        if self._store.is_full(error):
+            return self._store.full_disk
+        if isinstance(error, OSError):
+            return f"{error.strerror}: {error.filename}" if error.filename else str(error)
+        return f"the store refused: {error}"
+
+    def clear(self) -> None:
+        """Say that nothing keeps it from its work, if nothing has for a moment."""
+        if self._told is not None and time.monotonic() - self._seen > _CLEAR_S:
+            self._told = None
+            with contextlib.suppress(OSError):
+                self._records.put_note("")
+
+
+GIVE_UP = 5
+"""So many runners in a row that fail within LASTED_S: the next command tries again."""
+LASTED_S = 10.0
+_PAUSE_S = 0.02
+
+
+def supervise(run: Callable[[], None]) -> None:
+    """Call `run` in a child process, and again in a new one if that is killed or fails."""
+    adopt_orphans()
+    failures = 0
+    while failures < GIVE_UP:
+        began = time.monotonic()
+        pid = os.fork()
+        if not pid:
+            # Returns in the child: what it raises becomes a traceback in the runner's output, and status 1.
+            run()
+            os._exit(0)
+        if _wait(pid) == 0:
+            return
+        failures = failures + 1 if time.monotonic() - began < LASTED_S else 1
+        time.sleep(_PAUSE_S * 2**failures)
+
+
+def _wait(pid: int) -> int:
+    """The status of the runner when it has ended; reaps others meanwhile."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            return status
+
+
+RETENTION_S = LocalSchedulerSection.remembers_jobs_s or 0.0
+"""How long a job is remembered after its end, or the end of the last element of its array."""
+_AT_ONCE = 100_000
+"""Tasks, so that it takes a second or so however many there are; the rest goes another time."""
+
+
+def delete_old_jobs(store: Store, now: float) -> int:
+    """Delete jobs that ended long before `now` (s since 1970), if none waits or runs; how many tasks."""
+    with store.transaction():
+        if store.has_unfinished():
+            # It may refer to one of them.
+            return 0
+        old = store.all(
+            "SELECT job FROM tasks GROUP BY job HAVING MAX(ended) < ? ORDER BY job", (now - RETENTION_S,)
+        )
+        forgotten = 0
+        for (job,) in old:
+            tasks = store.all("SELECT idx FROM tasks WHERE job=?", (job,))
+            for (index,) in tasks:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(store.log_of(JobKey(job, index)))  # noqa: PTH108
+            for statement in (
+                "DELETE FROM dependencies WHERE job=?",
+                "DELETE FROM tasks WHERE job=?",
+                "DELETE FROM jobs WHERE id=?",
+            ):
+                store.change(statement, (job,))
+            forgotten += len(tasks)
+            if forgotten >= _AT_ONCE:
+                break
+    return forgotten
+
 
 LINGER_S = 2.0
 """How long it stays when there is nothing to do: commands often come one after another."""

@@ -1,19 +1,25 @@
-"""The jobs that run: the runner has each started under a guard, and learns of its end."""
+"""The jobs that run: the runner has each started under a guard, and learns of its end.
+
+The command of a job as it is started: where its standard streams are files, a small program opens them.
+
+Removes the private directories of jobs that have ended, aside where that takes a while.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 
+from gridwright.beneath import remove_tree
 from gridwright.schedulers.local.attempt import job_environment, private_directories
 from gridwright.schedulers.local.control_groups import GroupPlaces, make_places
-from gridwright.schedulers.local.directory_removal import DirectoryRemoval
 from gridwright.schedulers.local.exit_records import ExitRecords, JobPhase
-from gridwright.schedulers.local.identifiers import JobKey
-from gridwright.schedulers.local.job_command import job_command
+from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey
 from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.launcher import (
     AnswerKind,
@@ -26,6 +32,108 @@ from gridwright.schedulers.local.outcome import outcome_of
 from gridwright.schedulers.local.recovery import end_lost, lost_outcome, recover
 from gridwright.schedulers.local.running_job import RunningJob, tell_guard
 from gridwright.schedulers.local.store import Store
+from gridwright.schedulers.output_paths import filled
+from gridwright.schedulers.process_tree import die_with_parent
+
+_TRIES = 5
+
+
+class DirectoryRemoval:
+    """Processes that remove the directories of jobs; each is a child of this one."""
+
+    def __init__(self) -> None:
+        self._removers: dict[int, RunningJob] = {}
+
+    def is_done(self, live: RunningJob) -> bool:
+        """Whether the directories of a job are removed, or cannot be; a process is at it otherwise."""
+        if live.remover is not None:
+            return False
+        if live.is_removed or not live.directories:
+            return True
+        full = []
+        for directory in live.directories:
+            try:
+                os.rmdir(directory)  # noqa: PTH106 - bytes
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    full.append(directory)
+        if not full:
+            live.directories = [each for each in live.directories if os.path.lexists(each)]
+            return True
+        live.remover = _fork_remover(full)
+        self._removers[live.remover] = live
+        return False
+
+    def pids(self) -> set[int]:
+        """The processes that are at it."""
+        return set(self._removers)
+
+    def take_end(self, pid: int, status: int) -> RunningJob | None:
+        """The job that an ended child has removed directories of, if it is one that did."""
+        live = self._removers.pop(pid, None)
+        if live is not None:
+            live.remover = None
+            live.directories = [each for each in live.directories if os.path.lexists(each)]
+            # One that was killed may be tried again.
+            live.removals += 1
+            live.is_removed = not os.WIFSIGNALED(status) or live.removals >= _TRIES
+        return live
+
+
+def _fork_remover(directories: Sequence[bytes]) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        die_with_parent(parent)
+        signal.set_wakeup_fd(-1)
+        for directory in directories:
+            remove_tree(directory)
+    finally:
+        os._exit(0)
+
+
+_OPENS = """
+import os, sys
+names, command = sys.argv[1:4], sys.argv[4:]
+try:
+    if names[0]:
+        os.dup2(os.open(names[0], os.O_RDONLY), 0)
+    for number in (1, 2):
+        if names[number]:
+            os.dup2(os.open(names[number], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
+    if names[1] and not names[2]:
+        os.dup2(1, 2)
+    os.execvp(command[0], command)
+except OSError as error:
+    what = error.filename or command[0]
+    print(f"gridwright: cannot be started: {what}: {error.strerror}", file=sys.stderr)
+    sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
+"""
+"""No shell: one would drop variables whose names it cannot hold. It becomes the command itself."""
+
+
+def stream_files(row: JobRow, key: JobKey) -> list[str]:
+    """The files of standard input, output and error; an empty text where there is none of its own."""
+    values = {
+        "job": str(key),
+        "index": "" if key.element == NO_INDEX else str(key.element),
+        "name": os.fsdecode(row.name),
+    }
+    paths = (row.options.stdin, row.options.stdout, row.options.stderr)
+    return [filled(path, values) if path else "" for path in paths]
+
+
+def job_command(row: JobRow, key: JobKey) -> Sequence[bytes]:
+    """Program and arguments to start."""
+    files = stream_files(row, key)
+    if not any(files):
+        return row.command
+    opens = [sys.executable, "-I", "-S", "-c", _OPENS, *files]
+    return [*map(os.fsencode, opens), *row.command]
 
 
 class RunningJobs:

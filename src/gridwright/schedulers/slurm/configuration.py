@@ -2,10 +2,17 @@
 
 Every line that is not Slurm's default says why it is there; the sources are slurm.conf(5), cgroup.conf(5) and
 slurmdbd.conf(5) of the releases named in `parameters.py`, and what was measured in a lab with 22.05.8.
+
+Writes the queues of a grid spec as partitions of Slurm.
+
+Slurm's power saving: nodes that are powered on for jobs that wait (slurm.conf(5), power_save guide).
+
+A line of `slurm.conf` and its companions, and why it is there.
 """
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +20,187 @@ from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
 from gridwright.node_programs.health_program import STARTER
+from gridwright.node_programs.power.asking import RESUME, RESUME_FAILED, SUSPEND
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware
-from gridwright.schedulers.slurm.node_lines import node_line
+from gridwright.schedulers.slurm.node_lines import MIB, node_line
 from gridwright.schedulers.slurm.parameters import SlurmParameters
-from gridwright.schedulers.slurm.partitions import default_memory_mib, partition_lines, queue_findings
-from gridwright.schedulers.slurm.power_saving import POWERED_STATE, power_section
 from gridwright.schedulers.slurm.section import section_of
-from gridwright.schedulers.slurm.setting import ConfigurationSection, Setting
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
+from gridwright.spec.scheduler import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A line `name=value`, and above it why."""
+
+    name: str
+    value: object
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationSection:
+    """Settings under a heading."""
+
+    heading: str
+    settings: Sequence[Setting]
+
+
+POWERED_STATE = "CLOUD"
+"""Of nodes that are powered: they are off until they are wanted, and nobody waits for them to register."""
+
+
+def power_section(spec: GridSpec, parameters: SlurmParameters) -> Iterator[ConfigurationSection]:
+    """The settings of power saving; none where all nodes are always on."""
+    powered = spec.powered_nodes()
+    if not powered:
+        return
+    timing = parameters.timing
+    settings = [
+        Setting("ResumeProgram", RESUME, "Leaves a line for what has machines powered on and off."),
+        Setting("SuspendProgram", SUSPEND),
+        Setting("ResumeFailProgram", RESUME_FAILED),
+        Setting(
+            "ResumeTimeout",
+            timing.resume,
+            "A node that has not registered so many seconds after it was powered on is down, and its jobs "
+            "start elsewhere.",
+        ),
+        Setting(
+            "SuspendTimeout",
+            timing.suspend,
+            "A node is powered on again no sooner than so many seconds after it was powered off.",
+        ),
+        Setting("ResumeRate", 0, "All at once: who powers them on asks for many machines in one call."),
+        Setting("SuspendRate", 0),
+    ]
+    if static := [node.name for node in parameters.nodes if node.name not in powered]:
+        settings.append(Setting("SuspendExcNodes", fold_hosts(static), "These are always on."))
+    settings += [
+        Setting(
+            "SlurmctldParameters",
+            "cloud_dns",
+            "Names of nodes resolve whether they are on or off: addresses are theirs for good.",
+        ),
+        Setting("PrivateData", "cloud", "Whatever it sounds like: users see nodes that are off."),
+    ]
+    yield ConfigurationSection("Power saving: queues below say when idle nodes go", settings)
+
+
+def suspend_time(spec: GridSpec, queue: Queue) -> str | None:
+    """SuspendTime of a partition; None where all of its nodes are always on. The spec has one for a queue."""
+    groups = queue.nodes if queue.nodes is not None else list(spec.nodes)
+    idle = [spec.nodes[name].idle_s for name in groups if spec.nodes[name].powered_names(name)]
+    return str(math.ceil(max(idle))) if idle else None
+
+
+@dataclass(frozen=True, slots=True)
+class CoreLimit:
+    """How a partition is kept to a number of cores: some nodes, and on each no more than `per_node` cores."""
+
+    nodes: tuple[str, ...]
+    per_node: int
+    cores: int
+    """What its jobs can use at the same time: never more than was allowed."""
+
+
+def core_limit(nodes: Sequence[NodeHardware], allowed: int) -> CoreLimit:
+    """The nodes and the cores of each that come nearest to `allowed` cores in all, and do not exceed it.
+
+    Slurm without its database has no limit for all jobs of a partition (GrpTRES is of a QOS, and those are
+    kept in the database); MaxCPUsPerNode limits what all jobs of a partition use of each node
+    (slurm.conf(5)). Among equally near choices, the one with most cores on a node is taken: the widest
+    job fits.
+    """
+    best = CoreLimit((), 0, 0)
+    widest = max(node.usable_cores for node in nodes)
+    for per_node in range(min(allowed, widest), 0, -1):
+        names, total = [], 0
+        for node in nodes:
+            cores = min(per_node, node.usable_cores)
+            if total + cores <= allowed:
+                names.append(node.name)
+                total += cores
+        if total > best.cores:
+            best = CoreLimit(tuple(names), per_node, total)
+        if best.cores == allowed:
+            break
+    return best
+
+
+def default_memory_mib(nodes: Sequence[NodeHardware]) -> int:
+    """The smallest share of memory that a core has, over all these nodes, in MiB."""
+    return max(1, min(node.memory_bytes // max(1, node.usable_cores) // MIB for node in nodes))
+
+
+def partition_lines(spec: GridSpec, nodes: Sequence[NodeHardware]) -> Iterable[str]:
+    """One line of `slurm.conf` for each queue; the first is the default.
+
+    Where all nodes of a queue have more memory for each core than the grid's narrowest, its jobs get
+    more by default.
+    """
+    for number, (name, queue) in enumerate(spec.scheduler.queues.items()):
+        own = nodes_of(spec, queue, nodes)
+        on, per_node = [node.name for node in own], None
+        if queue.cores is not None and queue.cores < _cores(own):
+            limit = core_limit(own, queue.cores)
+            on, per_node = list(limit.nodes), limit.per_node
+        parts = [
+            f"PartitionName={name}",
+            f"Nodes={fold_hosts(on)}",
+            f"Default={'YES' if number == 0 else 'NO'}",
+            f"PriorityTier={queue.priority}",
+            f"MaxTime={'INFINITE' if queue.time is None else math.ceil(queue.time / 60)}",
+        ]
+        if per_node is not None:
+            parts.append(f"MaxCPUsPerNode={per_node}")
+        if default_memory_mib(own) > default_memory_mib(nodes):
+            parts.append(f"DefMemPerCPU={default_memory_mib(own)}")
+        if (idle := suspend_time(spec, queue)) is not None:
+            parts.append(f"SuspendTime={idle}")
+        yield " ".join([*parts, "State=UP"])
+
+
+def nodes_of(spec: GridSpec, queue: Queue, nodes: Sequence[NodeHardware]) -> list[NodeHardware]:
+    """The nodes of the groups that a queue is for; all where it names none."""
+    if queue.nodes is None:
+        return list(nodes)
+    names = {name for group in queue.nodes for name in spec.nodes[group].node_names(group)}
+    return [node for node in nodes if node.name in names]
+
+
+def _cores(nodes: Sequence[NodeHardware]) -> int:
+    return sum(node.usable_cores for node in nodes)
+
+
+def queue_findings(spec: GridSpec, nodes: Sequence[NodeHardware]) -> list[Finding]:
+    """What of the queues Slurm cannot keep exactly."""
+    findings = []
+    for name, queue in spec.scheduler.queues.items():
+        own = nodes_of(spec, queue, nodes)
+        if queue.cores is None or queue.cores >= _cores(own):
+            continue
+        limit = core_limit(own, queue.cores)
+        if limit.cores == queue.cores and len(limit.nodes) == len(own):
+            continue
+        less = (
+            ""
+            if limit.cores == queue.cores
+            else f", {limit.cores} of the {queue.cores} cores that it may use"
+        )
+        findings.append(
+            Finding(
+                "warning",
+                "queue-on-fewer-nodes",
+                f"queue {name} gets {limit.per_node} cores on each of {fold_hosts(limit.nodes)}{less}: "
+                "Slurm without its database limits a queue by nodes only",
+                "Write cores as a multiple of the number of nodes; or keep accounting in slurmdbd, and limit "
+                f"the partition by a QOS: sacctmgr add qos {name} set GrpTRES=cpu={queue.cores}",
+            )
+        )
+    return findings
+
 
 DIRECTORY = PurePosixPath("/etc/slurm")
 """Where Slurm looks for its configuration."""

@@ -2,22 +2,36 @@
 
 It is forked for each launch, is the parent of all that the launch leaves behind (PR_SET_CHILD_SUBREAPER),
 and ends everything when the agent closes its end of the control pipe, or dies.
+
+Finds processes of a launch that ended without being waited for, and keeps what they had counted.
+
+Whoever waits for a process takes over its CPU time and its I/O (wait4(2), proc_pid_io(5)). Where the parent
+ignores SIGCHLD, both are lost: what is kept of them is what the last look saw, ten times a second.
+
+Counts the CPU time of a launch with all that it starts, also of processes that nobody waits for.
+
+wait4(2) tells nothing of a process whose parent ignores SIGCHLD or has set SA_NOCLDWAIT: the kernel removes
+it when it ends, and its time with it (wait(2), NOTES). A control group keeps it in cpu.stat, without any
+controller (https://docs.kernel.org/admin-guide/cgroup-v2.html). Where this user may make none, a perf event
+that processes inherit from their parents keeps it (perf_event_open(2)).
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import select
 import signal
+import struct
 import subprocess
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from gridwright.beneath import open_own, remove_tree
 from gridwright.messages import encode
@@ -31,10 +45,258 @@ from gridwright.schedulers.process_tree import (
     run_delay_ns,
 )
 from gridwright.workload.launches.control_group import ControlGroup
-from gridwright.workload.launches.cpu_clock import cpu_clock, cpu_unwaited
 from gridwright.workload.launches.series import LaunchSeries
 from gridwright.workload.launches.traffic import LaunchTraffic
-from gridwright.workload.launches.unwaited import IO, Unwaited, read_io
+
+_SYSCALL = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "s390x": 331, "riscv64": 241}
+"""perf_event_open of asm/unistd.h, by os.uname().machine."""
+_SOFTWARE, _TASK_CLOCK = 1, 1
+"""PERF_TYPE_SOFTWARE and PERF_COUNT_SW_TASK_CLOCK of linux/perf_event.h."""
+_DISABLED, _INHERIT, _EXCLUDE_KERNEL, _ENABLE_ON_EXEC = 1 << 0, 1 << 1, 1 << 5, 1 << 12
+"""Bits of perf_event_attr. A task clock runs in the kernel, too, whatever the third says; without it, users
+other than root may open none where perf_event_paranoid is 2, as the kernel has it by default."""
+_CLOSE_ON_EXEC = 8
+"""PERF_FLAG_FD_CLOEXEC."""
+_ATTRIBUTES = struct.Struct("=IIQQQQQ")
+_ATTRIBUTES_SIZE = 64
+"""PERF_ATTR_SIZE_VER0, which every kernel takes."""
+_NS = 1_000_000_000
+_LEAST_S = 0.02
+"""Two ticks of most kernels' clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """Seconds of CPU time; how much of `total_s` is of the kernel is None where it is not known."""
+
+    total_s: float
+    system_s: float | None
+
+
+class CpuClock(Protocol):
+    """The CPU time of a launch and its descendants, however they ended."""
+
+    counted: UnwaitedCount
+
+    def read(self) -> CpuTime | None:
+        """What was used so far; at most what was used, None if it cannot be read."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+def cpu_clock(group: ControlGroup | None) -> CpuClock | None:
+    """The clock of what this process, which is in `group`, is about to start; None if there is none."""
+    if group is not None and group.cpu_time_s() is not None:
+        return _GroupClock(group)
+    try:
+        return _EventClock()
+    except (OSError, KeyError):
+        return None
+
+
+def cpu_unwaited(
+    user_s: float, system_s: float, total: CpuTime | None, *, seen_s: float
+) -> tuple[float, float]:
+    """User and system seconds of processes that nobody waited for, beside those that were.
+
+    `total` is what a clock read, `seen_s` what looks at these processes saw of it. Clocks of different
+    kinds differ a little: less than 1 % or `_LEAST_S` that was not seen either is none. Where no clock
+    tells how it divides, all of it is user time, as most of a job's is.
+    """
+    waited_s = user_s + system_s
+    missing_s = total.total_s - waited_s if total is not None else 0.0
+    if missing_s < max(_LEAST_S, 0.01 * waited_s):
+        missing_s = 0.0
+    if missing_s < seen_s:
+        return seen_s, 0.0
+    if total is None or total.system_s is None:
+        return missing_s, 0.0
+    of_system_s = min(missing_s, max(0.0, total.system_s - system_s))
+    return missing_s - of_system_s, of_system_s
+
+
+class _GroupClock:
+    counted: UnwaitedCount = "control group"
+
+    def __init__(self, group: ControlGroup) -> None:
+        self._group = group
+        self._before = group.cpu_time_s() or (0.0, 0.0)
+        self._own = _own_s()
+
+    def read(self) -> CpuTime | None:
+        now = self._group.cpu_time_s()
+        if now is None:
+            return None
+        own = _own_s()
+        user, system = (now[each] - self._before[each] - (own[each] - self._own[each]) for each in (0, 1))
+        return CpuTime(max(0.0, user + system), max(0.0, system))
+
+    def close(self) -> None:
+        """Nothing: the group is the caller's."""
+
+
+class _EventClock:
+    """An event of the calling process, which counts in what it forks from their exec on.
+
+    A task clock also runs while a hypervisor has taken the core away or an interrupt is served, which no
+    process is charged with everywhere: so much, of the whole node, is taken off.
+    """
+
+    counted: UnwaitedCount = "perf event"
+
+    def __init__(self) -> None:
+        """Open it. Raises OSError, and KeyError on a machine whose call is not known."""
+        flags = _DISABLED | _INHERIT | _EXCLUDE_KERNEL | _ENABLE_ON_EXEC
+        attributes = _ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES_SIZE, _TASK_CLOCK, 0, 0, 0, flags)
+        buffer = ctypes.create_string_buffer(attributes, _ATTRIBUTES_SIZE)
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = int(
+            libc.syscall(
+                ctypes.c_long(_SYSCALL[os.uname().machine]),
+                buffer,
+                ctypes.c_int(0),
+                ctypes.c_int(-1),
+                ctypes.c_int(-1),
+                ctypes.c_ulong(_CLOSE_ON_EXEC),
+            )
+        )
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "perf_event_open")
+        self._taken = _taken_s()
+
+    def read(self) -> CpuTime | None:
+        try:
+            (counted,) = struct.unpack("=Q", os.read(self._fd, 8))
+        except (OSError, struct.error):
+            return None
+        return CpuTime(max(0.0, counted / _NS - max(0.0, _taken_s() - self._taken)), None)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _own_s() -> tuple[float, float]:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime, usage.ru_stime
+
+
+def _taken_s() -> float:
+    """Seconds of interrupts and steal on all cores of the node (proc_stat(5), `cpu`)."""
+    try:
+        with open("/proc/stat", "rb") as file:  # noqa: PTH123 - twice a launch
+            fields = file.readline().split()
+        return sum(int(fields[each]) for each in (6, 7, 8)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_SLACK_S = 4 * _TICK_S
+"""Four figures, each rounded down to a tick of the clock."""
+IO = (b"rchar", b"wchar", b"syscr", b"syscw", b"read_bytes", b"write_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCounts:
+    """What a process counts, all that it waited for included."""
+
+    parent: int
+    started: int
+    """Ticks since the boot: with the number it tells a process from another of the same number."""
+    cpu_s: float
+    waited_cpu_s: float
+    """Of `cpu_s`, that of processes that it waited for."""
+    io: tuple[int, ...]
+    """In the order of `IO`; empty where it must not be read."""
+
+
+class Unwaited:
+    """Looks at the processes below one process, again and again."""
+
+    def __init__(self) -> None:
+        """Begin with no process."""
+        self._before: dict[int, ProcessCounts] = {}
+        self.processes = 0
+        """How many were seen to end so."""
+        self.cpu_s = 0.0
+        """Their CPU time until they were last seen."""
+        self.io = [0] * len(IO)
+        """Their I/O until then, in the order of `IO`."""
+
+    def look(self, top: int) -> None:
+        """Look at all processes below `top`, which waits for its own children and is not looked at."""
+        found = ((pid, _counts(pid)) for pid in descendants(top))
+        self.take({pid: counts for pid, counts in found if counts is not None}, _counts)
+
+    def take(self, now: dict[int, ProcessCounts], again: Callable[[int], ProcessCounts | None]) -> None:
+        """Account for the processes that are there now, each looked at after its parent.
+
+        `again` looks at one once more: a parent may have waited for a child between the looks at both.
+        """
+        gone = [pid for pid, was in self._before.items() if not _is_same(was, now.get(pid))]
+        # What an ancestor took over since the last look pays for those that are gone, as far as it goes.
+        budgets: dict[int, list[float]] = {}
+        for pid in gone:
+            was = self._before[pid]
+            heir = self._heir(was.parent, now)
+            if heir is None:
+                continue
+            if heir not in budgets:
+                latest = again(heir)
+                if not _is_same(self._before[heir], latest) or latest is None:
+                    continue
+                budgets[heir] = _rise(self._before[heir], latest)
+            budget = budgets[heir]
+            owed = [max(0.0, was.cpu_s - _SLACK_S), *map(float, was.io)]
+            if all(has >= owes for has, owes in zip(budget, owed, strict=False)):
+                budgets[heir] = [has - owes for has, owes in zip(budget, owed, strict=False)]
+            else:
+                self.processes += 1
+                self.cpu_s += was.cpu_s
+                self.io = [sum(both) for both in zip(self.io, was.io or [0] * len(IO), strict=True)]
+        self._before = now
+
+    def _heir(self, pid: int, now: dict[int, ProcessCounts]) -> int | None:
+        """The nearest ancestor that is still there; None if that is the process below which all are."""
+        while pid in self._before:
+            if _is_same(self._before[pid], now.get(pid)):
+                return pid
+            pid = self._before[pid].parent
+        return None
+
+
+def _is_same(was: ProcessCounts, now: ProcessCounts | None) -> bool:
+    return now is not None and now.started == was.started
+
+
+def _rise(was: ProcessCounts, now: ProcessCounts) -> list[float]:
+    """What it may have taken over: CPU time of those it waited for, and I/O, its own included."""
+    io = [float(after - before) for before, after in zip(was.io, now.io, strict=False)]
+    return [now.waited_cpu_s - was.waited_cpu_s + _TICK_S, *io]
+
+
+def _counts(pid: int) -> ProcessCounts | None:
+    """What a process counts now; None if it is gone."""
+    try:
+        # The name of the program, in parentheses, may hold anything (proc_pid_stat(5)).
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        user, system, waited_user, waited_system = (int(each) * _TICK_S for each in fields[11:15])
+        parent, started = int(fields[1]), int(fields[19])
+    except (OSError, IndexError, ValueError):
+        return None
+    waited = waited_user + waited_system
+    return ProcessCounts(parent, started, user + system + waited, waited, tuple(read_io(pid, IO)))
+
+
+def read_io(pid: int, names: Iterable[bytes]) -> list[int]:
+    """Counters of a process, and of all it waited for (proc_pid_io(5)); empty if they cannot be read."""
+    try:
+        fields = dict(line.split(b": ") for line in Path(f"/proc/{pid}/io").read_bytes().splitlines())
+        return [int(fields[name]) for name in names]
+    except (OSError, ValueError, KeyError):
+        return []
+
 
 POLL_S = 0.1
 GRACE_S = 0.5

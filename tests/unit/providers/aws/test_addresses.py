@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.providers.aws.address_ranges import first_offsets
-from gridwright.providers.aws.moved_addresses import moved_addresses
+from gridwright.providers.aws.layout import first_offsets
+from gridwright.providers.aws.up import moved_addresses
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.aws_updates import deployed

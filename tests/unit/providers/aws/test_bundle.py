@@ -12,10 +12,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from gridwright.providers.aws.claim.configuration import read_configuration
-from gridwright.providers.aws.claim_program import build_zipapp
 from gridwright.providers.aws.deployment import deployment
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.machine_files import machine_files
+from gridwright.providers.aws.machine_files import build_zipapp, machine_files
 from gridwright.providers.boot.bundle import bundle
 from gridwright.spec import load_spec, parse_spec
 

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws.disk_names.naming import serials, udev_rules
-from gridwright.providers.aws.disk_names.wanted import DiskNamesError, NamedDisk, read_disk_names
+from gridwright.providers.aws.disk_names.command import (
+    DiskNamesError,
+    NamedDisk,
+    read_disk_names,
+    serials,
+    udev_rules,
+)
 from gridwright.providers.aws.disk_names_program import build_zipapp, named_disks
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.spec import parse_spec

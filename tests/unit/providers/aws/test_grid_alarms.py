@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gridwright.providers.aws import boot_reports
-from gridwright.providers.aws.auto_scaling import METRICS
+from gridwright.providers.aws.grid_template import METRICS
 from gridwright.providers.aws.names import claims_table
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE

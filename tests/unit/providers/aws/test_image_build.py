@@ -13,7 +13,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import provider_of
-from gridwright.providers.aws.image_build import image_build
+from gridwright.providers.aws.provider import image_build
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.skips import needs

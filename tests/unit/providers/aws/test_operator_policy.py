@@ -8,13 +8,14 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from gridwright.providers.aws.operator.actions import (
+from gridwright.providers.aws.operator.policy import (
     GRIDWRIGHT,
+    MOST_CHARACTERS,
     OperatorAction,
     Scope,
     operator_actions,
+    size,
 )
-from gridwright.providers.aws.operator.policy import MOST_CHARACTERS, size
 from tests.support.aws_cloud import ACCOUNT, REGION
 from tests.support.aws_grid import FSX, LUSTRE, SCALE, SITE_VPC
 from tests.support.aws_updates import SCHEMAS, schema

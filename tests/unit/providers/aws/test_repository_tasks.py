@@ -11,15 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.aws.data_repository.failures import failures_of, read_failures
+from gridwright.providers.aws.data_repository.linked import (
+    LONGEST_TURN_S,
+    LONGEST_WAIT_S,
+    Task,
+    Tasks,
+    failures_of,
+    last_export,
+    read_failures,
+)
 from gridwright.providers.aws.data_repository.requests import (
     MOST_PATHS,
     export_request,
     import_request,
     release_request,
 )
-from gridwright.providers.aws.data_repository.status import last_export
-from gridwright.providers.aws.data_repository.tasks import LONGEST_TURN_S, LONGEST_WAIT_S, Task, Tasks
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.repository import DirectoryLink

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.oci.cards.deciding import CardsError, cards_of, commands
-from gridwright.providers.oci.cards_program import build_zipapp
+from gridwright.providers.oci.cards.command import CardsError, cards_of, commands
+from gridwright.providers.oci.files import build_zipapp
 from tests.support.oci_instance import OciInstance
 
 FIRST = {"macAddr": "02:00:17:00:00:01", "privateIp": "10.30.64.16", "virtualRouterIp": "10.30.64.1",

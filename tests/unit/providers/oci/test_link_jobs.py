@@ -11,7 +11,7 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.oci.files import oci_files
-from gridwright.providers.oci.object_links.jobs import (
+from gridwright.providers.oci.object_links.linked import (
     EXPORT,
     IMPORT,
     LONGEST_STILL_S,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import Finding
-from gridwright.providers.oci.findings import oci_findings
+from gridwright.providers.oci.provider import oci_findings
 from gridwright.spec import parse_spec
 from gridwright.spec.findings import KNOWN, unsilenced
 from gridwright.spec.model import GridSpec

@@ -25,7 +25,7 @@ import pytest
 from gridwright.providers.oci.files import COSTS, ROOT_FILE, oci_files
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.names import GRID, STORAGE
-from gridwright.providers.oci.preflight.made_resources import made_kinds, made_needs
+from gridwright.providers.oci.preflight.looking import made_kinds, made_needs
 from gridwright.spec import all_findings, parse_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_matrix import FIELDS, can_be, matrix, rows

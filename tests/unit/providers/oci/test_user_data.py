@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.oci.files import oci_files
+from gridwright.providers.oci.files import oci_files, volumes_of_servers
 from gridwright.providers.oci.layout import OciRole, oci_layout
-from gridwright.providers.oci.machine_files import volumes_of_servers
 from gridwright.providers.oci.user_data import LARGEST, file_of, user_data
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec

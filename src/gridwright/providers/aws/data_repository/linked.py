@@ -1,41 +1,452 @@
-"""The verbs of a repository that FSx for Lustre carries."""
+"""The verbs of a repository that FSx for Lustre carries.
+
+The report of files that a task could not do: REPORT_CSV_20191124, which FSx puts into the bucket.
+
+Columns are file, status and error (Amazon FSx API Reference, CompletionReport); whether a line of titles
+comes first is not said there, so that one is passed over.
+
+How a repository stands that FSx for Lustre carries: association, tasks, and what is in the bucket.
+
+Data repository tasks of FSx: started once, followed to their end, and cancelled when the command is.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from gridwright.errors import environment_error, input_error
-from gridwright.providers.aws.data_repository.failures import failures_of
+from gridwright.errors import Finding, GridwrightError, environment_error, input_error
 from gridwright.providers.aws.data_repository.requests import (
+    EXPORT,
     export_request,
     import_request,
     release_request,
 )
-from gridwright.providers.aws.data_repository.status import (
-    LinkedStatus,
-    last_export,
-    note_objects,
-    note_queue,
-    note_tasks,
-)
-from gridwright.providers.aws.data_repository.tasks import Task, Tasks
 from gridwright.providers.aws.names import lasting_tags, logical_id, storage_stack
-from gridwright.providers.aws.session import Cloud, request_token
+from gridwright.providers.aws.session import Cloud, CloudError, request_token
 from gridwright.providers.aws.stacks import Stacks
 from gridwright.providers.caller import Caller
 from gridwright.providers.linked import FlagRefusal
 from gridwright.repository.ages import use_of_files
 from gridwright.repository.forecast import TransferLimit
+from gridwright.repository.keys import Keys, prefix_of, shown
+from gridwright.repository.service_forecast import service_restore
 from gridwright.repository.service_verify import verify_linked
 from gridwright.repository.service_verify_plan import plan_verify_linked
 from gridwright.repository.settings import ReportedCount, RepositoryReport
-from gridwright.repository.store import ObjectStore
+from gridwright.repository.status import RECOVERY_POINT_MISSED, foresee_restore, restore_text
+from gridwright.repository.store import ObjectStore, StoreError
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.model import GridSpec
+from gridwright.units import format_bytes
+
+BUSY = "DataRepositoryTaskExecuting"
+"""Another task works on the file system (Amazon FSx API Reference, CreateDataRepositoryTask)."""
+ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
+LONGEST_TURN_S = 3600.0
+"""How long a task waits for its turn behind others."""
+_CANCEL_S = 0.8
+"""An order to stop is obeyed within a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as it stands. Times are seconds since 1970, None for what has not come."""
+
+    id: str
+    kind: str
+    state: str
+    created: float
+    started: float | None
+    ended: float | None
+    paths: tuple[str, ...]
+    total: int
+    succeeded: int
+    failed: int
+    report: str | None
+    """Where its reports are: s3://bucket/prefix."""
+    failure: str
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it is not at its end."""
+        return self.state not in ENDED
+
+
+def task_of(found: Mapping[str, Any]) -> Task:
+    """A task out of what AWS tells."""
+    status = found.get("Status") or {}
+    report = found.get("Report") or {}
+    return Task(
+        str(found["TaskId"]),
+        str(found["Type"]),
+        str(found["Lifecycle"]),
+        found["CreationTime"].timestamp(),
+        _seconds(found.get("StartTime")),
+        _seconds(found.get("EndTime")),
+        tuple(found.get("Paths") or ()),
+        int(status.get("TotalCount") or 0),
+        int(status.get("SucceededCount") or 0),
+        int(status.get("FailedCount") or 0),
+        report.get("Path") if report.get("Enabled") else None,
+        str((found.get("FailureDetails") or {}).get("Message") or ""),
+    )
+
+
+def _seconds(moment: Any) -> float | None:  # noqa: ANN401 - a datetime of boto3, or nothing
+    return None if moment is None else float(moment.timestamp())
+
+
+@dataclass(slots=True)
+class Tasks:
+    """The tasks of one file system. Every method raises GridwrightError."""
+
+    cloud: Cloud
+    filesystem_id: str
+    say: Callable[[str], None] = lambda _text: None
+    """Takes one line of progress."""
+    wait: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    requests: int = field(default=0, init=False)
+    asked: Mapping[str, Any] = field(default_factory=dict, init=False)
+    """The request for a task that AWS did not refuse."""
+
+    def all(self) -> Iterator[Task]:
+        """All that AWS still knows of, those that were made last first."""
+        names = [{"Name": "file-system-id", "Values": [self.filesystem_id]}]
+        self.requests += 1
+        found = self.cloud.listed(
+            "fsx", "describe_data_repository_tasks", "DataRepositoryTasks", Filters=names
+        )
+        yield from sorted(map(task_of, found), key=lambda task: task.created, reverse=True)
+
+    def run(self, request: Mapping[str, Any]) -> Task:
+        """Start a task, behind others if it must be, and follow it.
+
+        An interrupt cancels it, also one that comes before AWS's answer to the request does. Where AWS
+        answers no more, it goes on, and that is said.
+        """
+        task: Task | None = None
+        try:
+            task = self._start(request)
+            self.say(f"{task.id}: {task.state.lower()}")
+            return self._follow(task)
+        except GridwrightError:
+            if task is not None:
+                self.say(f"{task.id}: AWS goes on with it; gridwright repo status tells how far it is")
+            raise
+        except BaseException:
+            if task is not None or self.asked:
+                self._cancel(task)
+            raise
+
+    def _start(self, request: Mapping[str, Any]) -> Task:
+        begun, pause, is_told = self.clock(), FIRST_WAIT_S, False
+        while True:
+            self.asked = {**request, "FileSystemId": self.filesystem_id}
+            try:
+                return self._made()
+            except CloudError as error:
+                if error.code != BUSY:
+                    raise
+                self.asked = {}
+                if self.clock() - begun >= LONGEST_TURN_S:
+                    raise environment_error(
+                        f"another task works on {self.filesystem_id} for an hour now",
+                        remedy="look at it with gridwright repo status; run the same command when it ended",
+                    ) from None
+            if not is_told:
+                self.say(f"waiting for another task of {self.filesystem_id}")
+                is_told = True
+            self.wait(pause)
+            pause = min(2 * pause, LONGEST_WAIT_S)
+
+    def _made(self) -> Task:
+        """The task that was asked for: by its token AWS makes it once, however often it is asked."""
+        self.requests += 1
+        made = self.cloud.call("fsx", "create_data_repository_task", **self.asked)
+        return task_of(made["DataRepositoryTask"])
+
+    def _follow(self, task: Task) -> Task:
+        pause, told = FIRST_WAIT_S, ""
+        while task.is_under_way:
+            task = self._look(task)
+            progress = (
+                f"{task.id}: {task.state.lower()}, {task.succeeded + task.failed} of {task.total} files"
+            )
+            if progress != told:
+                self.say(progress + (f", {task.failed} failed" if task.failed else ""))
+                told, pause = progress, FIRST_WAIT_S
+            if task.is_under_way:
+                self.wait(pause)
+                pause = min(2 * pause, LONGEST_WAIT_S)
+        return task
+
+    def _look(self, task: Task) -> Task:
+        self.requests += 1
+        found = self.cloud.call("fsx", "describe_data_repository_tasks", TaskIds=[task.id])
+        tasks = found.get("DataRepositoryTasks") or []
+        if not tasks:
+            raise environment_error(f"AWS knows nothing of task {task.id} any more")
+        return task_of(tasks[0])
+
+    def _cancel(self, task: Task | None) -> None:
+        """Have AWS end it: what it did stays, and files under way are finished (CancelDataRepositoryTask)."""
+        names = [task.id] if task else []
+
+        def ask() -> None:
+            with suppress(GridwrightError):
+                if not names:
+                    names.append(self._made().id)
+                self.cloud.call("fsx", "cancel_data_repository_task", TaskId=names[0])
+                done.set()
+
+        done = threading.Event()
+        threading.Thread(target=ask, daemon=True).start()
+        if done.wait(_CANCEL_S):
+            self.say(f"{names[0]}: cancelled; files that were done stay as they are")
+        elif names:
+            self.say(
+                f"{names[0]}: AWS did not answer whether it is cancelled: "
+                f"aws fsx cancel-data-repository-task --task-id {names[0]}"
+            )
+        else:
+            self.say(
+                f"AWS did not answer whether a task of {self.filesystem_id} began; "
+                "gridwright repo status tells"
+            )
+
+
+_LOOK_BACK_MIN = 15
+_WELL = "AVAILABLE"
+
+
+@dataclass(slots=True)
+class LinkedStatus:
+    """What is known without looking at files. Sizes are bytes, times seconds since 1970."""
+
+    repository: str
+    bucket_url: str
+    directory: str
+    filesystem: str
+    filesystem_id: str
+    association_id: str | None
+    association: str
+    """Its state, in AWS's own word; missing where there is none."""
+    why: str
+    """What AWS says of a state that is not well."""
+    export: str
+    """When files become objects: hourly, at-once, never."""
+    objects: int = 0
+    object_bytes: int = 0
+    last_export: float | None = None
+    """When the last whole export by a task began."""
+    unprotected_s: float | None = None
+    """How old a change may be that no object has, at most: the achieved recovery point."""
+    required_s: float | None = None
+    under_way: list[Task] = field(default_factory=list)
+    last_failed: Task | None = None
+    """The last task that failed, where none of its kind went well since."""
+    restore_requests: int = 0
+    restore_usd: float = 0.0
+    restore_s: float = 0.0
+    restore_bound_by: str = ""
+
+    @property
+    def finding(self) -> Finding | None:
+        """The recovery point that is required and missed, or None."""
+        if self.required_s is None:
+            return None
+        if self.unprotected_s is None and self.export == "at-once":
+            # A file system without changes tells of no age.
+            return None
+        if self.unprotected_s is not None and self.unprotected_s <= self.required_s:
+            return None
+        now = (
+            "no task of it has exported all of it"
+            if self.unprotected_s is None
+            else f"the oldest change that may have none is {self.unprotected_s:.0f} s old"
+        )
+        return Finding(
+            "warning",
+            RECOVERY_POINT_MISSED,
+            f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
+            f"object, and {now}",
+            self._remedy(),
+        )
+
+    def _remedy(self) -> str:
+        if self.export == "at-once":
+            return f"Look why {self.filesystem_id} is behind; its association is {self.association}"
+        return (
+            f"Run gridwright repo export {self.repository}, and look why its schedule did not: its last "
+            "tasks, and the alarm RepositoryTasks of the storage stack"
+        )
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is to be mended."""
+        return self.association == _WELL and self.finding is None and self.last_failed is None
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        finding = self.finding
+        return asdict(self) | {"finding": None if finding is None else asdict(finding)}
+
+    def text(self) -> str:
+        """The result for people."""
+        when = "never" if self.last_export is None else _moment(self.last_export)
+        point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
+        wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
+        state = f"{self.association}{f': {self.why}' if self.why else ''}"
+        lines = [
+            f"{self.repository}: {self.directory} of {self.filesystem} ({self.filesystem_id}) and "
+            f"{self.bucket_url}",
+            f"  association          {self.association_id or 'none'}, {state}",
+            f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
+            f"  export               {self.export}",
+            f"  last whole export    {when}, by a task",
+            f"  oldest change that may have no object: {point}{wanted}",
+            f"  full restore: {restore_text(self)}",
+        ]
+        lines += [
+            f"  under way: {each.kind} {each.id}, {each.succeeded + each.failed} of {each.total} files"
+            for each in self.under_way
+        ]
+        if self.last_failed is not None:
+            task = self.last_failed
+            why = task.failure or f"{task.failed} of {task.total} files"
+            lines.append(f"  failed: {task.kind} {task.id} of {_moment(task.created)}: {why}")
+        if self.finding is not None:
+            lines += [f"  {line}" for line in str(self.finding).splitlines()]
+        return "\n".join(lines)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def last_export(tasks: Sequence[Task], below: str) -> float | None:
+    """When the last export of all of a directory began that went well; tasks are the last made first."""
+    found = [each.started or each.created for each in tasks if each.kind == EXPORT and _is_whole(each, below)]
+    return max(found, default=None)
+
+
+def _is_whole(task: Task, below: str) -> bool:
+    return task.state == "SUCCEEDED" and not task.failed and _covers(task, below)
+
+
+def _covers(task: Task, below: str) -> bool:
+    paths = [each.strip("/") for each in task.paths]
+    return not paths or any(not each or below == each or below.startswith(f"{each}/") for each in paths)
+
+
+def _concerns(task: Task, below: str, bucket_url: str) -> bool:
+    """Whether a task is about the directory, or a part of it."""
+    if _covers(task, below) or not below:
+        return True
+    wanted = (below, bucket_url)
+    paths = [each.strip("/") for each in task.paths]
+    return any(each == one or each.startswith(f"{one}/") for each in paths for one in wanted)
+
+
+def note_tasks(status: LinkedStatus, tasks: Sequence[Task], directory: LinkedDirectory) -> None:
+    """Fill in what tasks tell; they are the last made first."""
+    mine = [each for each in tasks if _concerns(each, directory.below, directory.link.bucket)]
+    status.under_way = [each for each in mine if each.is_under_way]
+    well: set[str] = set()
+    for each in mine:
+        if each.state == "FAILED" and each.kind not in well:
+            status.last_failed = each
+            break
+        if each.state == "SUCCEEDED":
+            well.add(each.kind)
+    status.last_export = last_export(tasks, directory.below)
+    if not directory.export.is_at_once and status.last_export is not None:
+        status.unprotected_s = max(0.0, time.time() - status.last_export)
+
+
+def note_queue(status: LinkedStatus, cloud: Cloud) -> None:
+    """Fill in how old the oldest change is that automatic export has not sent. Raises GridwrightError.
+
+    It is of the whole file system (FSx for Lustre User Guide, S3 repository metrics).
+    """
+    end = datetime.now(UTC)
+    found = cloud.call(
+        "cloudwatch",
+        "get_metric_statistics",
+        Namespace="AWS/FSx",
+        MetricName="AgeOfOldestQueuedMessage",
+        Dimensions=[
+            {"Name": "FileSystemId", "Value": status.filesystem_id},
+            {"Name": "Publisher", "Value": "AutoExport"},
+        ],
+        StartTime=end - timedelta(minutes=_LOOK_BACK_MIN),
+        EndTime=end,
+        Period=60,
+        Statistics=["Maximum"],
+    )
+    points = sorted(found.get("Datapoints") or [], key=lambda each: each["Timestamp"])
+    if points:
+        status.unprotected_s = float(points[-1]["Maximum"])
+
+
+def note_objects(status: LinkedStatus, store: ObjectStore, back: Sequence[TransferLimit]) -> None:
+    """Fill in what the bucket has below the prefix, and what a restore takes. Raises GridwrightError."""
+    keys = Keys(prefix_of(status.bucket_url))
+    for entry in store.list(keys.start):
+        if not keys.is_own(entry.key):
+            status.objects += 1
+            status.object_bytes += entry.size
+    foresee_restore(status, service_restore(status.object_bytes, status.objects, back), back)
+
+
+_TITLE = "filepath"
+
+
+def failures_of(task: Task, store: ObjectStore) -> list[tuple[str, str]]:
+    """File and reason of each that failed, from the report; what it does not tell is one line of its own."""
+    if not task.failed and task.state != "FAILED":
+        return []
+    found: list[tuple[str, str]] = []
+    if task.failed and task.report is not None:
+        key = f"{task.report.removeprefix('s3://').partition('/')[2]}/{task.id}/failures.csv"
+        try:
+            found = read_failures(store.get(key.lstrip("/")))
+        except StoreError as error:
+            found = [(task.id, f"{task.failed} files failed, and its report: {error.problems[0].what}")]
+        else:
+            if len(found) < task.failed:
+                lacking = task.failed - len(found)
+                found.append((task.id, f"{lacking} more files failed, which its report does not name"))
+    elif task.failed:
+        found = [(task.id, f"{task.failed} files failed, and it made no report")]
+    if task.failure or not found:
+        found.append((task.id, task.failure or "it failed, and AWS does not say why"))
+    return found
+
+
+def read_failures(text: bytes) -> list[tuple[str, str]]:
+    """File and reason of each line."""
+    lines = io.StringIO(text.decode("utf-8-sig", "backslashreplace"), newline="")
+    found = []
+    for row in csv.reader(lines, skipinitialspace=True):
+        cells = [each.strip() for each in row]
+        if not cells or not cells[0] or cells[0].replace(" ", "").casefold() == _TITLE:
+            continue
+        why = ": ".join(each for each in cells[1:] if each) or "no reason is given"
+        found.append((shown(cells[0]), shown(why)))
+    return found
+
 
 FREE = "Tasks and associations of FSx have no price of their own; requests to the bucket have."
 REFUSED: Mapping[str, FlagRefusal] = {

@@ -1,26 +1,153 @@
-"""The command itself: `disk_names.pyz` names the volumes of this server, and waits until all are there."""
+"""The command itself: `disk_names.pyz` names the volumes of this server, and waits until all are there.
+
+From tags of volumes to rules of udev. Nothing here asks or changes anything.
+
+What /etc/gridwright/disk-names.json says: names of this server's volumes, and their tags.
+
+```json
+{
+  "schema": 1,
+  "grid": "demo",
+  "region": "us-east-1",
+  "wait_seconds": 1800,
+  "disks": [{"path": "/dev/gridwright/lake-p1-v01", "slot": "lake-p1", "target": "p1-v01"}]
+}
+```
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.providers.aws.claim.instance_metadata import Metadata
-from gridwright.providers.aws.disk_names.naming import serials, udev_rules
-from gridwright.providers.aws.disk_names.wanted import (
-    CONFIGURATION,
-    DiskNames,
-    DiskNamesError,
-    read_disk_names,
-)
+
+CONFIGURATION = Path("/etc/gridwright/disk-names.json")
+LINK = re.compile(r"/dev/gridwright/[a-z0-9][a-z0-9-]{0,126}")
+
+
+class DiskNamesError(Exception):
+    """What is wrong, all of it, in words for administrators: each with what to do about it."""
+
+    def __init__(self, *troubles: str) -> None:
+        super().__init__("; ".join(troubles))
+        self.troubles = troubles
+
+
+@dataclass(frozen=True)
+class NamedDisk:
+    """A volume that this server shares: its name here, and the tags of the volume."""
+
+    path: str
+    slot: str
+    target: str
+
+
+@dataclass(frozen=True)
+class DiskNames:
+    """All that the file says."""
+
+    grid: str
+    region: str
+    disks: tuple[NamedDisk, ...]
+    wait_seconds: float
+
+
+def read_disk_names(path: Path) -> DiskNames:
+    """Read and check it. Raises DiskNamesError with all that is wrong."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        disks = tuple(
+            NamedDisk(str(each["path"]), str(each["slot"]), str(each["target"])) for each in found["disks"]
+        )
+        grid, region = str(found["grid"]), str(found["region"])
+        wait = float(found.get("wait_seconds", 1800))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DiskNamesError(f"{path} cannot be read ({error!r}): have the machine set up again") from None
+    wrong = [
+        f"{each.path} is no name below /dev/gridwright" for each in disks if not LINK.fullmatch(each.path)
+    ]
+    wrong += [f"{each} is the name of two volumes" for each in twice(each.path for each in disks)]
+    wrong += [f"{each} is named twice" for each in twice(f"{each.slot} {each.target}" for each in disks)]
+    if wrong:
+        raise DiskNamesError(*(f"{path}: {each}: have the machine set up again" for each in wrong))
+    return DiskNames(grid, region, disks, wait)
+
+
+def twice(names: Iterable[str]) -> list[str]:
+    """What is there more than once."""
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+    return sorted(name for name, count in seen.items() if count > 1)
+
+
+SLOT_TAG, TARGET_TAG = "gridwright:slot", "gridwright:target"
+RULES_HEAD = "# By Gridwright: volumes that this server shares with the other one of its pair.\n"
+_VOLUME = re.compile(r"vol-[0-9a-f]{8,17}")
+
+
+def serials(
+    disks: Sequence[NamedDisk], volumes: Sequence[Mapping[str, Any]], instance: str
+) -> tuple[dict[str, str], list[str]]:
+    """Serial number of the disk by its name, and what is not attached to this instance yet, in words.
+
+    `volumes` are as EC2 describes them. A disk of EBS has the ID of its volume, without the hyphen, as its
+    serial number (Amazon EBS User Guide, map EBS volumes to NVMe device names). Raises DiskNamesError.
+    """
+    found, missing, wrong = {}, [], []
+    for disk in disks:
+        known = [each for each in volumes if _tags(each) == (disk.slot, disk.target)]
+        ids = ", ".join(sorted(str(each["VolumeId"]) for each in known))
+        if not known:
+            wrong.append(
+                f"{disk.path}: no volume has the tags {SLOT_TAG}={disk.slot} and {TARGET_TAG}={disk.target}: "
+                "the grid's stacks make it: gridwright up"
+            )
+        elif len(known) > 1:
+            wrong.append(f"{disk.path}: {ids} have its tags: take them from those that are not of the grid")
+        elif not _VOLUME.fullmatch(str(known[0]["VolumeId"])):
+            wrong.append(f"{disk.path}: {ids} is no ID of a volume: have the machine set up again")
+        elif not _is_attached(known[0], instance):
+            missing.append(f"{disk.path}: volume {ids} is not attached to {instance}")
+        else:
+            found[disk.path] = str(known[0]["VolumeId"]).replace("-", "")
+    if wrong:
+        raise DiskNamesError(*wrong)
+    return found, missing
+
+
+def _tags(volume: Mapping[str, Any]) -> tuple[str, str]:
+    tags = {each["Key"]: each["Value"] for each in volume.get("Tags") or ()}
+    return tags.get(SLOT_TAG, ""), tags.get(TARGET_TAG, "")
+
+
+def _is_attached(volume: Mapping[str, Any], instance: str) -> bool:
+    return any(
+        each.get("InstanceId") == instance and each.get("State") == "attached"
+        for each in volume.get("Attachments") or ()
+    )
+
+
+def udev_rules(serial_of: Mapping[str, str]) -> str:
+    """Rules that give each disk its name, and no part of it (udev(7): SYMLINK)."""
+    lines = [
+        f'SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", KERNEL=="nvme*", ATTRS{{serial}}=="{serial}", '
+        f'SYMLINK+="{path.removeprefix("/dev/")}"\n'
+        for path, serial in sorted(serial_of.items())
+    ]
+    return RULES_HEAD + "".join(lines)
+
 
 ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
 RULES = ROOT / "etc/udev/rules.d/70-gridwright-disk-names.rules"

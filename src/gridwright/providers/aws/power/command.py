@@ -1,28 +1,414 @@
-"""The command itself: `power.pyz`, which gridwright-power.service runs on the head node."""
+"""The command itself: `power.pyz`, which gridwright-power.service runs on the head node.
+
+The machines of a grid on AWS as a supply of nodes.
+
+Decides what is to be done about one group. Nothing here changes anything.
+
+The cloud of powered nodes: Auto Scaling and DynamoDB, each call with a limit of time and of tries.
+
+What powering nodes asks of the cloud: one Auto Scaling group, and the table of claims.
+"""
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol, Union
 
 from gridwright.node_programs.power.asking import ASKED
 from gridwright.node_programs.power.keeping import AskedFile, PowerKeeper, keep
 from gridwright.node_programs.power.nodes import PowerStates
-from gridwright.node_programs.power.supply import SupplyError
+from gridwright.node_programs.power.supply import Settled, SupplyError
 from gridwright.node_programs.scratch.commands import run
 from gridwright.node_programs.scratch.problems import FAILED, WRONG_INPUT
-from gridwright.providers.aws.power.aws import AwsPower
 from gridwright.providers.aws.power.configuration import (
     CONFIGURATION,
     ConfigurationError,
     PowerConfiguration,
+    PoweredGroup,
     read_configuration,
 )
-from gridwright.providers.aws.power.supplying import AwsSupply
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """An Auto Scaling group."""
+
+    name: str
+    """As AWS has it."""
+    least: int
+    most: int
+    desired: int
+    machines: tuple[str, ...] = ()
+    """Instances that are there or start; what ends is none of them."""
+
+
+@dataclass(frozen=True)
+class StartTry:
+    """A try of the group to start a machine."""
+
+    state: str
+    """As AWS has it: InProgress, Successful, Failed, Cancelled and others."""
+    began: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What the table says of nodes of a group."""
+
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """The instance that a node is, or was."""
+    wanted: Mapping[str, float] = field(default_factory=dict)
+    """Powered nodes that are wanted on, and since when."""
+
+
+class PowerCloud(Protocol):
+    """The cloud. Every call raises SupplyError where it is not answered, or not allowed."""
+
+    def group(self, name: str) -> GroupState:
+        """The Auto Scaling group of a group of nodes."""
+
+    def table(self, nodes: Sequence[str]) -> TableState:
+        """What the table says of nodes, as it is at this moment."""
+
+    def starts(self, group: GroupState) -> Sequence[StartTry]:
+        """Its latest tries to start machines, the newest first."""
+
+    def want(self, node: str, now: float) -> None:
+        """Write down that a node is wanted on."""
+
+    def want_no_more(self, node: str) -> None:
+        """Take that away."""
+
+    def resize(self, group: GroupState, desired: int) -> None:
+        """Have the group have so many machines."""
+
+    def end(self, machine: str, *, shrink: bool) -> None:
+        """Terminate a machine of a group, which is to be smaller by one then or to start another one."""
+
+
+GRID_TAG = "gridwright:grid"
+GROUP_TAG = "gridwright:group"
+WANTED = "wanted#"
+"""How keys of items begin by which a node is wanted on; its name follows. Machines read them in `claim`."""
+_ENDING = ("Terminating", "Terminated", "Detach", "Standby", "EnteringStandby", "Quarantined")
+"""How lifecycle states begin of instances that are no machines of the group any more."""
+_AT_ONCE = 100
+"""Keys of one BatchGetItem (DynamoDB API Reference)."""
+_STARTS = 50
+_AGAIN = 5
+
+
+class AwsPower:
+    """See `cloud.PowerCloud`."""
+
+    def __init__(self, configuration: PowerConfiguration) -> None:
+        try:
+            import boto3
+            from botocore.config import Config
+        except ImportError:
+            raise SupplyError("boto3, by which AWS is asked, is not installed") from None
+        self._grid, self._table = configuration.grid, configuration.table
+        limits = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "max_attempts": 5})
+        session = boto3.session.Session(region_name=configuration.region)
+
+        def client(service: str) -> Any:  # noqa: ANN401 - boto3 has no types of its own
+            return session.client(service, config=limits)
+
+        self._groups = _asked("a client of Auto Scaling", lambda: client("autoscaling"))
+        self._tables = _asked("a client of DynamoDB", lambda: client("dynamodb"))
+
+    def group(self, name: str) -> GroupState:
+        """The one Auto Scaling group that has the tags of the grid and of the group of nodes."""
+        tags = {GRID_TAG: self._grid, GROUP_TAG: name}
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+
+        def ask() -> list[Mapping[str, Any]]:
+            pages = self._groups.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters)
+            return [each for page in pages for each in page["AutoScalingGroups"]]
+
+        found = [
+            each
+            for each in _asked(f"the group of {name}", ask)
+            if tags.items() <= {tag["Key"]: tag["Value"] for tag in each["Tags"]}.items()
+            and each.get("Status") is None  # else it is being deleted
+        ]
+        if len(found) != 1:
+            raise SupplyError(
+                f"there are {len(found)} Auto Scaling groups of {name}, and there should be one"
+            )
+        (known,) = found
+        return GroupState(
+            known["AutoScalingGroupName"],
+            known["MinSize"],
+            known["MaxSize"],
+            known["DesiredCapacity"],
+            tuple(
+                each["InstanceId"]
+                for each in known["Instances"]
+                if not each["LifecycleState"].startswith(_ENDING)
+            ),
+        )
+
+    def table(self, nodes: Sequence[str]) -> TableState:
+        """Owners and wishes of nodes."""
+        owners: dict[str, str] = {}
+        wanted: dict[str, float] = {}
+        for item in self._items([key for node in nodes for key in (node, f"{WANTED}{node}")]):
+            key = item["slot"]["S"]
+            if key.startswith(WANTED):
+                wanted[key[len(WANTED) :]] = float(item.get("since", {}).get("N", 0))
+            elif "owner" in item:
+                owners[key] = item["owner"]["S"]
+        return TableState(owners, wanted)
+
+    def _items(self, keys: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        for start in range(0, len(keys), _AT_ONCE):
+            left: Any = {
+                self._table: {
+                    "Keys": [{"slot": {"S": key}} for key in keys[start : start + _AT_ONCE]],
+                    "ConsistentRead": True,
+                }
+            }
+            for _ in range(_AGAIN):
+                answer = _asked("claims", partial(self._tables.batch_get_item, RequestItems=left))
+                yield from answer["Responses"].get(self._table, ())
+                left = answer.get("UnprocessedKeys")
+                if not left:
+                    break
+            else:
+                raise SupplyError("the table of claims answers in part only")
+
+    def starts(self, group: GroupState) -> Sequence[StartTry]:
+        """Its latest tries to start machines."""
+        answer = _asked(
+            f"activities of {group.name}",
+            lambda: self._groups.describe_scaling_activities(
+                AutoScalingGroupName=group.name, MaxRecords=_STARTS
+            ),
+        )
+        return [
+            StartTry(each["StatusCode"], each["StartTime"].timestamp(), each.get("StatusMessage", ""))
+            for each in answer["Activities"]
+            if each.get("Description", "").startswith("Launching")
+        ]
+
+    def want(self, node: str, now: float) -> None:
+        """Write it down, unless it is written already: since when counts."""
+        item = {
+            "slot": {"S": f"{WANTED}{node}"},
+            "since": {"N": f"{int(now)}"},
+            "at": {"S": datetime.datetime.fromtimestamp(now, datetime.timezone.utc).isoformat()},  # noqa: UP017
+        }
+        _asked(f"wanting {node}", lambda: self._tables.put_item(TableName=self._table, Item=item))
+
+    def want_no_more(self, node: str) -> None:
+        """Take it away."""
+        key = {"slot": {"S": f"{WANTED}{node}"}}
+        _asked(f"{node}", lambda: self._tables.delete_item(TableName=self._table, Key=key))
+
+    def resize(self, group: GroupState, desired: int) -> None:
+        """Set its size."""
+        _asked(
+            f"the size of {group.name}",
+            lambda: self._groups.set_desired_capacity(
+                AutoScalingGroupName=group.name, DesiredCapacity=desired, HonorCooldown=False
+            ),
+        )
+
+    def end(self, machine: str, *, shrink: bool) -> None:
+        """Terminate it."""
+        _asked(
+            f"ending {machine}",
+            lambda: self._groups.terminate_instance_in_auto_scaling_group(
+                InstanceId=machine, ShouldDecrementDesiredCapacity=shrink
+            ),
+        )
+
+
+def _asked(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return call()
+    except (BotoCoreError, ClientError) as error:
+        raise SupplyError(f"{what}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Want:
+    """Write down that a node is wanted on, before there is a machine that could claim it."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.node} is wanted on"
+
+
+@dataclass(frozen=True)
+class WantNoMore:
+    """Take that away, before its machine ends: no other one claims it."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.node} is wanted no more"
+
+
+@dataclass(frozen=True)
+class End:
+    """Terminate a machine."""
+
+    machine: str
+    shrink: bool
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.machine} ends: {self.why}"
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Have a group have so many machines."""
+
+    desired: int
+    before: int
+
+    def __str__(self) -> str:
+        return f"{self.desired} machines instead of {self.before}"
+
+
+Step = Union[Want, WantNoMore, End, Resize]  # noqa: UP007 - 3.9
+
+
+def steps(
+    group: PoweredGroup, wanted: frozenset[str], state: GroupState, table: TableState
+) -> Iterator[Step]:
+    """What to do, in order, so that the group has one machine for each node that is wanted, and no other.
+
+    Each step may be the last one that is carried out: what follows is found again from what there is then.
+    """
+    if state.most == 0:
+        return  # The grid is stopped, or on its way.
+    nodes = frozenset(group.always_on) | (wanted & frozenset(group.powered))
+    for node in group.powered:
+        if node in nodes and node not in table.wanted:
+            yield Want(node)
+        if node not in nodes and node in table.wanted:
+            yield WantNoMore(node)
+    there = set(state.machines)
+    target = min(len(nodes), state.most)
+    desired = state.desired
+    ended = 0
+    for machine, why in _unwanted(group, nodes, state, table):
+        # Where the group is no larger than it should be, another one takes the place of what is not wanted.
+        shrink = desired > max(target, state.least)
+        yield End(machine, shrink, why)
+        desired -= shrink
+        ended += 1
+    # Lowered below what is there, the group would choose by itself which machines end.
+    aim = max(target, len(there) - ended, state.least) if target < desired else target
+    if aim != desired:
+        yield Resize(aim, desired)
+
+
+def _unwanted(
+    group: PoweredGroup, nodes: frozenset[str], state: GroupState, table: TableState
+) -> Iterator[tuple[str, str]]:
+    """Machines that are of no use: nodes that are off, and those that found no node to become."""
+    there = set(state.machines)
+    owned = {table.owners[node]: node for node in group.nodes if table.owners.get(node) in there}
+    for machine, node in owned.items():
+        if node not in nodes:
+            yield machine, f"{node} is off"
+    free = len(nodes) - sum(node in nodes for node in owned.values())
+    idle = sorted(there - owned.keys())
+    for machine in idle[: max(0, len(idle) - free)]:
+        yield machine, "there is no node for it to be"
+
+
+def hopeless(
+    group: PoweredGroup,
+    wanted: frozenset[str],
+    state: GroupState,
+    table: TableState,
+    starts: Sequence[StartTry],
+) -> dict[str, str]:
+    """Powered nodes that are wanted, that no machine is on its way for, and why there is none."""
+    lacking = without_machine(group, wanted, state, table)
+    if not lacking or any(each.state in _GOING_ON for each in starts):
+        return {}
+    found = {}
+    for node in lacking:
+        since = table.wanted.get(node)
+        failed = [each for each in starts if each.state in _FAILED and since and each.began >= since]
+        if failed:
+            found[node] = f"EC2 gives no {group.instance} now: {failed[0].reason}"
+    return found
+
+
+def without_machine(
+    group: PoweredGroup, wanted: frozenset[str], state: GroupState, table: TableState
+) -> list[str]:
+    """Powered nodes that are wanted and for which no machine is there, not even one without a name yet."""
+    there = set(state.machines)
+    owned = {node: table.owners[node] for node in group.nodes if table.owners.get(node) in there}
+    coming = len(there) - len(set(owned.values()))
+    free_always = sum(node not in owned for node in group.always_on)
+    lacking = [node for node in group.powered if node in wanted and node not in owned]
+    return lacking[max(0, coming - free_always) :]
+
+
+_GOING_ON = ("PendingSpotBidPlacement", "WaitingForSpotInstanceRequestId", "WaitingForSpotInstanceId",
+             "WaitingForInstanceId", "PreInService", "InProgress", "WaitingForInstanceWarmup")  # fmt: skip
+_FAILED = ("Failed", "Cancelled")
+"""States of an activity (Amazon EC2 Auto Scaling API Reference, Activity)."""
+
+
+class AwsSupply:
+    """See Supply: one Auto Scaling group for each group of nodes."""
+
+    def __init__(
+        self, cloud: PowerCloud, groups: tuple[PoweredGroup, ...], now: Callable[[], float] = time.time
+    ) -> None:
+        self._cloud = cloud
+        self._groups = groups
+        self._now = now
+
+    def settle(self, wanted: frozenset[str]) -> Settled:
+        """Take the steps that are left, and tell of nodes that the cloud has no machine for."""
+        failed: dict[str, str] = {}
+        done: list[str] = []
+        for group in self._groups:
+            # The group first: a machine that claims a node meanwhile is its owner by the table.
+            state = self._cloud.group(group.name)
+            table = self._cloud.table(group.nodes)
+            for step in steps(group, wanted, state, table):
+                self._carry_out(state, step)
+                done.append(f"{group.name}: {step}")
+            if without_machine(group, wanted, state, table):
+                failed |= hopeless(group, wanted, state, table, self._cloud.starts(state))
+        return Settled(failed, tuple(done))
+
+    def _carry_out(self, state: GroupState, step: Step) -> None:
+        if isinstance(step, Want):
+            self._cloud.want(step.node, self._now())
+        elif isinstance(step, WantNoMore):
+            self._cloud.want_no_more(step.node)
+        elif isinstance(step, End):
+            self._cloud.end(step.machine, shrink=step.shrink)
+        elif isinstance(step, Resize):
+            self._cloud.resize(state, step.desired)
+
 
 EVERY_S = 30.0
 """Slurm asks at once where it wants nodes; this is for what nobody asked for, and for starts that fail."""

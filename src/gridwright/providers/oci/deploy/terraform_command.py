@@ -2,6 +2,10 @@
 
 The tool writes into a file and not into a pipe of ours: where Gridwright is killed, the tool goes on, ends
 what it has begun, and writes its state. A broken pipe would kill it, with resources that no state knows.
+
+What tofu and terraform print with -json: one JSON object a line (Terraform, machine-readable UI).
+
+Lines of other kinds, such as those of a crash, are kept as they are: they say why when nothing else does.
 """
 
 from __future__ import annotations
@@ -13,17 +17,65 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from gridwright.commands import CommandOutput, CommandPlace, kill_group, run_bounded
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import hold_settings_of_home
 from gridwright.providers.caller import Caller
-from gridwright.providers.oci.deploy.terraform_lines import TerraformLines
 from gridwright.providers.oci.session import reason_remedy
+
+MOST_TOLD = 8
+"""Problems of a failure that are told; the log has all."""
+MOST_TEXT = 400
+"""Characters of a problem that are told."""
+_DONE, _FAILED = "apply_complete", "apply_errored"
+
+
+@dataclass
+class TerraformLines:
+    """What was read of a run so far."""
+
+    done: int = 0
+    """Resources that were made, changed or removed."""
+    problems: list[str] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
+
+    def take(self, lines: Iterable[str]) -> None:
+        """Read on."""
+        for line in lines:
+            if text := line.strip():
+                self._take(text)
+
+    def _take(self, text: str) -> None:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            self.plain.append(text)
+            return
+        self.done += found.get("type") == _DONE
+        diagnostic = found.get("diagnostic")
+        if isinstance(diagnostic, dict) and diagnostic.get("severity") == "error":
+            self.problems.append(_told(diagnostic))
+
+    @property
+    def why(self) -> str:
+        """The problems on one line, or the last words where there are none."""
+        told = list(dict.fromkeys(self.problems)) or self.plain[-MOST_TOLD:]
+        more = len(told) - MOST_TOLD
+        return "; ".join(told[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _told(diagnostic: dict[str, Any]) -> str:
+    parts = (diagnostic.get("address"), diagnostic.get("summary"), diagnostic.get("detail"))
+    text = ": ".join(" ".join(str(each).split()) for each in parts if each)
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
+
 
 LEAST = (1, 5, 0)
 """What the rendered roots ask for (terraform/root.py)."""

@@ -1,45 +1,536 @@
-"""The verbs of a repository that Oracle's managed Lustre carries."""
+"""The verbs of a repository that Oracle's managed Lustre carries.
+
+Objects of a linked bucket by Object Storage's own API, with the credentials that all of OCI takes.
+
+How a repository stands that managed Lustre carries: its link, jobs, and what is in the bucket.
+
+Sync jobs of a link: started in their turn, followed to their end, and stopped when the command is.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import os
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from gridwright.errors import environment_error, input_error
+from gridwright.errors import Finding, GridwrightError, environment_error, input_error
 from gridwright.providers.caller import Caller
 from gridwright.providers.linked import FlagRefusal
 from gridwright.providers.oci.names import GRID_TAG
-from gridwright.providers.oci.object_links.jobs import (
-    EXPORT,
-    IMPORT,
-    LUSTRE,
-    LinkJob,
-    LinkJobs,
-    links_of,
-    work_request_errors,
-)
-from gridwright.providers.oci.object_links.objects import OciObjects
-from gridwright.providers.oci.object_links.status import (
-    MISSING,
-    WELL,
-    OciLinkStatus,
-    count_objects,
-    not_carried,
-    note_jobs,
-    note_objects,
-)
 from gridwright.providers.oci.section import Oci
-from gridwright.providers.oci.session import OciCloud
+from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.repository.ages import use_of_files
 from gridwright.repository.forecast import TransferLimit
+from gridwright.repository.keys import Keys, prefix_of
+from gridwright.repository.references import ObjectReference
 from gridwright.repository.service_verify import verify_linked
 from gridwright.repository.settings import ReportedCount, RepositoryReport
+from gridwright.repository.status import RECOVERY_POINT_MISSED
+from gridwright.repository.store import (
+    PAGE,
+    ObjectEntry,
+    ObjectHead,
+    Progress,
+    ReadableStore,
+    RequestCount,
+    StoreError,
+    StoreFault,
+)
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.model import GridSpec
 from gridwright.spec.repository import NamespacedPlace
+from gridwright.units import format_bytes
+
+LUSTRE = ("lustre_file_storage", "LustreFileStorageClient")
+EXPORT, IMPORT = "EXPORT", "IMPORT"
+_STARTS = {EXPORT: "start_export_to_object", IMPORT: "start_import_from_object"}
+_STOPS = {EXPORT: "stop_export_to_object", IMPORT: "stop_import_from_object"}
+ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
+"""Oracle's words for a job that is over (oci SDK 2.189.0, lustre_file_storage.models.SyncJob)."""
+_CONFLICT = 409
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
+LONGEST_TURN_S = 3600.0
+"""How long a job waits for its turn behind others of the file system."""
+LONGEST_STILL_S = 3600.0
+"""How long a job may tell nothing new: then OCI goes on with it, and nobody waits."""
+_STOP_S = 0.8
+"""An order to stop is obeyed within a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkJob:
+    """A job as it stands. Times are seconds since 1970, None for what has not come; sizes are bytes."""
+
+    id: str
+    link_id: str
+    kind: str
+    """EXPORT or IMPORT."""
+    state: str
+    why: str
+    overwrite: bool
+    scanned: int
+    transferred: int
+    transferred_bytes: int
+    failed: int
+    started: float | None
+    ended: float | None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it is not at its end."""
+        return self.state not in ENDED
+
+
+def job_of(link_id: str, found: Any) -> LinkJob:  # noqa: ANN401 - a model of the SDK, which has no types
+    """A job out of what OCI tells."""
+    return LinkJob(
+        str(found.id),
+        link_id,
+        str(found.job_type),
+        str(found.lifecycle_state),
+        str(found.lifecycle_details or ""),
+        bool(found.is_overwrite),
+        int(found.total_objects_scanned or 0),
+        int(found.objects_transferred or 0),
+        int(found.bytes_transferred or 0),
+        int(found.skipped_error_count or 0),
+        None if found.time_started is None else float(found.time_started.timestamp()),
+        None if found.time_finished is None else float(found.time_finished.timestamp()),
+    )
+
+
+@dataclass(slots=True)
+class LinkJobs:
+    """The jobs of one link. Every method raises GridwrightError."""
+
+    cloud: OciCloud
+    compartment: str
+    filesystem_id: str
+    link_id: str
+    say: Callable[[str], None] = lambda _text: None
+    """Takes one line of progress."""
+    wait: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    is_asked: bool = field(default=False, init=False)
+    """Whether OCI was asked to start a job, and did not refuse: what the link has under way is ours then."""
+
+    def all(self) -> Iterator[LinkJob]:
+        """All that OCI still knows of, those that were started last first."""
+        found = self.cloud.listed(*LUSTRE, "list_sync_jobs", self.link_id)
+        jobs = (job_of(self.link_id, each) for each in found)
+        yield from sorted(jobs, key=lambda job: job.started or 0.0, reverse=True)
+
+    def run(self, kind: str) -> LinkJob:
+        """Start a job, behind others of the file system if it must be, and follow it.
+
+        An interrupt stops it, also one that comes before OCI's answer to the start does. Where OCI answers
+        no more, it goes on, and that is said.
+        """
+        job: LinkJob | None = None
+        try:
+            job = self._start(kind)
+            self.say(f"{job.id}: {job.state.lower()}")
+            return self._follow(job)
+        except GridwrightError:
+            if job is not None:
+                self.say(f"{job.id}: OCI goes on with it; gridwright repo status tells how far it is")
+            raise
+        except BaseException:
+            if job is not None or self.is_asked:
+                self._stop(kind, job)
+            raise
+
+    def _start(self, kind: str) -> LinkJob:
+        """Links of one file system have one job at a time together (OCI, Exporting to Object Storage)."""
+        begun, pause, is_told = self.clock(), FIRST_WAIT_S, False
+        while True:
+            if (other := self._other()) is None:
+                self.is_asked = True
+                try:
+                    # The SDK sends a token along: a request that it repeats starts no second job.
+                    return job_of(self.link_id, self.cloud.call(*LUSTRE, _STARTS[kind], self.link_id))
+                except OciCallError as error:
+                    if error.http_status != _CONFLICT:
+                        raise
+                    self.is_asked = False
+            if self.clock() - begun >= LONGEST_TURN_S:
+                raise environment_error(
+                    f"another job works on {self.filesystem_id} for an hour now",
+                    remedy="look at it with gridwright repo status; run the same command when it ended",
+                )
+            if not is_told:
+                self.say(f"waiting for another job of {self.filesystem_id}{f': {other}' if other else ''}")
+                is_told = True
+            self.wait(pause)
+            pause = min(2 * pause, LONGEST_WAIT_S)
+
+    def _other(self) -> str | None:
+        """A job that works on the file system, by whichever of its links; None where there is none."""
+        for each in links_of(self.cloud, self.compartment, self.filesystem_id):
+            if each.current_job_id and self._look(str(each.id), str(each.current_job_id)).is_under_way:
+                return str(each.current_job_id)
+        return None
+
+    def _follow(self, job: LinkJob) -> LinkJob:
+        pause, told, still = FIRST_WAIT_S, "", self.clock()
+        while job.is_under_way:
+            job = self._look(self.link_id, job.id)
+            progress = f"{job.id}: {job.state.lower()}, {job.transferred} of {job.scanned} files"
+            if progress != told:
+                self.say(progress + (f", {job.failed} failed" if job.failed else ""))
+                told, pause, still = progress, FIRST_WAIT_S, self.clock()
+            if job.is_under_way:
+                if self.clock() - still >= LONGEST_STILL_S:
+                    raise environment_error(
+                        f"job {job.id} has told nothing new for an hour; it is {job.state.lower()}",
+                        remedy="look at it with gridwright repo status, or stop it in the console",
+                    )
+                self.wait(pause)
+                pause = min(2 * pause, LONGEST_WAIT_S)
+        return job
+
+    def _look(self, link_id: str, job_id: str) -> LinkJob:
+        return job_of(link_id, self.cloud.call(*LUSTRE, "get_sync_job", link_id, job_id))
+
+    def _stop(self, kind: str, job: LinkJob | None) -> None:
+        """Have OCI stop it: what it did stays. Its link is told, so this one has to be under way still."""
+        name = job.id if job else f"the job of {self.link_id}"
+        told: list[str] = []
+
+        def ask() -> None:
+            with suppress(GridwrightError):
+                mine = [self._look(self.link_id, job.id)] if job else list(self.all())
+                if any(each.is_under_way and each.kind == kind for each in mine):
+                    self.cloud.call(*LUSTRE, _STOPS[kind], self.link_id)
+                    told.append("stopped; files that were done stay as they are")
+                elif job:
+                    told.append("it had ended already")
+                else:
+                    told.append("not under way yet; gridwright repo status tells if it still begins")
+                done.set()
+
+        done = threading.Event()
+        threading.Thread(target=ask, daemon=True).start()
+        if done.wait(_STOP_S):
+            self.say(f"{name}: {told[0]}")
+        else:
+            verb = _STOPS[kind].replace("_", "-")
+            self.say(
+                f"{name}: OCI did not answer whether it is stopped: "
+                f"oci lfs object-storage-link {verb} --object-storage-link-id {self.link_id}"
+            )
+
+
+def links_of(cloud: OciCloud, compartment: str, filesystem_id: str) -> list[Any]:
+    """The links of a file system that are not gone. Raises GridwrightError."""
+    found = cloud.listed(
+        *LUSTRE, "list_object_storage_links", compartment_id=compartment, lustre_file_system_id=filesystem_id
+    )
+    return [each for each in found if each.lifecycle_state != "DELETED"]
+
+
+def work_request_errors(cloud: OciCloud, compartment: str, resource_id: str) -> list[str]:
+    """What went wrong with a file system or a link, in OCI's words. Raises GridwrightError."""
+    failed = cloud.listed(
+        *LUSTRE, "list_work_requests", compartment_id=compartment, resource_id=resource_id, status="FAILED"
+    )
+    return [
+        str(error.message)
+        for each in failed
+        for error in cloud.listed(*LUSTRE, "list_work_request_errors", each.id)
+    ]
+
+
+WELL, MISSING = "ACTIVE", "missing"
+NOT_CARRIED = (
+    "deletions: what is gone on one side stays on the other",
+    "owner, mode and times alone: a file is copied when its content was changed",
+    "hard links: each name becomes a file of its own",
+)
+"""What jobs do not copy (OCI, Syncing Data with Object Storage, considerations)."""
+PASSED_OVER = (
+    "changed files whose objects are there already, since overwrite is false; so are changed objects"
+)
+
+
+@dataclass(slots=True)
+class OciLinkStatus:
+    """What is known without looking at files. Sizes are bytes, times seconds since 1970."""
+
+    repository: str
+    bucket_url: str
+    directory: str
+    filesystem: str
+    filesystem_id: str
+    link_id: str | None
+    link: str
+    """Its state, in Oracle's own word; missing where there is none."""
+    why: str
+    """What OCI says of a state that is not well."""
+    overwrite: bool
+    objects: int = 0
+    object_bytes: int = 0
+    last_export: float | None = None
+    """When the last export began that copied all it found."""
+    unprotected_s: float | None = None
+    """How old a change may be that no object has, at most: the achieved recovery point."""
+    required_s: float | None = None
+    under_way: list[LinkJob] = field(default_factory=list)
+    last_failed: LinkJob | None = None
+    """The last job that failed or left something, where none of its kind went well since."""
+    not_carried: list[str] = field(default_factory=list)
+    restore_s: float | None = None
+    """What a full restore takes at least; None where nothing is known."""
+    restore_bound_by: str = ""
+
+    @property
+    def finding(self) -> Finding | None:
+        """The recovery point that is required and missed, or None."""
+        if self.required_s is None:
+            return None
+        if self.unprotected_s is not None and self.unprotected_s <= self.required_s:
+            return None
+        now = (
+            "no job has exported all of it"
+            if self.unprotected_s is None
+            else f"the oldest change that may have none is {self.unprotected_s:.0f} s old"
+        )
+        return Finding(
+            "warning",
+            RECOVERY_POINT_MISSED,
+            f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
+            f"object, and {now}",
+            f"Run gridwright repo export {self.repository}, and have cron run it: nothing else does",
+        )
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is to be mended."""
+        return self.link == WELL and self.finding is None and self.last_failed is None
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        finding = self.finding
+        return asdict(self) | {"finding": None if finding is None else asdict(finding)}
+
+    def text(self) -> str:
+        """The result for people."""
+        when = "never" if self.last_export is None else _moment(self.last_export)
+        point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
+        wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
+        restore = (
+            "unknown"
+            if self.restore_s is None
+            else f"at least {self.restore_s:.1f} s, bound by {self.restore_bound_by}"
+        )
+        state = f"{self.link}: {self.why}" if self.why else self.link
+        lines = [
+            f"{self.repository}: {self.directory} of {self.filesystem} ({self.filesystem_id}) and "
+            f"{self.bucket_url}",
+            f"  link                 {self.link_id or 'none'}, {state}",
+            f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
+            f"  last whole export    {when}, by a job",
+            f"  oldest change that may have no object: {point}{wanted}",
+            f"  full restore: {restore}; Oracle does not say how fast jobs are",
+        ]
+        lines += [f"  under way: {_described(each)}" for each in self.under_way]
+        if self.last_failed is not None:
+            lines.append(f"  failed: {_described(self.last_failed)}")
+        lines += [f"  not copied: {each}" for each in self.not_carried]
+        if self.finding is not None:
+            lines += [f"  {line}" for line in str(self.finding).splitlines()]
+        return "\n".join(lines)
+
+
+def note_jobs(status: OciLinkStatus, jobs: Sequence[LinkJob]) -> None:
+    """Fill in what jobs tell; they are the last started first."""
+    status.under_way = [each for each in jobs if each.is_under_way]
+    well: set[str] = set()
+    for each in jobs:
+        if each.kind not in well and (each.state == "FAILED" or (each.state == "SUCCEEDED" and each.failed)):
+            status.last_failed = each
+            break
+        if each.state == "SUCCEEDED":
+            well.add(each.kind)
+    whole = [each for each in jobs if each.kind == EXPORT and each.state == "SUCCEEDED" and not each.failed]
+    status.last_export = max((each.started for each in whole if each.started is not None), default=None)
+    # Without overwriting, a changed file keeps the object that it had.
+    covering = [each.started for each in whole if each.started is not None and each.overwrite]
+    if covering:
+        status.unprotected_s = max(0.0, time.time() - max(covering))
+
+
+def note_objects(status: OciLinkStatus, store: ReadableStore, back: Sequence[TransferLimit]) -> None:
+    """Fill in what the bucket has below the prefix, and what a restore takes. Raises GridwrightError."""
+    status.objects, status.object_bytes = count_objects(status.bucket_url, store)
+    slowest = min(back, key=lambda limit: limit.bytes_per_s, default=None)
+    if slowest is not None:
+        status.restore_s, status.restore_bound_by = (
+            status.object_bytes / slowest.bytes_per_s,
+            slowest.what,
+        )
+
+
+def count_objects(bucket_url: str, store: ReadableStore) -> tuple[int, int]:
+    """Objects below the prefix that are files', and their bytes. Raises GridwrightError."""
+    keys = Keys(prefix_of(bucket_url))
+    count = size = 0
+    for entry in store.list(keys.start):
+        if not keys.is_own(entry.key):
+            count += 1
+            size += entry.size
+    return count, size
+
+
+def not_carried(*, overwrite: bool) -> list[str]:
+    """What jobs of a link do not copy."""
+    return [*NOT_CARRIED, *(() if overwrite else (PASSED_OVER,))]
+
+
+def _described(job: LinkJob) -> str:
+    began = "" if job.started is None else f" of {_moment(job.started)}"
+    files = f"{job.transferred} of {job.scanned} files" + (f", {job.failed} failed" if job.failed else "")
+    return f"{job.kind} {job.id}{began}, {job.state}: {job.why or files}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+_OBJECTS = ("object_storage", "ObjectStorageClient")
+_FIELDS = "name,size,etag,md5,timeModified,storageTier"
+"""What a listing tells of each object (Object Storage API, ListObjects)."""
+_CHUNK = 1 << 20
+_FAULTS = {404: StoreFault.NOT_THERE, 409: StoreFault.ARCHIVED, 412: StoreFault.CHANGED}
+"""GetObject: gone, not restored from the archive tier, or not the object that `if-match` names."""
+
+
+class OciObjects:
+    """See ReadableStore; calls are bounded by OciCloud. Raises OciCallError for all but single objects."""
+
+    def __init__(self, cloud: OciCloud, place: NamespacedPlace) -> None:
+        self._cloud, self._place = cloud, place
+        self._where = (place.namespace, place.bucket)
+        self.requests = RequestCount()
+        # A verify asks for heads of what it listed just now, by no more than one page back.
+        self._pages: deque[dict[str, Any]] = deque(maxlen=2)
+
+    def list(self, prefix: str, page: int = PAGE) -> Iterator[ObjectEntry]:
+        """See ReadableStore. A bucket that is not there is told as what links need."""
+        more: dict[str, Any] = {"limit": page}
+        while True:
+            found = self._page(prefix, more)
+            self._pages.append({str(each.name): each for each in found.objects})
+            yield from map(_entry, found.objects)
+            if not found.next_start_with:
+                return
+            if (start := str(found.next_start_with)) == more.get("start"):
+                said = "its listing goes on where it began"
+                raise StoreError(StoreFault.UNSUPPORTED, prefix, said, "ListObjects")
+            more = {"limit": page, "start": start}
+
+    def head(self, key: str, version_id: str | None = None) -> Future[ObjectHead]:
+        """See ReadableStore: what the listing said, which has the MD5 of objects in one part."""
+        found: Future[ObjectHead] = Future()
+        listed = self._listed(key)
+        if listed is None:
+            found.set_exception(StoreError(StoreFault.NOT_THERE, key))
+        else:
+            found.set_result(ObjectHead(_entry(listed), {}))
+        return found
+
+    def get(self, key: str, version_id: str | None = None) -> bytes:
+        """See ReadableStore."""
+        return b"".join(self._content(key, None))
+
+    def fetch(
+        self, reference: ObjectReference, descriptor: int, progress: Progress | None = None
+    ) -> Future[str | None]:
+        """See ReadableStore; it is done when this returns."""
+        done: Future[str | None] = Future()
+        listed = self._listed(reference.key)
+        size = 0
+        try:
+            for chunk in self._content(reference.key, None if listed is None else str(listed.etag)):
+                rest = memoryview(chunk)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+                size += len(chunk)
+                if progress is not None:
+                    progress(len(chunk))
+            if size != reference.size:
+                raise StoreError(StoreFault.DAMAGED, reference.key, f"{size} of {reference.size} bytes came")
+        except Exception as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+        return done
+
+    def _listed(self, key: str) -> Any:  # noqa: ANN401 - a model of the SDK, which has no types
+        return next((page[key] for page in self._pages if key in page), None)
+
+    def _page(self, prefix: str, more: dict[str, str]) -> Any:  # noqa: ANN401
+        self.requests.add("list")
+        found = self._cloud.found(
+            *_OBJECTS, "list_objects", *self._where, prefix=prefix, fields=_FIELDS, **more
+        )
+        if found is None:
+            raise environment_error(
+                f"bucket {self._place.bucket} of namespace {self._place.namespace} is not in "
+                f"{self._cloud.region}, or these credentials may not see it",
+                where=f"OCI, {self._cloud.region}",
+                remedy="links reach buckets of the same region and tenancy alone: make it there, or name "
+                "another one, or have an administrator allow it by a policy",
+            )
+        return found
+
+    def _content(self, key: str, etag: str | None) -> Iterator[bytes]:
+        self.requests.add("get")
+        more = {} if etag is None else {"if_match": etag}
+        try:
+            found = self._cloud.call(*_OBJECTS, "get_object", *self._where, key, **more)
+        except OciCallError as error:
+            if error.http_status not in _FAULTS:
+                raise
+            said = error.problems[0].what
+            raise StoreError(_FAULTS[error.http_status], key, said) from error
+        try:
+            yield from found.raw.stream(_CHUNK, decode_content=False)
+        except Exception as error:
+            if not type(error).__module__.startswith(("requests", "urllib3")):
+                raise
+            raise StoreError(StoreFault.UNREACHABLE, key, str(error)) from error
+
+
+def _entry(listed: Any) -> ObjectEntry:  # noqa: ANN401
+    """An object as listings of other stores tell it: the ETag of an object in one part is its MD5."""
+    changed = listed.time_modified
+    return ObjectEntry(
+        str(listed.name),
+        int(listed.size or 0),
+        _hexadecimal(listed.md5) or str(listed.etag or ""),
+        0 if changed is None else int(changed.timestamp()) * 10**9,
+        str(listed.storage_tier or "Standard").upper(),
+    )
+
+
+def _hexadecimal(md5: str | None) -> str | None:
+    try:
+        digest = base64.b64decode(md5 or "", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return digest.hex() if len(digest) == 16 else None
+
 
 _NO_STORE = FlagRefusal(
     "objects are asked for by OCI's own API, with its own credentials",

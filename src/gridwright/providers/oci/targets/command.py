@@ -1,21 +1,405 @@
-"""The command itself: `targets.pyz`."""
+"""The command itself: `targets.pyz`.
+
+The machine itself, as a server of Lustre. Every command has a limit of time.
+
+Carries the steps out: looks, decides, does one thing, and looks again until all targets are mounted.
+
+Decides the next step towards targets that run. Nothing here changes anything.
+
+/etc/gridwright/targets.json: what this server is to serve, read and checked before anything is done.
+
+```json
+{
+  "schema": 1,
+  "grid": "demo",
+  "name": "shared-oss1",
+  "address": "10.30.128.18",
+  "mgs": "10.30.128.16@tcp",
+  "targets": [
+    {"name": "shared-OST0000", "kind": "ost", "index": 0, "fsname": "shared", "with_mgt": false,
+     "mount": "/srv/gridwright/shared-OST0000", "device": "/dev/oracleoci/oraclevdb"}
+  ]
+}
+```
+
+`mgs` is the management server; it may be this machine. `directories` may say where `dev`, `modprobe`, `run`
+and `mounts` (a file) are, where they are not where Linux has them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import json
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
-from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets.judging import Act, DiskVerdict, DiskWords, SeenDisks, verdict
+from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
+from gridwright.node_programs.lustre_targets.states import FORMATTED, FORMATTING
+from gridwright.node_programs.lustre_targets.target import (
+    MACHINE,
+    NID,
+    DesiredTarget,
+    TargetReader,
+    in_order,
+    json_of,
+)
+from gridwright.node_programs.lustre_targets.tools import LustreTools
 from gridwright.node_programs.scratch.alone import alone, interruptible
-from gridwright.node_programs.scratch.problems import Interrupted, ScratchError, Trouble
+from gridwright.node_programs.scratch.commands import run
+from gridwright.node_programs.scratch.problems import WRONG_INPUT, Interrupted, ScratchError, Trouble
 from gridwright.node_programs.scratch.report import complain, say
-from gridwright.providers.oci.targets.configuration import TARGETS_FILE, read_targets
-from gridwright.providers.oci.targets.ledger import BucketLedger, TargetLedger
-from gridwright.providers.oci.targets.serving import Serving
-from gridwright.providers.oci.targets.this_server import ThisServer
+from gridwright.providers.oci.targets.ledger import BucketLedger, TargetLedger, TargetNote, state_of
+
+TARGETS_FILE = Path("/etc/gridwright/targets.json")
+SCHEMA = 1
+DEVICE = r"/dev/oracleoci/oraclevd(?:[b-z]|a[a-g])"
+"""The names that Compute gives to attachments (Oracle Cloud, consistent device paths)."""
+_WRITE_ANEW = "have the machine set up again, which writes it"
+
+
+@dataclass(frozen=True)
+class TargetPaths:
+    """The paths that are used on this system."""
+
+    dev: Path = Path("/dev")
+    modprobe: Path = Path("/etc/modprobe.d")
+    run: Path = Path("/run/gridwright")
+    mounts: Path = Path("/proc/self/mounts")
+
+
+@dataclass(frozen=True)
+class TargetsConfiguration:
+    """All that the file says."""
+
+    grid: str
+    name: str
+    address: str
+    mgs: str
+    targets: tuple[DesiredTarget, ...]
+    devices: dict[str, str]
+    """The name in /dev of each target's volume."""
+    directories: TargetPaths = field(default_factory=TargetPaths)
+
+    def mgs_of(self, target: DesiredTarget) -> str | None:
+        """The management server that a target registers with; None where it is on the target itself."""
+        return None if target.has_mgs else self.mgs
+
+
+def read_targets(path: Path) -> TargetsConfiguration:
+    """Read and check the file. Raises ClaimError (status 2) with everything that is wrong in it."""
+    reader = _TargetsReader()
+    found = reader.configuration(json_of(path, _WRITE_ANEW, _WRITE_ANEW))
+    if reader.troubles:
+        where = [Trouble(f"{path}: {each.what}", each.remedy) for each in reader.troubles]
+        raise ClaimError(*where, status=WRONG_INPUT)
+    return found
+
+
+class _TargetsReader(TargetReader):
+    """Reads the file."""
+
+    more = frozenset({"device"})
+
+    def configuration(self, data: Any) -> TargetsConfiguration:  # noqa: ANN401 - whatever JSON holds
+        known = {"schema", "grid", "name", "address", "mgs", "targets", "directories"}
+        given = self.mapping(data, "the file", known)
+        if given.get("schema") != SCHEMA:
+            self.wrong("schema", given.get("schema"), f"{SCHEMA}; another Gridwright may have written it")
+        listed = self.list(given.get("targets"), "targets")
+        targets = [self.target(each, f"targets[{index}]") for index, each in enumerate(listed)]
+        if not targets:
+            self.wrong("targets", listed, "at least one target")
+        devices = {
+            target.name: self.text(each, "device", DEVICE, "a consistent device path", f"targets[{index}]")
+            for index, (target, each) in enumerate(zip(targets, listed))  # noqa: B905 - Python 3.9
+            if isinstance(each, dict)
+        }
+        for what, values in (
+            ("name", [each.name for each in targets]),
+            ("device", list(devices.values())),
+            ("mount", [str(each.mount) for each in targets]),
+        ):
+            self.once(f"targets: {what}", values, "one that no other target has")
+        try:
+            address = str(ipaddress.IPv4Address(given.get("address")))
+        except ValueError:
+            address = "0.0.0.0"  # noqa: S104 - nothing listens there: the file is refused
+            self.wrong("address", given.get("address"), "an IPv4 address")
+        return TargetsConfiguration(
+            grid=self.text(given, "grid", MACHINE, "the name of the grid"),
+            name=self.text(given, "name", MACHINE, "the name of this server"),
+            address=address,
+            mgs=self.text(given, "mgs", NID, "the management server, such as 10.30.128.16@tcp"),
+            targets=in_order(targets),
+            devices=devices,
+            directories=self.directories(given.get("directories", {}), TargetPaths),
+        )
+
+
+AGAIN = "then start again: systemctl restart gridwright-targets"
+
+
+class SeenServer(SeenDisks, Protocol):
+    """What a decision asks of the machine."""
+
+    def missing(self) -> tuple[str, ...]:
+        """Programs that a server of Lustre needs and that are not there."""
+
+    def nids(self) -> tuple[str, ...]:
+        """Addresses of Lustre's network."""
+
+    def link(self, address: str) -> str | None:
+        """The network interface that has an address."""
+
+
+@dataclass(frozen=True)
+class NetworkStep:
+    """Bring Lustre's network up."""
+
+    link: str
+
+    def __str__(self) -> str:
+        return f"bring Lustre's network up on {self.link}"
+
+
+@dataclass(frozen=True)
+class TargetStep:
+    """One thing that is done with one target."""
+
+    target: DesiredTarget
+    volume: str
+    path: str
+    verdict: DiskVerdict
+
+    def __str__(self) -> str:
+        name, act = self.target.name, self.verdict.act
+        return {
+            Act.NOTE_FORMATTING: f"write down: {self.path} is blank, and about to be formatted as {name}",
+            Act.NOTE_FORMATTED: f"write down: {self.path} holds {name}",
+            Act.FORMAT: f"format {self.path} as {name}",
+            Act.MOUNT: f"mount {self.path} with {name} on {self.target.mount}",
+        }.get(act, f"wait until {name} can be registered")
+
+
+def next_of_server(
+    configuration: TargetsConfiguration, seen: SeenServer, ledger: TargetLedger
+) -> NetworkStep | TargetStep | None:
+    """What is to be done next; None where all targets are mounted. Raises ClaimError."""
+    if missing := seen.missing():
+        raise ClaimError(
+            Trouble(
+                f"this machine cannot serve Lustre: {', '.join(missing)} is not installed",
+                "install the packages of a Lustre server for the running kernel, or choose an image that has "
+                "them: oci.server_image of the grid spec",
+            )
+        )
+    volumes = _volumes(configuration, ledger)
+    step = _network(configuration, seen)
+    if step is not None:
+        return step
+    for target in configuration.targets:
+        device = configuration.devices[target.name]
+        path, volume = _path(configuration, device, target.name), volumes[device]
+        found = verdict(
+            seen,
+            target,
+            path,
+            state_of(ledger, target.name, volume),
+            configuration.mgs_of(target),
+            _words(volume, device),
+        )
+        if found.act is not Act.NOTHING:
+            return TargetStep(target, volume, path, found)
+    return None
+
+
+def _words(volume: str, device: str) -> DiskWords:
+    return DiskWords(
+        volume=f"volume {volume} at {device}",
+        meant="attached",
+        restore="if there is a backup of it, make a volume from that and attach it in its place",
+        again=AGAIN,
+        silent="look at its own targets there: systemctl status gridwright-targets",
+    )
+
+
+def _volumes(configuration: TargetsConfiguration, ledger: TargetLedger) -> dict[str, str]:
+    """The volume at each device. Raises ClaimError with all that are missing."""
+    found = ledger.volumes()
+    lacking = [
+        Trouble(
+            f"no volume is attached to this machine as {device}, where {name} belongs",
+            "apply the grid anew; what attaches volumes says more: systemctl status gridwright-volumes. "
+            "Nothing was formatted",
+        )
+        for name, device in configuration.devices.items()
+        if device not in found
+    ]
+    if lacking:
+        raise ClaimError(*lacking)
+    return found
+
+
+def _path(configuration: TargetsConfiguration, device: str, target: str) -> str:
+    """The disk that a name in /dev leads to now."""
+    named = configuration.directories.dev / device.removeprefix("/dev/")
+    path = os.path.realpath(named)
+    if not named.exists():
+        what = f"{device} with {target} is attached, and no disk of this machine is it"
+        raise ClaimError(Trouble(what, f"systemctl restart gridwright-volumes; {AGAIN}"))
+    return path
+
+
+def _network(configuration: TargetsConfiguration, seen: SeenServer) -> NetworkStep | None:
+    """Lustre's network on the address that clients know, which stays when the machine is made anew."""
+    nids = seen.nids()
+    wanted = f"{configuration.address}@tcp"
+    if wanted in nids:
+        return None
+    if nids:
+        raise ClaimError(
+            Trouble(
+                f"Lustre's network is up as {', '.join(nids)}, and {configuration.name} is {wanted}",
+                f"take it down (lustre_rmmod), or restart the machine; {AGAIN}",
+            )
+        )
+    link = seen.link(configuration.address)
+    if link is None:
+        what = f"no network interface of this machine has {configuration.address}, which clients know"
+        raise ClaimError(
+            Trouble(what, f"see ip addr; a second card: systemctl restart gridwright-cards; {AGAIN}")
+        )
+    return NetworkStep(link)
+
+
+MGS_S = 900.0
+"""The management server may be made at the same time."""
+_PAUSE_S = 5.0
+_MOST_STEPS = 2000
+"""Far above what 32 targets take: who comes here is going round in circles."""
+
+
+class ServerMachine(SeenServer, Protocol):
+    """What changes the machine."""
+
+    def start_network(self, link: str) -> None:
+        """Bring Lustre's network up on an interface."""
+
+    def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
+        """Make a target of a disk. What it held is lost."""
+
+    def mount(self, path: str, target: DesiredTarget) -> None:
+        """Start the target. Raises ManagementSilentError where nobody registers it."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""
+
+
+@dataclass
+class Serving:
+    """One server on its way."""
+
+    configuration: TargetsConfiguration
+    machine: ServerMachine
+    ledger: TargetLedger
+    tell: Callable[[str], None] = lambda _: None
+    """Hears of each step before it is carried out."""
+    _since: dict[str, float] = field(default_factory=dict)
+
+    def look(self) -> NetworkStep | TargetStep | None:
+        """The next step. Raises ClaimError where nothing may be done."""
+        return next_of_server(self.configuration, self.machine, self.ledger)
+
+    def run(self) -> None:
+        """Go on until all is mounted. Raises ClaimError."""
+        for _ in range(_MOST_STEPS):
+            step = self.look()
+            if step is None:
+                return
+            self.do(step)
+        raise ClaimError(Trouble("the targets do not come up", "see what it does: --json; report it"))
+
+    def do(self, step: NetworkStep | TargetStep) -> None:
+        """Carry one step out. Raises ClaimError."""
+        if isinstance(step, NetworkStep):
+            self.tell(str(step))
+            self.machine.start_network(step.link)
+            return
+        act, target = step.verdict.act, step.target
+        if act is Act.AWAIT:
+            self._wait(step)
+            return
+        self.tell(str(step))
+        if act is Act.NOTE_FORMATTING:
+            self.ledger.write(target.name, TargetNote(step.volume, FORMATTING))
+        elif act is Act.NOTE_FORMATTED:
+            self.ledger.write(target.name, TargetNote(step.volume, FORMATTED))
+        elif act is Act.FORMAT:
+            self.machine.format(step.path, target, self.configuration.mgs_of(target))
+        elif act is Act.MOUNT:
+            try:
+                self.machine.mount(step.path, target)
+            except ManagementSilentError:
+                # A network that answers is no management server: a mount alone shows that one runs.
+                if step.verdict.silence is None:
+                    raise
+                self._wait(step)
+
+    def _wait(self, step: TargetStep) -> None:
+        now = self.machine.now()
+        name, silence = step.target.name, step.verdict.silence
+        began = self._since.setdefault(name, now)
+        if now - began >= MGS_S and silence is not None:
+            raise ClaimError(Trouble(f"{silence.what}; waited {MGS_S:.0f} s", silence.remedy))
+        self.machine.wait(_PAUSE_S)
+
+
+_LOOK_S = 30.0
+
+
+class ThisServer(LustreTools):
+    """See `deciding.SeenServer`."""
+
+    options_file = "61-gridwright-targets.conf"
+    writer = "gridwright-targets"
+    again = AGAIN
+
+    def __init__(self, configuration: TargetsConfiguration) -> None:
+        self.mounts = configuration.directories.mounts
+        self.modprobe = configuration.directories.modprobe
+
+    def link(self, address: str) -> str | None:
+        """The network interface that has an address (ip-address(8), JSON output)."""
+        ended = run(["ip", "-json", "-4", "address", "show", "to", f"{address}/32"], _LOOK_S)
+        try:
+            found = json.loads(ended.output) if ended.well else []
+            names = [str(each["ifname"]) for each in found if each]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return names[0] if names else None
+
+    def mounted(self, target: DesiredTarget) -> str | None:
+        """The disk that is mounted there, whatever name it was mounted by."""
+        there = super().mounted(target)
+        return None if there is None else os.path.realpath(there)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""
+        return time.monotonic()
+
 
 BOOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/") / "etc/gridwright/boot.json"
 """Settings that the machine began with: bucket and namespace are in it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gridwright.providers.aws.claim.deciding import LINK_S, SLOT_S
 from gridwright.providers.aws.claim.targets import DEVICE_S, MGS_S, VOLUME_S
-from gridwright.providers.aws.claim_program import PROGRAM, build_zipapp, unit_file
+from gridwright.providers.aws.machine_files import PROGRAM, build_zipapp, unit_file
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.one_file_program import (
     OWN_MOUNT_NAME_SPACE,

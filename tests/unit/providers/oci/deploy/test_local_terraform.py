@@ -15,9 +15,8 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.caller import Caller
+from gridwright.providers.oci.deploy.choosing import LocalStack, LocalTerraform, StackFiles
 from gridwright.providers.oci.deploy.deployer import managed, outputs
-from gridwright.providers.oci.deploy.local_terraform import LocalStack, LocalTerraform
-from gridwright.providers.oci.deploy.stack_directory import StackFiles
 from gridwright.providers.oci.deploy.terraform_command import TerraformCommand
 from gridwright.providers.oci.planned_changes import planned_changes
 from gridwright.providers.oci.stack_archive import unprotected
