@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gridwright.node_programs.drain.node_lines import kept_lines
+from gridwright.node_programs.drain.node_lines import retain_hardware
 from gridwright.node_programs.drain.queue import OWN, Queue, ended_jobs
 from gridwright.node_programs.scratch.commands import Ended
 from gridwright.providers.aws.roll.deciding import decide
@@ -168,7 +168,7 @@ def test_slurmctld_that_starts_anew_ends_no_job_on_a_node_that_keeps_its_lines(l
     assert larger != there
     number = submit(lab, "sleep 600", "-w", "compute1", "-t", "60")
     running(lab, number)
-    _install(lab, kept_lines(larger, there, {"compute1"}))
+    _install(lab, retain_hardware(larger, there, {"compute1"}))
     assert job(lab, number) == {**job(lab, number), "JobState": "RUNNING", "Restarts": "0"}
     cores = lab.run("controller", "sinfo", "-h", "-N", "-o", "%N %c").out.split()
     assert cores == ["compute1", "2", "compute2", "4", "compute3", "4"]

@@ -14,7 +14,7 @@ from gridwright.node_programs.scratch.planning import plan
 from gridwright.node_programs.scratch.plans import Plan
 from gridwright.node_programs.scratch.state import NOTHING, Build, State
 from gridwright.node_programs.scratch.steps import Step
-from gridwright.node_programs.scratch.superblocks import FileSystemFound, MdMember
+from gridwright.node_programs.scratch.superblocks import FileSystemSuperblock, MdMember
 
 MIB = 1 << 20
 DISK_BYTES = 512 * MIB
@@ -44,10 +44,10 @@ def member(
     return Content(RAID, md=MdMember(uuid, name, 0, chunk, of, role, DATA_OFFSET, intact=True))
 
 
-def filesystem(uuid: str, disks: int = 1, type: str = "xfs", chunk: int = 512 * 1024) -> FileSystemFound:
+def filesystem(uuid: str, disks: int = 1, type: str = "xfs", chunk: int = 512 * 1024) -> FileSystemSuperblock:
     """A whole file system, aligned where it is striped."""
     unit = chunk if disks > 1 else 0
-    return FileSystemFound(type, uuid, "scratch", unit, unit * disks)
+    return FileSystemSuperblock(type, uuid, "scratch", unit, unit * disks)
 
 
 def array_of(uuid: str, fs_uuid: str, disks: int, names: str = "abcdefgh") -> list[Disk]:

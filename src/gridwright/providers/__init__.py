@@ -15,11 +15,11 @@ def provider_of(spec: GridSpec) -> Provider:
     return cast("Provider", spec.provider_kind)
 
 
-def grids_found_here() -> list[GridHere]:
-    """Grids on this machine that a provider knows of without their specs."""
+def local_grids() -> list[GridHere]:
+    """Grids of all providers on this machine, whether their specs are at hand or not."""
     from gridwright.spec.provider import PROVIDERS
 
-    return [each for _, kind in PROVIDERS.kinds() for each in cast("Provider", kind).found_here()]
+    return [each for _, kind in PROVIDERS.kinds() for each in cast("Provider", kind).local_grids()]
 
 
 def head_node(spec: GridSpec) -> HeadNode:

@@ -239,7 +239,7 @@ class Provider(ProviderKind):
         """
         return ()
 
-    def found_here(self) -> list[GridHere]:
+    def local_grids(self) -> list[GridHere]:
         """Its grids on this machine, whether their specs are at hand or not."""
         return []
 

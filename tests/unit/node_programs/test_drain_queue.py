@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from gridwright.node_programs.drain.host_lists import names_of
-from gridwright.node_programs.drain.node_lines import hardware, kept_lines
+from gridwright.node_programs.drain.node_lines import hardware, retain_hardware
 from gridwright.node_programs.drain.queue import OWN, Queue, ended_jobs, left_s, read_nodes
 from gridwright.node_programs.scratch.commands import Ended
 
@@ -113,20 +113,20 @@ NEW = "Prio=2\nNodeName=c[1-5] CPUs=16 Sockets=1 State=UNKNOWN\nPartitionName=ba
 
 
 def test_a_node_keeps_its_line_until_it_is_replaced() -> None:
-    text = kept_lines(NEW, OLD, {"c2", "c3"})
+    text = retain_hardware(NEW, OLD, {"c2", "c3"})
     assert {name: rest.split()[0] for name, rest in hardware(text).items()} == {
         **dict.fromkeys(("c1", "c4", "c5"), "CPUs=16"),
         **dict.fromkeys(("c2", "c3"), "CPUs=8"),
     }
     assert text.startswith("Prio=2\n")
     assert text.endswith("PartitionName=batch Nodes=c[1-5]\n")
-    assert kept_lines(NEW, text, {"c3"}).count("CPUs=8") == 1
-    assert kept_lines(NEW, text, ()) == NEW
-    assert kept_lines(NEW, NEW, {"c1"}) == NEW
+    assert retain_hardware(NEW, text, {"c3"}).count("CPUs=8") == 1
+    assert retain_hardware(NEW, text, ()) == NEW
+    assert retain_hardware(NEW, NEW, {"c1"}) == NEW
 
 
 def test_lines_are_as_short_as_slurm_reads_them() -> None:
     old, new = (f"NodeName=compute[1-1000] CPUs={cores} State=UNKNOWN\n" for cores in (8, 16))
-    text = kept_lines(new, old, {f"compute{number}" for number in range(1, 1000, 2)})
+    text = retain_hardware(new, old, {f"compute{number}" for number in range(1, 1000, 2)})
     assert max(map(len, text.splitlines())) < 4096
     assert len(hardware(text)) == 1000

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.node_programs.power.asking import ASKED, program
 from gridwright.node_programs.power.deciding import LONGEST_REASON, orders, reason_of
-from gridwright.node_programs.power.keeping import AskedFile, PowerKeeper
 from gridwright.node_programs.power.nodes import OWN, PowerNode, PowerStates, parse_nodes
+from gridwright.node_programs.power.reconciler import PowerReconciler, RequestLog
+from gridwright.node_programs.power.slurm_programs import REQUEST_LOG, program
 from gridwright.node_programs.power.supply import Settled, SupplyError
 from gridwright.node_programs.scratch.commands import Ended
 
@@ -31,7 +31,7 @@ GIVEN_UP_AT = time.mktime(time.strptime("2026-11-24T23:07:43", "%Y-%m-%dT%H:%M:%
 
 def test_slurm_wants_what_it_has_on_and_has_not_given_up() -> None:
     nodes = parse_nodes(SHOWN)
-    assert {name for name, node in nodes.items() if node.is_wanted} == {
+    assert {name for name, node in nodes.items() if node.is_desired} == {
         "compute1", "compute2",
         # An administrator looks for the fan; and one that does not answer may come back.
         "compute5", "compute6",
@@ -101,7 +101,7 @@ class Supply:
         return Settled(self.failed)
 
 
-def keeper(supply: Supply, answers: Sequence[Ended], updates: list[str]) -> PowerKeeper:
+def keeper(supply: Supply, answers: Sequence[Ended], updates: list[str]) -> PowerReconciler:
     left = list(answers)
 
     def run(argv: Sequence[str], _limit_s: float) -> Ended:
@@ -111,7 +111,7 @@ def keeper(supply: Supply, answers: Sequence[Ended], updates: list[str]) -> Powe
         return left.pop(0) if len(left) > 1 else left[0]
 
     names = [f"compute{number}" for number in range(1, 7)]
-    return PowerKeeper(
+    return PowerReconciler(
         PowerStates(run), supply, names, frozenset({"compute1"}), 600.0, lambda _: None, lambda: GIVEN_UP_AT
     )
 
@@ -145,9 +145,9 @@ def test_what_slurm_wants_by_now_counts_when_the_supply_took_its_time() -> None:
 def test_the_programs_leave_a_line_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "power.log"
     script = tmp_path / "power-resume"
-    script.write_text(program().replace(str(ASKED), str(file)))
+    script.write_text(program().replace(str(REQUEST_LOG), str(file)))
     script.chmod(0o755)
-    seen = AskedFile(lambda: file)
+    seen = RequestLog(lambda: file)
     assert not seen.has_changed()
     # What a node is called cannot make a shell do anything.
     for name in ("compute[2-4]", "$(touch x); `touch x`", "a\nb"):

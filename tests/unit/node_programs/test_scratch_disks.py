@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray, DiskRule
 from gridwright.node_programs.scratch.disks import BlockDevices, Disk, mounts
 from gridwright.node_programs.scratch.ec2_metadata import ephemeral_devices
-from gridwright.node_programs.scratch.machine import Roots, found_disks
+from gridwright.node_programs.scratch.machine import Roots, discover_disks
 from gridwright.node_programs.scratch.rules import Surroundings, cloud_rules, fitting
 
 AWS = "Amazon EC2 NVMe Instance Storage"
@@ -58,7 +58,7 @@ class Tree:
     def names(self, *rules: DiskRule) -> set[str]:
         """Names of the disks that are meant."""
         desired = DesiredArray("scratch", Path("/scratch"), match=rules)
-        return set(found_disks(Configuration((desired,)), self.roots)[1].matches["scratch"])
+        return set(discover_disks(Configuration((desired,)), self.roots)[1].matches["scratch"])
 
 
 @pytest.fixture

@@ -245,4 +245,4 @@ def test_verbs_say_what_they_cannot_do(spec: GridSpec) -> None:
             verb()
         assert caught.value.status is ExitStatus.INPUT
         assert caught.value.problems[0].remedy
-    assert provider.found_here() == []
+    assert provider.local_grids() == []

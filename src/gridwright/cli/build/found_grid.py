@@ -19,7 +19,7 @@ def asked_grid(file: Path | None) -> GridHere:
 
     Raises GridwrightError.
     """
-    from gridwright.providers import grids_found_here, provider_of
+    from gridwright.providers import local_grids, provider_of
     from gridwright.providers.provider import GridHere
 
     if (spec := asked_spec(file)) is not None:
@@ -30,7 +30,7 @@ def asked_grid(file: Path | None) -> GridHere:
             lambda names: provider.removal(spec, delete_data=names),
             lambda: spec,
         )
-    found = grids_found_here()
+    found = local_grids()
     return found[only([each.name for each in found])]
 
 

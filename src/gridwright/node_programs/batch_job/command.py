@@ -26,7 +26,7 @@ from gridwright.node_programs.batch_job.job_file import (
     read_job_file,
     run_name,
 )
-from gridwright.node_programs.batch_job.keeping import keep
+from gridwright.node_programs.batch_job.job_wrapper import run_job
 from gridwright.node_programs.batch_job.processes import adopt_orphans, end_all
 
 REPEATED = 75
@@ -128,7 +128,7 @@ def _watch(job: JobFile, index: int, name: str) -> int:
         status = 1
         try:
             os.close(hand_on)
-            end = keep(job, index, name, orders)
+            end = run_job(job, index, name, orders)
             write_end(job, name, end)
             status = 0
         finally:

@@ -27,8 +27,8 @@ def hardware(text: str) -> dict[str, str]:
     return found
 
 
-def kept_lines(wanted: str, there: str, held: Collection[str]) -> str:
-    """The wanted slurm.conf, in which nodes that are held have the hardware of the one that is there.
+def retain_hardware(wanted: str, there: str, held: Collection[str]) -> str:
+    """The desired slurm.conf, in which nodes that are held keep the hardware of the existing one.
 
     Raises ValueError where one of them has a list of nodes that is none.
     """

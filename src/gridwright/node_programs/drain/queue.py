@@ -87,8 +87,8 @@ class Queue:
 
     def nodes(self) -> dict[str, QueueNode] | None:
         """All nodes by name; None where Slurm does not answer as it should."""
-        shown = self._asked(["scontrol", "-o", "show", "nodes"])
-        listed = self._asked(["squeue", "--noheader", "--all", "--states=all", "--format=%i|%T|%N|%L"])
+        shown = self._query(["scontrol", "-o", "show", "nodes"])
+        listed = self._query(["squeue", "--noheader", "--all", "--states=all", "--format=%i|%T|%N|%L"])
         if shown is None or listed is None:
             return None
         try:
@@ -109,14 +109,14 @@ class Queue:
         """Have a job start again elsewhere; one that must not be started twice ends for good."""
         if self.runner(["scontrol", "requeue", job], _LIMIT_S).well:
             return True
-        return self._asked(["scancel", job]) is not None
+        return self._query(["scancel", job]) is not None
 
     def _update(self, names: Sequence[str], *words: str) -> bool:
         if not names:
             return True
-        return self._asked(["scontrol", "update", f"NodeName={','.join(names)}", *words]) is not None
+        return self._query(["scontrol", "update", f"NodeName={','.join(names)}", *words]) is not None
 
-    def _asked(self, argv: Sequence[str]) -> str | None:
+    def _query(self, argv: Sequence[str]) -> str | None:
         ended = self.runner(argv, _LIMIT_S)
         if not ended.well:
             self.failures.append(str(ended))

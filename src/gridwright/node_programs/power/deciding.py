@@ -35,7 +35,7 @@ def orders(
     A node that was given up can be had again `again_s` seconds later; until then jobs start elsewhere.
     """
     for name, node in nodes.items():
-        if name in failed and name not in always_on and node.is_wanted:
+        if name in failed and name not in always_on and node.is_desired:
             yield NodeOrder(name, "DOWN", reason_of(failed[name]))
             # Else Slurm would write its own "ResumeTimeout reached" over the reason, some minutes later.
             yield NodeOrder(name, "POWER_DOWN")

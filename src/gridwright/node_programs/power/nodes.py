@@ -52,7 +52,7 @@ class PowerNode:
         return "DOWN" in self.flags and (self.reason.startswith(OWN) or (self.is_off and self.by == SLURM))
 
     @property
-    def is_wanted(self) -> bool:
+    def is_desired(self) -> bool:
         """Whether its machine is to be there."""
         return not self.is_off and not self.is_given_up
 

@@ -50,7 +50,7 @@ class Hands:
                     locked.clear()
                 for path in step.quiet:
                     if path not in locked:
-                        locks.enter_context(_kept_from_udev(path))
+                        locks.enter_context(_udev_lock(path))
                         locked.add(path)
                 self._step(plan.desired, step, f"step {number} of {len(plan.steps)}")
                 tell(step, time.monotonic() - begun)
@@ -126,8 +126,8 @@ def _command(step: Step) -> None:
 
 
 @contextlib.contextmanager
-def _kept_from_udev(path: str) -> Iterator[None]:
-    """Udev leaves a disk alone that somebody has locked (systemd, Locking Block Device Access)."""
+def _udev_lock(path: str) -> Iterator[None]:
+    """Locks a disk, which udev then leaves alone (systemd, Locking Block Device Access)."""
     disk = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + _LOCK_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridwright.node_programs.scratch.claims import BLANK, FOREIGN, OURS, UNREADABLE, WIPED, Claim
 from gridwright.node_programs.scratch.disks import Disk
-from gridwright.node_programs.scratch.keeping import elsewhere, running, stops, tunes
+from gridwright.node_programs.scratch.existing_array import elsewhere, running, stops, tunes
 from gridwright.node_programs.scratch.plans import FINISH, MAKE, REBUILD, ArrayPlan, Case, listed, wipes
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.node_programs.scratch.state import Build

@@ -14,7 +14,7 @@ from pathlib import Path
 from gridwright.node_programs.scratch.alone import alone, interruptible
 from gridwright.node_programs.scratch.apply import Hands
 from gridwright.node_programs.scratch.configuration import CONFIGURATION, Configuration, read_configuration
-from gridwright.node_programs.scratch.machine import Machine, Roots, found_disks, observe
+from gridwright.node_programs.scratch.machine import Machine, Roots, discover_disks, observe
 from gridwright.node_programs.scratch.planning import plan as planned
 from gridwright.node_programs.scratch.planning import short_of_disks
 from gridwright.node_programs.scratch.plans import MOUNTED, Plan
@@ -115,7 +115,7 @@ def _wait_for_disks(configuration: Configuration, state: State, order: Order) ->
     deadline = time.monotonic() + (0 if order.dry_run else configuration.wait_seconds)
     told = ""
     while time.monotonic() < deadline:
-        why = short_of_disks(configuration, state, found_disks(configuration, order.roots)[1])
+        why = short_of_disks(configuration, state, discover_disks(configuration, order.roots)[1])
         if not why:
             return
         if why != told and not order.json:

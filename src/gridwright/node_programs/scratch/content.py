@@ -18,7 +18,7 @@ from gridwright.node_programs.scratch.superblocks import (
     FILESYSTEM_BYTES,
     MD_BYTES,
     MD_OFFSET,
-    FileSystemFound,
+    FileSystemSuperblock,
     file_system,
     md_member,
 )
@@ -50,7 +50,7 @@ def inspect(path: str) -> Content:
     )
 
 
-def inspect_array(path: str) -> FileSystemFound | None:
+def inspect_array(path: str) -> FileSystemSuperblock | None:
     """The file system on a running md device; None where there is none or it does not answer."""
     try:
         return file_system(bytes.fromhex(within(_READ_S, lambda: _look(path))["filesystem"]))

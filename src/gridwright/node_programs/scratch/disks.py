@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gridwright.node_programs.scratch.superblocks import FileSystemFound, MdMember
+from gridwright.node_programs.scratch.superblocks import FileSystemSuperblock, MdMember
 
 _SKIPPED = ("ram", "zram", "md", "dm-", "sr", "fd", "nbd", "drbd", "bcache", "rbd", "mtdblock", "zd", "pmem")
 """Names of block devices that are no disks, or that lie on others."""
@@ -25,7 +25,7 @@ class Content:
     zero_ends: bool = False
     """Whether first and last bytes hold nothing but zeros (or nothing but ones, as erased flash reads)."""
     md: MdMember | None = None
-    filesystem: FileSystemFound | None = None
+    filesystem: FileSystemSuperblock | None = None
     """At its start; behind the superblock of md where it is the first of its array."""
     busy: bool = False
     """Whether the kernel refuses it to a second user: mounted, swap, part of something, in any name space."""
@@ -85,7 +85,7 @@ class MdArray:
     """major:minor."""
     holders: tuple[str, ...] = ()
     used: str | None = None
-    filesystem: FileSystemFound | None = None
+    filesystem: FileSystemSuperblock | None = None
 
 
 def mounts(mountinfo: str) -> tuple[Mount, ...]:
@@ -117,7 +117,7 @@ class BlockDevices:
 
     def disks(self) -> tuple[Disk, ...]:
         """Every whole disk, in the order of their names as people count."""
-        return _told_apart([self._disk(name) for name in sorted(self._names(), key=_natural)])
+        return _with_unique_serials([self._disk(name) for name in sorted(self._names(), key=_natural)])
 
     def arrays(self) -> tuple[MdArray, ...]:
         """Every md device, also one that is not running but holds disks."""
@@ -195,8 +195,8 @@ class BlockDevices:
         return used
 
 
-def _told_apart(disks: list[Disk]) -> tuple[Disk, ...]:
-    """Some clouds give all their disks one serial: those are told apart by their names."""
+def _with_unique_serials(disks: list[Disk]) -> tuple[Disk, ...]:
+    """Disks with the name added to a serial that several share: some clouds give all their disks one."""
     serials = [disk.serial for disk in disks]
     return tuple(
         replace(disk, serial=f"{disk.serial} {disk.name}") if serials.count(disk.serial) > 1 else disk

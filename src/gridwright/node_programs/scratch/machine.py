@@ -60,8 +60,8 @@ class Roots:
     proc: Path = Path("/proc")
 
 
-def found_disks(configuration: Configuration, roots: Roots) -> tuple[BlockDevices, Machine]:
-    """Disks and which of them are meant, without reading any."""
+def discover_disks(configuration: Configuration, roots: Roots) -> tuple[BlockDevices, Machine]:
+    """Disks of this machine, and which of them the configuration matches, without reading any."""
     devices = BlockDevices(roots.sysfs, roots.proc)
     disks = devices.disks()
     clouds = cloud_rules()
@@ -95,7 +95,7 @@ def observe(configuration: Configuration, roots: Roots) -> Machine:
 
 def _seen(configuration: Configuration, roots: Roots) -> Machine:
     _settle()
-    devices, machine = found_disks(configuration, roots)
+    devices, machine = discover_disks(configuration, roots)
     meant = frozenset().union(*machine.matches.values()) if machine.matches else frozenset()
     disks = tuple(
         replace(disk, content=inspect(disk.path)) if disk.name in meant else disk for disk in machine.disks

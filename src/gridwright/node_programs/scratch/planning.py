@@ -13,7 +13,7 @@ from gridwright.node_programs.scratch.building import build, finish
 from gridwright.node_programs.scratch.claims import IN_USE, OURS, UNREADABLE, WIPED, Claim, build_of, claim
 from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray
 from gridwright.node_programs.scratch.disks import Disk
-from gridwright.node_programs.scratch.keeping import in_stripe_order, keep, whole_group
+from gridwright.node_programs.scratch.existing_array import in_stripe_order, plan_existing, whole_group
 from gridwright.node_programs.scratch.machine import Machine
 from gridwright.node_programs.scratch.plans import ArrayPlan, Case, Plan, listed, wipes
 from gridwright.node_programs.scratch.problems import Trouble
@@ -68,7 +68,7 @@ def _plan_array(case: Case) -> ArrayPlan:
     intent = case.state.intents.get(case.desired.name)
     if group and intent is not None and _unfinished(case, group):
         return _finish_or_keep(case, group) or build(case)
-    return keep(case, group) if group else build(case)
+    return plan_existing(case, group) if group else build(case)
 
 
 def _with_hidden(array: ArrayPlan, machine: Machine) -> ArrayPlan:
@@ -91,7 +91,7 @@ def _finish_or_keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan | None:
     names = {each.disk.name for each in group}
     in_use = [each.disk.used for each in group if each.disk.used]
     in_use += [each.used for each in case.machine.arrays if each.used and names & set(each.members)]
-    return keep(case, group) if in_use else finish(case, group, intent)
+    return plan_existing(case, group) if in_use else finish(case, group, intent)
 
 
 def _candidates(

@@ -43,8 +43,8 @@ class MdMember:
 
 
 @dataclass(frozen=True)
-class FileSystemFound:
-    """What a file system says of itself; unit and width in bytes, 0 where it knows of no stripe."""
+class FileSystemSuperblock:
+    """The superblock of a file system; unit and width in bytes, 0 where it knows of no stripe."""
 
     type: str
     uuid: str
@@ -91,7 +91,7 @@ def _checksum_holds(data: bytes, most: int) -> bool:
     return bool((total & 0xFFFFFFFF) + (total >> 32) & 0xFFFFFFFF == held)
 
 
-def file_system(data: bytes) -> FileSystemFound | None:
+def file_system(data: bytes) -> FileSystemSuperblock | None:
     """What the first FILESYSTEM_BYTES of a device say; None for anything but XFS and ext4."""
     if len(data) < FILESYSTEM_BYTES:
         return None
@@ -102,11 +102,11 @@ def file_system(data: bytes) -> FileSystemFound | None:
     return None
 
 
-def _xfs(data: bytes) -> FileSystemFound:
+def _xfs(data: bytes) -> FileSystemSuperblock:
     """Linux fs/xfs/libxfs/xfs_format.h, struct xfs_dsb: big-endian, unit and width in blocks."""
     block = struct.unpack_from(">I", data, 4)[0]
     unit, width = struct.unpack_from(">II", data, 184)
-    return FileSystemFound(
+    return FileSystemSuperblock(
         type="xfs",
         uuid=str(uuid.UUID(bytes=bytes(data[32:48]))),
         label=_text(data[108:120]),
@@ -116,7 +116,7 @@ def _xfs(data: bytes) -> FileSystemFound:
     )
 
 
-def _ext(data: bytes) -> FileSystemFound:
+def _ext(data: bytes) -> FileSystemSuperblock:
     """Linux fs/ext4/ext4.h, struct ext4_super_block: little-endian, stride and width in blocks.
 
     An ext2 or ext3 is told from ext4 by extents (EXT4_FEATURE_INCOMPAT_EXTENTS, 0x40).
@@ -125,7 +125,7 @@ def _ext(data: bytes) -> FileSystemFound:
     extents = struct.unpack_from("<I", data, 0x60)[0] & 0x40
     stride = struct.unpack_from("<H", data, 0x164)[0]
     width = struct.unpack_from("<I", data, 0x170)[0]
-    return FileSystemFound(
+    return FileSystemSuperblock(
         type="ext4" if extents else "ext2",
         uuid=str(uuid.UUID(bytes=bytes(data[0x68:0x78]))),
         label=_text(data[0x78:0x88]),

@@ -85,8 +85,8 @@ class UsersConfiguration:
     directory: DirectoryOfUsers | None
 
     @property
-    def names_nobody(self) -> bool:
-        """Whether its spec has no users at all."""
+    def is_empty(self) -> bool:
+        """Whether its spec has no users, groups and directory."""
         return not self.accounts and not self.groups and self.directory is None
 
 

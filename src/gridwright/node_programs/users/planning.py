@@ -51,7 +51,7 @@ def is_of_another(wanted: UsersConfiguration, there: Machine) -> bool:
 
     Such a spec is that of a machine of no grid (`gridwright setup --local`), or one that only measures.
     """
-    return wanted.names_nobody and there.grid != wanted.grid
+    return wanted.is_empty and there.grid != wanted.grid
 
 
 def _state(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:

@@ -16,7 +16,8 @@ def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[CostLine,
     """The bill of a grid: all of it where machines run, else that of the file systems that are kept."""
     if running:
         return tuple(CostLine(each.what, each.usd_per_hour) for each in grid_model(spec).costs)
-    return tuple(line for name in sorted(kept_names(spec, layout)) for line in kept_bill(spec, name))
+    names = sorted(retained_file_systems(spec, layout))
+    return tuple(line for name in names for line in retained_costs(spec, name))
 
 
 def least_usd_per_hour(spec: GridSpec) -> float | None:
@@ -24,13 +25,13 @@ def least_usd_per_hour(spec: GridSpec) -> float | None:
     return powered.least_usd_per_hour(grid_model(spec)) if spec.powered_nodes() else None
 
 
-def kept_names(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:
+def retained_file_systems(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:
     """File systems that hold data and outlive machines."""
     return frozenset(holders(spec, layout).values())
 
 
-def kept_bill(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
-    """What a file system costs while no machine runs: FSx as ever, of a Lustre its volumes alone."""
+def retained_costs(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
+    """Costs of a file system while no machine runs: FSx as ever, of a Lustre its volumes alone."""
     costs = grid_model(spec).contributions[name].costs
     managed = name in fsx_file_systems(spec)
     return tuple(

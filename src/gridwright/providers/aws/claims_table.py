@@ -10,7 +10,7 @@ from __future__ import annotations
 from troposphere import Tags, dynamodb
 
 from gridwright.providers.aws.names import claims_table, tags
-from gridwright.providers.aws.retention import kept
+from gridwright.providers.aws.retention import deletion_policy
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.model import GridSpec
 
@@ -36,5 +36,5 @@ def claims_table_resource(spec: GridSpec, *, holds_data: bool) -> dynamodb.Table
             SSEEnabled=True, **({"SSEType": "KMS", "KMSMasterKeyId": key} if key else {})
         ),
         Tags=Tags(tags(spec, role="claims")),
-        **kept(holds_data),
+        **deletion_policy(holds_data),
     )

@@ -47,8 +47,8 @@ def bill_values(costs: tuple[CostLine, ...]) -> dict[str, Any]:
     }
 
 
-def kept_lines(usd_per_hour: float | None) -> Iterator[str]:
-    """What it costs to keep what stays, in one line below its list."""
+def retained_cost_lines(usd_per_hour: float | None) -> Iterator[str]:
+    """One line with the price of what is retained, to stand below its list."""
     if usd_per_hour is None:
         yield "  what that costs is not known here"
     else:

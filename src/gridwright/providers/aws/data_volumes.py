@@ -10,7 +10,7 @@ from troposphere import Tags, ec2
 from gridwright.catalog.contents import Catalog
 from gridwright.errors import GridwrightError, Problem
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout
-from gridwright.providers.aws.retention import kept
+from gridwright.providers.aws.retention import deletion_policy
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import Disks
@@ -47,7 +47,7 @@ def data_volume(
         Encrypted=True,
         Tags=Tags(dict(marks)),
         **chosen,
-        **kept(not deletable),
+        **deletion_policy(not deletable),
     )
 
 

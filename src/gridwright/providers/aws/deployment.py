@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from gridwright.model.grid import check_against_catalogue
-from gridwright.providers.aws import kept_spec
+from gridwright.providers.aws import deployed_spec
 from gridwright.providers.aws.bill import bill
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
@@ -62,7 +62,7 @@ def deployment(spec: GridSpec) -> Deployment:
     check_against_catalogue(spec)
     made = grid_template(spec, layout)
     grid = made.to_dict()
-    kept_spec.keep(grid, spec)
+    deployed_spec.keep(grid, spec)
     return Deployment(
         spec,
         layout,
@@ -84,7 +84,7 @@ def storage_body(
     from gridwright.providers.aws.storage_template import storage_template
 
     template = storage_template(spec, layout, deletable=deletable, without=without).to_dict()
-    kept_spec.keep(template, spec)
+    deployed_spec.keep(template, spec)
     return _plain(template)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error, nearest
 from gridwright.providers.aws import leftovers, retired
-from gridwright.providers.aws.bill import kept_bill, kept_names
-from gridwright.providers.aws.cost_lines import CostLine, kept_lines, total
+from gridwright.providers.aws.bill import retained_costs, retained_file_systems
+from gridwright.providers.aws.cost_lines import CostLine, retained_cost_lines, total
+from gridwright.providers.aws.deployed_spec import deployed_spec
 from gridwright.providers.aws.deployment import storage_body
-from gridwright.providers.aws.kept_machines import keeping
-from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import grid_stack, storage_stack
+from gridwright.providers.aws.persistent_machines import persistent_machines
 from gridwright.providers.aws.retired import Retired
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
@@ -49,7 +49,7 @@ class DownPlan:
         if self.stays:
             yield "and keeps:"
             yield from (f"  {each}" for each in self.stays)
-            yield from kept_lines(self.staying_usd_per_hour)
+            yield from retained_cost_lines(self.staying_usd_per_hour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class AwsDown:
     region: str
     was_up: bool
     removed: tuple[str, ...]
-    kept: tuple[str, ...]
-    kept_usd_per_hour: float | None
+    retained: tuple[str, ...]
+    retained_usd_per_hour: float | None
 
     def document(self) -> dict[str, Any]:
         """See Result."""
@@ -70,8 +70,8 @@ class AwsDown:
             "region": self.region,
             "was_up": self.was_up,
             "removed": list(self.removed),
-            "kept": list(self.kept),
-            "kept_usd_per_hour": self.kept_usd_per_hour if self.kept else 0.0,
+            "kept": list(self.retained),
+            "kept_usd_per_hour": self.retained_usd_per_hour if self.retained else 0.0,
             "left": [],
         }
 
@@ -83,12 +83,12 @@ class AwsDown:
 def _lines(result: AwsDown) -> Iterator[str]:
     if not result.was_up:
         yield f"grid {result.grid} was not up: nothing of it is in {result.region}"
-    elif not result.kept:
+    elif not result.retained:
         yield f"grid {result.grid} is down: nothing of it is left in {result.region}"
     else:
         yield f"grid {result.grid} is down; kept, and billed:"
-        yield from (f"  {each}" for each in result.kept)
-        yield from kept_lines(result.kept_usd_per_hour)
+        yield from (f"  {each}" for each in result.retained)
+        yield from retained_cost_lines(result.retained_usd_per_hour)
         yield "  gridwright down --delete-data NAME removes one with all its data"
 
 
@@ -111,7 +111,7 @@ class Going:
         """File systems in the storage stack that hold data."""
         if self.storage is None or self.storage.unfinished:
             return frozenset()
-        return kept_names(self.spec, self.layout)
+        return retained_file_systems(self.spec, self.layout)
 
     @property
     def staying(self) -> frozenset[str]:
@@ -126,16 +126,16 @@ class Going:
     @property
     def costs(self) -> tuple[CostLine, ...]:
         """The bill of what stays in the stack."""
-        return tuple(line for name in sorted(self.staying) for line in kept_bill(self.spec, name))
+        return tuple(line for name in sorted(self.staying) for line in retained_costs(self.spec, name))
 
     @property
-    def kept(self) -> tuple[str, ...]:
-        """What stays, in words."""
+    def retained(self) -> tuple[str, ...]:
+        """File systems, volumes and backups that stay, in words."""
         systems = [f"file system {name}, with all its data" for name in sorted(self.staying)]
         return (*systems, *(each.text for each in self.old_staying))
 
     @property
-    def kept_usd_per_hour(self) -> float | None:
+    def retained_usd_per_hour(self) -> float | None:
         """None where a price is not known; volumes and file systems that were replaced have none here."""
         return None if self.old_staying else total(self.costs)
 
@@ -147,7 +147,7 @@ def look(spec: GridSpec, delete_data: frozenset[str]) -> Going:
     storage, grid = stacks.find(storage_stack(spec)), stacks.find(grid_stack(spec))
     deployed = None
     if storage is not None and storage.state != NEVER_MADE:
-        deployed = kept_spec(stacks.template(storage))
+        deployed = deployed_spec(stacks.template(storage))
     of = deployed or spec
     stored = stacks.resources(storage) if storage is not None else {}
     old = retired.retired(cloud, spec, stored.values())
@@ -159,7 +159,7 @@ def look(spec: GridSpec, delete_data: frozenset[str]) -> Going:
 def _check_names(spec: GridSpec, found: Going, delete_data: frozenset[str]) -> None:
     known = found.holding | {each.filesystem for each in found.retired}
     # A second run, after an interrupted one, may name what is gone by now.
-    known |= kept_names(spec, aws_layout(spec))
+    known |= retained_file_systems(spec, aws_layout(spec))
     problems = []
     for name in sorted(delete_data - known):
         near = nearest(name, known)
@@ -179,7 +179,7 @@ def plan(found: Going) -> DownPlan:
     goes = []
     if found.grid is not None:
         count = len(found.layout.machines)
-        keepers = ", ".join(keeping(found.spec))
+        keepers = ", ".join(persistent_machines(found.spec))
         disks = f", {keepers} WITH ALL THAT LIES ON THEIR DISKS" if keepers else ""
         goes.append(f"stack {found.grid.name}: {count} machines{disks}, and all else that runs")
     goes += [f"file system {name}, WITH ALL ITS DATA" for name in sorted(found.holding & found.named)]
@@ -188,7 +188,7 @@ def plan(found: Going) -> DownPlan:
         network = "network" if found.layout.aws.vpc is None else "security groups"
         goes.append(f"stack {found.storage.name}: {network}, bucket of bundles, table of claims")
     there = bool(found.grid or found.storage or found.retired)
-    return DownPlan(found.spec.name, there, tuple(goes), found.kept, found.kept_usd_per_hour)
+    return DownPlan(found.spec.name, there, tuple(goes), found.retained, found.retained_usd_per_hour)
 
 
 def down(found: Going, caller: Caller) -> AwsDown:
@@ -213,8 +213,8 @@ def down(found: Going, caller: Caller) -> AwsDown:
         region=cloud.region,
         was_up=going.there,
         removed=going.goes,
-        kept=going.stays,
-        kept_usd_per_hour=going.staying_usd_per_hour,
+        retained=going.stays,
+        retained_usd_per_hour=going.staying_usd_per_hour,
     )
 
 

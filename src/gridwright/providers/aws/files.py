@@ -16,13 +16,13 @@ from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.providers.aws.console_layout import console_machine, secret_name
 from gridwright.providers.aws.grid_template import grid_template
-from gridwright.providers.aws.kept_images import named_images
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.aws.operator.policy import Operator
-from gridwright.providers.aws.root_squash import OFF, wanted_root_squash
+from gridwright.providers.aws.pinned_images import named_images
+from gridwright.providers.aws.root_squash import OFF, desired_root_squash
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
 from gridwright.providers.boot.bundle import bundle
@@ -98,7 +98,7 @@ def _is_there(name: str, contents: tuple[str, ...]) -> bool:
 
 def _root_squash(spec: GridSpec) -> Iterator[dict[str, str]]:
     """What of root squash is set by hand: CloudFormation has no property for it."""
-    for name, wanted in wanted_root_squash(spec).items():
+    for name, wanted in desired_root_squash(spec).items():
         if wanted["RootSquash"] != OFF:
             text = json.dumps({"RootSquashConfiguration": wanted})
             yield {"name": name, "resource": logical_id(name), "configuration": text}

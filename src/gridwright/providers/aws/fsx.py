@@ -23,7 +23,7 @@ from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.names import fsx_export, logical_id, tags
 from gridwright.providers.aws.network import subnet_of
-from gridwright.providers.aws.retention import kept
+from gridwright.providers.aws.retention import deletion_policy
 from gridwright.providers.aws.security_groups import Group
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -66,7 +66,7 @@ def fsx_resources(
         Tags=Tags(tags(spec, role="fsx") | {"Name": f"{spec.name} {name}"}),
         **({"KmsKeyId": key} if key else {}),
         DependsOn=sorted(after),
-        **kept(not deletable),
+        **deletion_policy(not deletable),
     )
     for repository, link in spec.links_of(name).items():
         yield _association(spec, name, repository, link)

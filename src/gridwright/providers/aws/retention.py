@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def kept(holds_data: bool) -> dict[str, object]:
-    """Attributes of a resource: kept by AWS when the stack lets go of it, or deleted with it.
+def deletion_policy(holds_data: bool) -> dict[str, object]:
+    """The DeletionPolicy and its companions: AWS retains the resource without its stack, or deletes it.
 
     A changed DeletionPolicy alone is no change to CloudFormation, which then refuses the update as empty; the
     metadata make it one.

@@ -151,9 +151,9 @@ def _says(told: Iterable[Mapping[str, Any]]) -> dict[str, GroupRoll]:
         return {}
 
 
-def told_at(told: Iterable[Mapping[str, Any]]) -> str:
-    """When the head node told last how far it is, by its own clock; empty where it never did."""
-    return next((str(each["at"]["S"]) for each in told if each["slot"]["S"] == ROW and "at" in each), "")
+def reported_at(items: Iterable[Mapping[str, Any]]) -> str:
+    """When the head node last reported its progress, by its own clock; empty where it never did."""
+    return next((str(each["at"]["S"]) for each in items if each["slot"]["S"] == ROW and "at" in each), "")
 
 
 @dataclass
@@ -179,7 +179,7 @@ class MachinesReplaced:
                 self._tell(each for each in rolls if each.kept)
                 return
             # What it told before this up says nothing; clocks are not compared.
-            if (at := told_at(told)) != last:
+            if (at := reported_at(told)) != last:
                 news, heard = news + (last is not None), time.monotonic()
                 last, pause = at, FIRST_POLL_S
                 halts = halts + 1 if news and any(each.halted for each in left) else 0

@@ -14,8 +14,8 @@ OFF = "0:0"
 """Root stays root (FSx API reference, LustreRootSquashConfiguration)."""
 
 
-def wanted_root_squash(spec: GridSpec) -> dict[str, dict[str, Any]]:
-    """What root of a client becomes on each FSx for Lustre of the spec, and whose root stays root."""
+def desired_root_squash(spec: GridSpec) -> dict[str, dict[str, Any]]:
+    """RootSquash and NoSquashNids of each FSx for Lustre, as the spec wants them."""
     kept = aws_layout(spec).root_nids
     return {
         name: {"RootSquash": each.root_squash, "NoSquashNids": kept}
@@ -31,7 +31,7 @@ def settle_root_squash(cloud: Cloud, spec: GridSpec, physical: Mapping[str, str]
     `physical` has the resources of the storage stack by their logical IDs. Raises CloudError.
     """
     changed = []
-    for name, wanted in wanted_root_squash(spec).items():
+    for name, wanted in desired_root_squash(spec).items():
         identifier = physical[logical_id(name)]
         (found,) = cloud.call("fsx", "describe_file_systems", FileSystemIds=[identifier])["FileSystems"]
         settings = found.get("LustreConfiguration", {}).get("RootSquashConfiguration") or {}

@@ -9,11 +9,11 @@ from gridwright.providers.aws import retired
 from gridwright.providers.aws.bill import bill, least_usd_per_hour, stopped_bill
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.cost_lines import total
+from gridwright.providers.aws.deployed_spec import deployed_spec
 from gridwright.providers.aws.instances import claims, instances, machines, rows
-from gridwright.providers.aws.kept_images import deployed_images
-from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
+from gridwright.providers.aws.pinned_images import deployed_images
 from gridwright.providers.aws.roll_program import roller
 from gridwright.providers.aws.rolling import group_rolls
 from gridwright.providers.aws.section import Aws
@@ -51,7 +51,7 @@ def status(spec: GridSpec) -> AwsStatus:
     if storage is None:
         return AwsStatus(spec.name, cloud.region, "not-up", seen, kept=kept)
     # What stands is what was deployed, whatever the file says by now.
-    deployed = kept_spec(stacks.template(storage)) or spec
+    deployed = deployed_spec(stacks.template(storage)) or spec
     layout = aws_layout(deployed)
     told = rows(cloud, deployed)
     claimed = claims(told)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from rich.table import Table
 
 from gridwright.providers.aws.cost_lines import CostLine, bill_lines, bill_values, total
-from gridwright.providers.aws.kept_images import GridImage
+from gridwright.providers.aws.pinned_images import GridImage
 from gridwright.report.terminal.frame import framed_table, text_of
 
 Standing = Literal["up", "not-up", "stopped", "storage-only", "half-made"]

@@ -9,10 +9,10 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.providers.aws.bill import bill, least_usd_per_hour, stopped_bill
+from gridwright.providers.aws.deployed_spec import deployed_spec
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import instances
-from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
 from gridwright.providers.aws.leaving import unprotect
@@ -86,7 +86,7 @@ def deployed(spec: GridSpec, caller: Caller) -> Deployed:
         )
     if not grid.whole:
         raise failure_of(grid.name, grid.state, stacks.failure(grid) or grid.reason, stacks.cloud.region)
-    known = kept_spec(stacks.template(storage)) or spec
+    known = deployed_spec(stacks.template(storage)) or spec
     return Deployed(stacks, known, aws_layout(known), grid, stacks.resources(storage)[SITE_BUCKET])
 
 

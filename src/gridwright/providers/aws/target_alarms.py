@@ -33,8 +33,8 @@ def target_alarms(spec: GridSpec, filesystem: str, groups: Sequence[str]) -> Ite
         AlarmDescription=f"Targets of {filesystem} in grid {spec.name} are not served, or a server does not "
         "tell: files on them wait; gridwright status says which server, and lctl there why",
         Metrics=[
-            _told(spec, filesystem, "down", DOWN, "Maximum"),
-            _told(spec, filesystem, "told", DOWN, "SampleCount"),
+            _metric_query(spec, filesystem, "down", DOWN, "Maximum"),
+            _metric_query(spec, filesystem, "told", DOWN, "SampleCount"),
             *servers,
             cloudwatch.MetricDataQuery(
                 Id="wrong",
@@ -76,7 +76,7 @@ def _dimensions(spec: GridSpec, filesystem: str) -> list[cloudwatch.MetricDimens
     ]
 
 
-def _told(
+def _metric_query(
     spec: GridSpec, filesystem: str, name: str, metric: str, statistic: str
 ) -> cloudwatch.MetricDataQuery:
     watched = cloudwatch.Metric(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, nearest
-from gridwright.providers.aws import changes, kept_spec, retired
+from gridwright.providers.aws import changes, deployed_spec, retired
 from gridwright.providers.aws.bill import least_usd_per_hour
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
@@ -30,13 +30,13 @@ from gridwright.providers.aws.fixed_machines import (
 )
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.instances import GONE, claims, instances, machines, rows
-from gridwright.providers.aws.kept_images import GridImage, chosen_images
-from gridwright.providers.aws.kept_machines import lost_machines
 from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
 from gridwright.providers.aws.leaving import Shrinking, leaving, unnamed
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import SLOT_TAG, grid_stack, passing_tags, storage_stack, tags
+from gridwright.providers.aws.persistent_machines import lost_machines
+from gridwright.providers.aws.pinned_images import GridImage, chosen_images
 from gridwright.providers.aws.preflight.images import refuse_unfit_images
 from gridwright.providers.aws.preflight.looking import preflight
 from gridwright.providers.aws.rolling import MachinesReplaced, announced
@@ -304,7 +304,7 @@ class _Up:
     def change_storage(self, storage: Stack, grid: Stack | None) -> tuple[Stack | None, Stack]:
         """Bring the storage stack to what the spec says, where that loses no data that was not named."""
         old = self.stacks.template(storage)
-        kept = kept_spec.kept_values(old)
+        kept = deployed_spec.deployed_values(old)
         known = [*self.spec.filesystems, *self.spec.machines, *self.spec.nodes]
         known += replaceable(self.wanted.layout)
         known += [name for each in _NAMED for name in (kept or {}).get(each, {})]
@@ -314,12 +314,12 @@ class _Up:
             say(f"{storage.name}: this release cannot read the spec in it; fields that differ are not named")
         # An up that stopped in the middle of a replacement may have left some without its mark.
         retired.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
-        self.fields = list(changes.field_changes(kept, kept_spec.values(self.spec))) if kept else []
+        self.fields = list(changes.field_changes(kept, deployed_spec.values(self.spec))) if kept else []
         proposed = propose_storage(self.stacks, storage, self.wanted.storage, self.spec)
         held = self._held(old)
         found = self._resources(storage.name, old, self.wanted.storage, proposed, held)
         # A stack keeps the spec that it was changed for last: that of machines is the grid stack's.
-        deployed = kept_spec.kept_spec(self.old) if grid is not None else None
+        deployed = deployed_spec.deployed_spec(self.old) if grid is not None else None
         self.before = None if deployed is None else aws_layout(deployed)
         gone = leaving(self.before, self.wanted.layout) if self.before is not None else {}
         problems = [
@@ -350,7 +350,7 @@ class _Up:
 
     def _replace(self, storage: Stack, old: dict[str, Any], lost: frozenset[str]) -> Stack:
         """Let go of what is lost, mark it as kept, and make it anew."""
-        before = kept_spec.kept_spec(old) or self.spec
+        before = deployed_spec.deployed_spec(old) or self.spec
         layout = aws_layout(before)
         template = storage_body(before, layout, without=lost)
         storage = update_storage(self.stacks, storage, template, self.spec)
@@ -359,7 +359,7 @@ class _Up:
 
     def _held(self, old: dict[str, Any]) -> dict[str, str]:
         """What holds data: of the spec that is deployed, and of the new one."""
-        deployed = kept_spec.kept_spec(old)
+        deployed = deployed_spec.deployed_spec(old)
         before = (
             changes.holders_by_tags(old, self.spec.name)
             if deployed is None

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.cost_lines import CostLine, bill_lines, bill_values
-from gridwright.providers.aws.kept_images import GridImage
+from gridwright.providers.aws.pinned_images import GridImage
 from gridwright.providers.aws.status_result import MachineStatus
 from gridwright.spec.hosts import fold_hosts
 

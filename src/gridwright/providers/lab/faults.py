@@ -15,7 +15,7 @@ from gridwright.providers.lab.node import node_is_down
 from gridwright.providers.lab.processes import end_all
 from gridwright.providers.lab.record import LabRecord, locked, read, write
 from gridwright.providers.lab.serving import running_lab, serve, services_of, wait_until_served
-from gridwright.providers.lab.spec_copy import kept_spec
+from gridwright.providers.lab.spec_copy import deployed_spec
 from gridwright.providers.lab.teardown import PATIENCE_S
 
 Say = Callable[[str], None]
@@ -68,7 +68,7 @@ def power_on(lab: str, name: str, *, wait: bool = True) -> bool:
     with _changing(lab) as record:
         if record.node(name).up:
             return False
-        spec = kept_spec(record)
+        spec = deployed_spec(record)
         try:
             running = running_lab(boot_nodes(record, spec, [name]), spec)
             serve(
@@ -115,7 +115,7 @@ def _wait_for_those_behind(lab: str, name: str) -> None:
     """
     record = record_of(lab)
     if name == record.layout.controller.name:
-        powered = kept_spec(record).powered_nodes()
+        powered = deployed_spec(record).powered_nodes()
         with contextlib.suppress(GridwrightError):
             _wait_until_served(lab, [each.name for each in record.layout.nodes if each.name not in powered])
 
@@ -126,6 +126,6 @@ def _wait_until_served(lab: str, nodes: Collection[str]) -> None:
     Other commands may change the lab meanwhile: it is not locked.
     """
     record = record_of(lab)
-    spec = kept_spec(record)
+    spec = deployed_spec(record)
     here = {node.plan.name for node in record.nodes if node.up and not node.partitioned}
     wait_until_served(running_lab(record, spec), services_of(spec, record.layout), here & set(nodes))

@@ -91,7 +91,7 @@ def layout_of(spec: GridSpec) -> LabLayout:
     few addresses.
     """
     network = ipaddress.IPv4Network((spec.section(Lab) or Lab()).network)
-    wanted = list(_wanted(spec))
+    wanted = list(_planned_nodes(spec))
     problems = [*_double_names(wanted), *_long_names(wanted)]
     # Low addresses are kept free in an ordinary network, as people expect routers there.
     first = 10 if network.num_addresses >= 32 else 1
@@ -114,7 +114,7 @@ def layout_of(spec: GridSpec) -> LabLayout:
     return LabLayout(spec.name, str(network), nodes)
 
 
-def _wanted(spec: GridSpec) -> Iterator[tuple[str, LabRole, str]]:
+def _planned_nodes(spec: GridSpec) -> Iterator[tuple[str, LabRole, str]]:
     """Name, role and group of each node, in order."""
     yield CONTROLLER, LabRole.CONTROLLER, CONTROLLER
     for group, nodes in spec.nodes.items():

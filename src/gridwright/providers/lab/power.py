@@ -15,15 +15,15 @@ from pathlib import Path
 
 from gridwright.commands import CommandNotStarted
 from gridwright.errors import GridwrightError
-from gridwright.node_programs.power.asking import ASKED
-from gridwright.node_programs.power.keeping import AskedFile, PowerKeeper, keep
 from gridwright.node_programs.power.nodes import PowerStates
+from gridwright.node_programs.power.reconciler import PowerReconciler, RequestLog, reconcile
+from gridwright.node_programs.power.slurm_programs import REQUEST_LOG
 from gridwright.node_programs.power.supply import Settled, SupplyError
 from gridwright.node_programs.scratch.commands import Ended
 from gridwright.providers.lab.faults import power_off, power_on, record_of
 from gridwright.providers.lab.node import node_of
 from gridwright.providers.lab.record import LabRecord
-from gridwright.providers.lab.spec_copy import kept_spec
+from gridwright.providers.lab.spec_copy import deployed_spec
 
 EVERY_S = 5.0
 """A lab is asked more often than a cloud: its nodes boot in a second or two."""
@@ -65,13 +65,13 @@ class LabSupply:
             raise SupplyError(str(error)) from error
 
 
-def keeper_of(lab: str, say: Callable[[str], None]) -> PowerKeeper:
-    """What keeps the nodes of a lab. Raises GridwrightError where it is not up."""
-    spec = kept_spec(record_of(lab))
+def reconciler_of(lab: str, say: Callable[[str], None]) -> PowerReconciler:
+    """The reconciler of a lab's nodes. Raises GridwrightError where the lab is not up."""
+    spec = deployed_spec(record_of(lab))
     groups = {name: group for name, group in spec.nodes.items() if group.powered_names(name)}
     names = [each for name, group in groups.items() for each in group.node_names(name)]
     powered = spec.powered_nodes()
-    return PowerKeeper(
+    return PowerReconciler(
         PowerStates(lambda argv, limit_s: _on_controller(lab, argv, limit_s)),
         LabSupply(lab, powered),
         names,
@@ -93,9 +93,9 @@ def _on_controller(lab: str, argv: Sequence[str], limit_s: float) -> Ended:
     return Ended(tuple(argv), answer.status, output, time.monotonic() - begun)
 
 
-def _asked(lab: str) -> Path:
+def _request_log(lab: str) -> Path:
     record = record_of(lab)
-    return node_of(record, record.layout.controller.name).root / str(ASKED).lstrip("/")
+    return node_of(record, record.layout.controller.name).root / str(REQUEST_LOG).lstrip("/")
 
 
 def main(lab: str) -> int:
@@ -108,9 +108,9 @@ def main(lab: str) -> int:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         print(f"{now} {text}", flush=True)  # noqa: T201 - the log
 
-    def asked() -> Path:
+    def request_log() -> Path:
         try:
-            return _asked(lab)
+            return _request_log(lab)
         except GridwrightError as error:
             raise OSError(str(error)) from error
 
@@ -123,7 +123,7 @@ def main(lab: str) -> int:
             return True
         return False
 
-    keep(keeper_of(lab, say), AskedFile(asked), EVERY_S, ended)
+    reconcile(reconciler_of(lab, say), RequestLog(request_log), EVERY_S, ended)
     return 0
 
 

@@ -505,7 +505,7 @@ class LabProvider(Provider):
         """As the record of the lab has them, and what does not serve on controller and storage nodes."""
         return lab_outages(spec)
 
-    def found_here(self) -> list[GridHere]:
+    def local_grids(self) -> list[GridHere]:
         """Labs of this machine, whether their specs are at hand or not."""
         from gridwright.providers.lab.record import labs
 
@@ -535,9 +535,9 @@ def _status(lab: str) -> LabStatus:
 
 def _spec(lab: str) -> GridSpec:
     from gridwright.providers.lab.faults import record_of
-    from gridwright.providers.lab.spec_copy import kept_spec
+    from gridwright.providers.lab.spec_copy import deployed_spec
 
-    return kept_spec(record_of(lab))
+    return deployed_spec(record_of(lab))
 
 
 def _enter(lab: str, node: str, command: Sequence[str]) -> int:

@@ -32,7 +32,7 @@ def keep_copy(spec: GridSpec) -> None:
     write_durably(_copy(spec.name), text)
 
 
-def kept_spec(record: LabRecord) -> GridSpec:
+def deployed_spec(record: LabRecord) -> GridSpec:
     """The spec that a lab was made from. Raises GridwrightError."""
     path = _copy(record.lab)
     base = Path(record.spec_file).parent if record.spec_file else None
@@ -55,7 +55,7 @@ def differences(record: LabRecord, spec: GridSpec) -> list[str]:
     """What a spec has otherwise than the one that a lab was made from, in words; empty where nothing."""
     if digest(spec) == record.digest:
         return []
-    found = list(_differences("", _shape(kept_spec(record)), _shape(spec)))
+    found = list(_differences("", _shape(deployed_spec(record)), _shape(spec)))
     more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
     return found[:_SHOWN] + more
 

@@ -16,7 +16,7 @@ from gridwright.providers.lab.layout import LabLayout
 from gridwright.providers.lab.record import LabRecord, NodeRecord, Standing, read
 from gridwright.providers.lab.refusals import made_by_another
 from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
-from gridwright.providers.lab.spec_copy import kept_spec
+from gridwright.providers.lab.spec_copy import deployed_spec
 from gridwright.report.terminal.frame import framed_table, text_of
 from gridwright.services.service import ServiceNode
 from gridwright.spec.filesystem import FileSystem
@@ -158,10 +158,10 @@ def status(lab: str) -> LabStatus:
     if record is None:
         return LabStatus(lab, "not-up")
     if not record.is_up:
-        gone = missing(record, kept_spec(record)) if record.standing == "stopped" else []
+        gone = missing(record, deployed_spec(record)) if record.standing == "stopped" else []
         nodes = tuple(_node(node, ()) for node in record.nodes)
         return LabStatus(lab, record.standing, record.network, nodes, missing=tuple(map(str, gone)))
-    spec = kept_spec(record)
+    spec = deployed_spec(record)
     running = running_lab(record, spec)
     services = states(running, services_of(spec, record.layout))
     powered = spec.powered_nodes()

@@ -82,7 +82,7 @@ class BootReports:
         start: str | None = None
         while True:
             more: dict[str, str] = {} if start is None else {"start": start}
-            page = self._cloud.found(
+            page = self._cloud.call_or_none(
                 *_OBJECTS, "list_objects", *self._where, prefix=REPORTS, fields="name,etag", **more
             )
             for each in () if page is None else page.objects:
@@ -107,7 +107,7 @@ def _read(machine: str, text: str | None) -> OciBootReport | None:
 
 def object_text(cloud: OciCloud, namespace: str, bucket: str, name: str) -> str | None:
     """An object of the bucket as text; None where there is none. Raises OciCallError."""
-    found = cloud.found(*_OBJECTS, "get_object", namespace, bucket, name)
+    found = cloud.call_or_none(*_OBJECTS, "get_object", namespace, bucket, name)
     if found is None:
         return None
     content = found.content if hasattr(found, "content") else found

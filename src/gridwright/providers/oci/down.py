@@ -57,8 +57,8 @@ _LOOKS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class FoundOnOci:
-    """What is there of a grid, and what is to go."""
+class OciInventory:
+    """The stacks of a grid that exist, and which of them are to go."""
 
     spec: GridSpec
     cloud: OciCloud
@@ -70,7 +70,7 @@ class FoundOnOci:
     """File systems whose data are in the storage."""
 
 
-def look(spec: GridSpec, delete_data: frozenset[str]) -> FoundOnOci:
+def look(spec: GridSpec, delete_data: frozenset[str]) -> OciInventory:
     """What is there; nothing is changed. Raises GridwrightError."""
     oci = section_of(spec, "down")
     # What lies on the disks of nodes goes with them.
@@ -84,10 +84,10 @@ def look(spec: GridSpec, delete_data: frozenset[str]) -> FoundOnOci:
     cloud = OciCloud(str(spec.region))
     deployer = deployer_of(spec, oci, cloud, Caller())
     grid, storage = (deployer.find(stack_name(spec.name, part)) for part in (GRID, STORAGE))
-    return FoundOnOci(spec, cloud, oci, grid, storage, bool(delete_data), tuple(sorted(names)))
+    return OciInventory(spec, cloud, oci, grid, storage, bool(delete_data), tuple(sorted(names)))
 
 
-def question(found: FoundOnOci) -> str | None:
+def question(found: OciInventory) -> str | None:
     """What goes and what stays; None where nothing goes."""
     goes = [each for each in (found.grid, found.storage if found.with_data else None) if each is not None]
     if not goes:
@@ -101,7 +101,7 @@ def question(found: FoundOnOci) -> str | None:
     return "\n".join(lines)
 
 
-def down(found: FoundOnOci, caller: Caller, *, poll_s: float = POLL_S) -> OciDown:
+def down(found: OciInventory, caller: Caller, *, poll_s: float = POLL_S) -> OciDown:
     """Remove it. Raises GridwrightError with what is left where something is."""
     deployer = deployer_of(found.spec, found.oci, found.cloud, caller, poll_s=poll_s)
     with deployer.held():
@@ -112,7 +112,7 @@ def down(found: FoundOnOci, caller: Caller, *, poll_s: float = POLL_S) -> OciDow
     )
 
 
-def _removed(found: FoundOnOci, deployer: Deployer, poll_s: float) -> Iterator[str]:
+def _removed(found: OciInventory, deployer: Deployer, poll_s: float) -> Iterator[str]:
     """Remove the stacks that are to go; their names."""
     for part, stack in ((GRID, found.grid), (STORAGE, found.storage if found.with_data else None)):
         if stack is None:
@@ -129,7 +129,7 @@ def _removed(found: FoundOnOci, deployer: Deployer, poll_s: float) -> Iterator[s
         yield str(stack.display_name)
 
 
-def _unprotect(found: FoundOnOci, deployer: Deployer, stack: Any) -> None:  # noqa: ANN401
+def _unprotect(found: OciInventory, deployer: Deployer, stack: Any) -> None:  # noqa: ANN401
     """Let the storage be destroyed, which the user has asked for by naming its file systems."""
     files, _, _ = oci_files(found.spec)
     bare = unprotected(root_files(files, STORAGE), ROOT_FILE)
@@ -137,7 +137,7 @@ def _unprotect(found: FoundOnOci, deployer: Deployer, stack: Any) -> None:  # no
     deployer.put(stack, name, bare, {GRID_TAG: found.spec.name, PART_TAG: STORAGE}, {})
 
 
-def _proved(found: FoundOnOci, caller: Caller, poll_s: float) -> list[OciLeftover]:
+def _proved(found: OciInventory, caller: Caller, poll_s: float) -> list[OciLeftover]:
     """What is kept. Raises GridwrightError where more is left than is to be kept."""
     left: list[OciLeftover] = []
     for _ in range(_LOOKS):

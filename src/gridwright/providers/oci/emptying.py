@@ -19,12 +19,12 @@ def empty(cloud: OciCloud, compartment: str, bucket: str, caller: Caller) -> int
     while names := _first_names(cloud, *where):
         for each in names:
             caller.go_on()
-            cloud.found(_SERVICE, _CLIENT, "delete_object", *where, each)
+            cloud.call_or_none(_SERVICE, _CLIENT, "delete_object", *where, each)
         count += len(names)
     return count
 
 
 def _first_names(cloud: OciCloud, *where: str) -> list[str]:
     """Names of the first page: what is deleted makes place for the next ones."""
-    found = cloud.found(_SERVICE, _CLIENT, "list_objects", *where)
+    found = cloud.call_or_none(_SERVICE, _CLIENT, "list_objects", *where)
     return [] if found is None else [str(each.name) for each in found.objects]

@@ -60,7 +60,7 @@ class BastionSessions:
         """See SshGate: the last one while it lasts, else one that is there, else a new one."""
         now = time.time()
         if self._passage is None or self._ends - now < LEAST_LEFT_S:
-            session, is_new = self._found() or (self._made(), True)
+            session, is_new = self._usable_session() or (self._made(), True)
             session = self._active(session.id)
             self._ends = _end(session)
             self._passage = Passage(
@@ -88,7 +88,7 @@ class BastionSessions:
         whose = f"{self._cloud.config.get('user', '')} {self._key} {self._target}"
         return f"gridwright-{hashlib.sha256(whose.encode()).hexdigest()[:16]}"
 
-    def _found(self) -> tuple[Any, bool] | None:
+    def _usable_session(self) -> tuple[Any, bool] | None:
         """The session that lasts longest, and whether it is new; None where none lasts long enough."""
         for state in ("ACTIVE", "CREATING"):
             listed = self._cloud.listed(

@@ -69,8 +69,8 @@ def _changes(stack: str, plan: Mapping[str, Any]) -> Iterator[PlannedChange]:
         yield PlannedChange(stack, each["address"], each["type"], _VERBS.get(actions, "make anew"), name)
 
 
-def told(changes: Sequence[PlannedChange]) -> Iterator[str]:
-    """The changes for people: each that loses data or is one of few of its type, and the number of others."""
+def change_lines(changes: Sequence[PlannedChange]) -> Iterator[str]:
+    """A line for each change that loses data or is one of few of its type, and a line for the others."""
     alike = Counter((each.verb, each.type) for each in changes)
     counted = set()
     for each in changes:

@@ -58,12 +58,14 @@ class OciCloud:
     def call(self, service: str, client: str, operation: str, *arguments: object, **more: object) -> Any:  # noqa: ANN401
         """The answer's data. `service` is a module of the SDK, `client` its class. Raises OciCallError."""
         made = self._client(service, client)
-        return self._asked(
+        return self._request(
             f"{service}:{operation}", lambda: getattr(made, operation)(*arguments, **more).data
         )
 
-    def found(self, service: str, client: str, operation: str, *arguments: object, **more: object) -> Any:  # noqa: ANN401
-        """The same; None where OCI says 404: it is not there, or may not be seen. Raises OciCallError."""
+    def call_or_none(
+        self, service: str, client: str, operation: str, *arguments: object, **more: object
+    ) -> Any:  # noqa: ANN401
+        """Call an operation; None where OCI says 404: it is not there, or hidden. Raises OciCallError."""
         try:
             return self.call(service, client, operation, *arguments, **more)
         except OciCallError as error:
@@ -78,7 +80,7 @@ class OciCloud:
         def begin() -> str:
             return str(getattr(made, operation)(*arguments, **more).headers["opc-work-request-id"])
 
-        return self._asked(f"{service}:{operation}", begin)
+        return self._request(f"{service}:{operation}", begin)
 
     def listed(
         self, service: str, client: str, operation: str, *arguments: object, **more: object
@@ -92,9 +94,9 @@ class OciCloud:
             data = list_call_get_all_results(method, *arguments, **more).data
             return list(getattr(data, "items", data))
 
-        return self._asked(f"{service}:{operation}", read)
+        return self._request(f"{service}:{operation}", read)
 
-    def _asked(self, what: str, ask: Callable[[], T]) -> T:
+    def _request(self, what: str, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except GridwrightError:
@@ -106,7 +108,7 @@ class OciCloud:
 
     def _credentials(self) -> tuple[dict[str, Any], dict[str, Any]]:
         if self._login is None:
-            self._login = self._asked("configuration", lambda: _credentials(self.region))
+            self._login = self._request("configuration", lambda: _credentials(self.region))
         return self._login
 
     def _client(self, service: str, client: str) -> Any:  # noqa: ANN401 - the SDK has no types
@@ -158,11 +160,11 @@ def translated(error: Exception, what: str, region: str) -> OciCallError:
     code = str(getattr(error, "code", "") or "")
     status = getattr(error, "status", 0) or 0
     message = str(getattr(error, "message", "") or error)
-    text, remedy = _told(type(error).__name__, code, int(status), message, what)
+    text, remedy = _explanation(type(error).__name__, code, int(status), message, what)
     return OciCallError(Problem(text, where=f"OCI, {region}", remedy=remedy), code=code, status=int(status))
 
 
-def _told(kind: str, code: str, status: int, message: str, what: str) -> tuple[str, str]:  # noqa: PLR0911
+def _explanation(kind: str, code: str, status: int, message: str, what: str) -> tuple[str, str]:  # noqa: PLR0911
     if kind in ("ConfigFileNotFound", "ProfileNotFound", "InvalidConfig", "InvalidKeyFilePath"):
         return (
             f"there are no usable credentials for OCI here: {message}",

@@ -28,10 +28,10 @@ from gridwright.providers.oci.planned_changes import (
     INSTANCE,
     VOLUME,
     PlannedChange,
+    change_lines,
     changed_outputs,
     is_of,
     planned_changes,
-    told,
 )
 from gridwright.providers.oci.preflight.looking import preflight
 from gridwright.providers.oci.resource_manager import POLL_S
@@ -181,7 +181,7 @@ def detach(
             if each.id not in asked:
                 asked.add(each.id)
                 if each.lifecycle_state != "DETACHING":
-                    cloud.found(_CORE, _CLIENT, "detach_volume", each.id)
+                    cloud.call_or_none(_CORE, _CLIENT, "detach_volume", each.id)
         if time.monotonic() > until:
             raise environment_error(
                 f"{len(attached)} volumes are attached still, after {LONGEST_S / 60:.0f} min",
@@ -269,7 +269,7 @@ class _Up:
             deployer.caller.say(f"{name}: nothing changes")
             return stack
         deployer.caller.say(f"{name}: what changes:")
-        for line in told(found):
+        for line in change_lines(found):
             deployer.caller.say(f"  {line}")
         self._refuse_losses(found)
         deployer.caller.go_on()

@@ -20,7 +20,7 @@ from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
 from gridwright.node_programs.health_program import STARTER
-from gridwright.node_programs.power.asking import RESUME, RESUME_FAILED, SUSPEND
+from gridwright.node_programs.power.slurm_programs import RESUME, RESUME_FAILED, SUSPEND
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware
 from gridwright.schedulers.slurm.node_lines import MIB, node_line
 from gridwright.schedulers.slurm.parameters import SlurmParameters

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gridwright.node_programs.health.configuration import CONFIGURATION
 from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
-from gridwright.node_programs.power.asking import PROGRAMS, program
+from gridwright.node_programs.power.slurm_programs import PROGRAMS, program
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import (

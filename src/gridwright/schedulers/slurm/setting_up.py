@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
-from gridwright.node_programs.power.asking import DIRECTORY as PROGRAM_DIRECTORY
-from gridwright.node_programs.power.asking import PROGRAMS, program
+from gridwright.node_programs.power.slurm_programs import DIRECTORY as PROGRAM_DIRECTORY
+from gridwright.node_programs.power.slurm_programs import PROGRAMS, program
 from gridwright.schedulers.machines import GridMachines
 from gridwright.schedulers.set_up import SchedulerSetup, SetupStep
 from gridwright.schedulers.slurm.configuration import (

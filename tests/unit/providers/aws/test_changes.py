@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridwright.providers.aws import changes
-from gridwright.providers.aws.kept_spec import keep, kept_spec, values
+from gridwright.providers.aws.deployed_spec import deployed_spec, keep, values
 from gridwright.spec import GridSpec, parse_spec
 from gridwright.spec.fields import Change
 
@@ -34,15 +34,15 @@ def changed(old: str, new: str) -> list[changes.FieldChange]:
 def test_a_spec_is_read_back_from_a_template_as_it_was() -> None:
     template: dict[str, object] = {"Resources": {}}
     keep(template, spec())
-    found = kept_spec(template)
+    found = deployed_spec(template)
     assert found is not None
     assert values(found) == values(spec())
 
 
 def test_a_template_of_another_release_has_no_spec_that_can_be_read() -> None:
-    assert kept_spec({"Metadata": {"Gridwright": {"Schema": 1, "Spec": {"nodes": "none"}}}}) is None
-    assert kept_spec({"Metadata": {"Gridwright": {"Schema": 2, "Spec": {}}}}) is None
-    assert kept_spec({}) is None
+    assert deployed_spec({"Metadata": {"Gridwright": {"Schema": 1, "Spec": {"nodes": "none"}}}}) is None
+    assert deployed_spec({"Metadata": {"Gridwright": {"Schema": 2, "Spec": {}}}}) is None
+    assert deployed_spec({}) is None
 
 
 def test_equal_specs_have_no_changes() -> None:

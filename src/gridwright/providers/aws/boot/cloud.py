@@ -42,7 +42,7 @@ class Cloud:
     def secret(self, what: str, secret: str) -> str:
         """The text of a secret by its ARN; `what` says which one to who reads the log. Raises Failed."""
         service = client("secretsmanager", self.settings)
-        return str(asked(what, lambda: service.get_secret_value(SecretId=secret)["SecretString"]))
+        return str(call_with_retries(what, lambda: service.get_secret_value(SecretId=secret)["SecretString"]))
 
     def tell(self, texts: dict[str, str], tries: int) -> None:
         """Put a report of this boot into the table of claims."""
@@ -78,8 +78,8 @@ def client(service: str, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - bot
     return boto3.client(service, region_name=settings["region"], config=config)
 
 
-def asked(what: str, call: Callable[[], _Answer]) -> _Answer:
-    """The answer of AWS; a role that was just made is not known everywhere at once, so it is asked again."""
+def call_with_retries(what: str, call: Callable[[], _Answer]) -> _Answer:
+    """Call AWS again until it answers: a role that was just made is not known everywhere at once."""
     for attempt in range(TRIES):
         try:
             return call()

@@ -13,7 +13,7 @@ from gridwright.providers.aws.claim.aws_errors import explained
 from gridwright.providers.aws.claim.cloud import UNKNOWN, Interface, Volume
 from gridwright.providers.aws.claim.configuration import Configuration
 from gridwright.providers.aws.claim.problems import LostError
-from gridwright.providers.aws.claim.records import Kept, Record
+from gridwright.providers.aws.claim.records import Record, VolumeRecord
 
 GRID_TAG = "gridwright:grid"
 SLOT_TAG = "gridwright:slot"
@@ -47,21 +47,21 @@ class Aws:
         def client(service: str) -> Any:  # noqa: ANN401 - boto3 has no types of its own
             return session.client(service, config=limits)
 
-        self._tables = self._asked("a client of DynamoDB", lambda: client("dynamodb"))
-        self._ec2 = self._asked("a client of EC2", lambda: client("ec2"))
+        self._tables = self._call("a client of DynamoDB", lambda: client("dynamodb"))
+        self._ec2 = self._call("a client of EC2", lambda: client("ec2"))
 
     def record(self, slot: str) -> Record | None:
         """The item of a slot, as it is at this moment."""
-        found = self._asked(
+        found = self._call(
             f"slot {slot}",
             lambda: self._tables.get_item(TableName=self._table, Key=_key(slot), ConsistentRead=True),
         )
         return _record(found["Item"]) if found.get("Item") else None
 
-    def is_wanted(self, slot: str) -> bool:
+    def is_desired(self, slot: str) -> bool:
         """Whether the item is there by which the scheduler wants a slot on."""
         key = _key(f"{WANTED}{slot}")
-        found = self._asked(
+        found = self._call(
             f"whether {slot} is wanted",
             lambda: self._tables.get_item(TableName=self._table, Key=key, ConsistentRead=True),
         )
@@ -193,7 +193,7 @@ class Aws:
             pages = self._ec2.get_paginator(operation).paginate(Filters=given)
             return [each for page in pages for each in page[key]]
 
-        found: list[Any] = self._asked(operation.replace("_", " "), ask)
+        found: list[Any] = self._call(operation.replace("_", " "), ask)
         return found
 
     def _begun(self, what: str, call: Callable[[], object]) -> None:
@@ -206,7 +206,7 @@ class Aws:
                 if error.response["Error"]["Code"] not in _RACED:
                     raise
 
-        self._asked(what, begin)
+        self._call(what, begin)
 
     def _conditional(self, what: str, **update: Any) -> Any:  # noqa: ANN401
         """The answer of an update; None where its condition does not hold."""
@@ -220,9 +220,9 @@ class Aws:
                     return None
                 raise
 
-        return self._asked(what, ask)
+        return self._call(what, ask)
 
-    def _asked(self, what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401
+    def _call(self, what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -248,7 +248,7 @@ def _record(item: Mapping[str, Any]) -> Record:
     """Raises ClaimError where the item is not one that a claim has written."""
     try:
         volumes = {
-            name: Kept(each["M"]["target"]["S"], each["M"].get("state", {}).get("S", NEW))
+            name: VolumeRecord(each["M"]["target"]["S"], each["M"].get("state", {}).get("S", NEW))
             for name, each in item.get("volumes", {}).get("M", {}).items()
         }
         interface = item.get("interface", {}).get("S", "")

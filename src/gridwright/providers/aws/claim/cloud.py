@@ -46,7 +46,7 @@ class Cloud(Protocol):
     def record(self, slot: str) -> Record | None:
         """The item of a slot, as it is at this moment."""
 
-    def is_wanted(self, slot: str) -> bool:
+    def is_desired(self, slot: str) -> bool:
         """Whether the scheduler wants a slot on, of one that is powered."""
 
     def take(self, slot: str, over: Record | None, instance: str) -> Record | None:

@@ -45,7 +45,9 @@ def next_step(
     """
     named = observation.identity()
     known = mine or (named.name if named else None)
-    slot, record = _own(configuration, observation, known) if known else _found(configuration, observation)
+    slot, record = (
+        _own(configuration, observation, known) if known else _previous_claim(configuration, observation)
+    )
     if slot is None:
         return _choice(configuration, observation)
     if record is None:
@@ -81,7 +83,9 @@ def _own(configuration: Configuration, observation: Observation, name: str) -> t
     return slot, record
 
 
-def _found(configuration: Configuration, observation: Observation) -> tuple[Slot | None, Record | None]:
+def _previous_claim(
+    configuration: Configuration, observation: Observation
+) -> tuple[Slot | None, Record | None]:
     """The slot that was claimed before this start, or before a claim was cut off."""
     for slot in configuration.slots:
         record = observation.record(slot.name)
@@ -96,7 +100,7 @@ def _choice(configuration: Configuration, observation: Observation) -> Step:
     order = [
         slot
         for slot in (*configuration.slots[first:], *configuration.slots[:first])
-        if not slot.powered or observation.is_wanted(slot.name)
+        if not slot.powered or observation.is_desired(slot.name)
     ]
     records = {slot.name: observation.record(slot.name) for slot in order}
     for slot in order:

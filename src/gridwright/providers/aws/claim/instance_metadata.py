@@ -42,16 +42,16 @@ class Metadata:
     def get(self, name: str) -> str:
         """A value below /latest/meta-data/. Raises ClaimError where nobody answers."""
         if name not in self._known:
-            self._known[name] = self._asked(name)
+            self._known[name] = self._get(name)
         return self._known[name]
 
-    def _asked(self, name: str) -> str:
+    def _get(self, name: str) -> str:
         said = ""
         for attempt in range(_TRIES):
             if attempt:
                 time.sleep(self._pause_s)
             try:
-                return self._ask(name)
+                return self._get_once(name)
             except (OSError, http.client.HTTPException) as error:
                 said = str(error) or type(error).__name__
         raise ClaimError(
@@ -61,7 +61,7 @@ class Metadata:
             )
         )
 
-    def _ask(self, name: str) -> str:
+    def _get_once(self, name: str) -> str:
         connection = http.client.HTTPConnection(
             self._url.hostname or "", self._url.port or 80, timeout=_ANSWER_S
         )

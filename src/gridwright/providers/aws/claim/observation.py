@@ -32,9 +32,9 @@ class Observation:
         """The item of a slot."""
         return self._once(("record", slot), lambda: self._cloud.record(slot))
 
-    def is_wanted(self, slot: str) -> bool:
+    def is_desired(self, slot: str) -> bool:
         """Whether the scheduler wants a slot on."""
-        return self._once(("wanted", slot), lambda: self._cloud.is_wanted(slot))
+        return self._once(("wanted", slot), lambda: self._cloud.is_desired(slot))
 
     def owners(self, names: Iterable[str]) -> Mapping[str, str]:
         """State of instances; one that EC2 does not know is asked for twice."""

@@ -9,8 +9,8 @@ from gridwright.node_programs.lustre_targets.states import NEW
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What is known of a volume."""
+class VolumeRecord:
+    """The record of a volume: its target and its state."""
 
     target: str
     state: str = NEW
@@ -25,11 +25,11 @@ class Record:
     """Instance that the machine is."""
     token: int
     """Rises with every change of owner."""
-    volumes: Mapping[str, Kept] = field(default_factory=dict)
+    volumes: Mapping[str, VolumeRecord] = field(default_factory=dict)
     """By volume ID."""
     interface: str = ""
 
-    def with_volume(self, volume: str, kept: Kept) -> Record:
+    def with_volume(self, volume: str, kept: VolumeRecord) -> Record:
         """The record in which a volume is known; what was known of another one for its target is dropped."""
         others = {name: each for name, each in self.volumes.items() if each.target != kept.target}
         return replace(self, volumes={**others, volume: kept})

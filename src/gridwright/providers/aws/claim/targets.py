@@ -12,7 +12,7 @@ from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.cloud import GONE, Volume
 from gridwright.providers.aws.claim.configuration import Configuration, Slot
 from gridwright.providers.aws.claim.observation import Observation
-from gridwright.providers.aws.claim.records import Kept, Record
+from gridwright.providers.aws.claim.records import Record, VolumeRecord
 from gridwright.providers.aws.claim.steps import AttachVolume, Format, Mount, Step, Wait, Write
 
 VOLUME_S = 300.0
@@ -113,7 +113,7 @@ def _recorded(slot: Slot, record: Record, volumes: dict[str, Volume]) -> Step | 
                     f"{other[0]} out of the item {slot.name} of the table of claims; {_AGAIN}",
                 )
             )
-        wanted = wanted.with_volume(volume, Kept(target.name, NEW))
+        wanted = wanted.with_volume(volume, VolumeRecord(target.name, NEW))
     if wanted is record:
         return None
     return Write(wanted, f"{slot.name} has {', '.join(volumes[each.name].id for each in slot.targets)}")
@@ -178,10 +178,10 @@ def _step(
     """The step that a verdict asks for."""
     wait = Wait("management server", found.silence, MGS_S) if found.silence is not None else None
     if found.act is Act.NOTE_FORMATTED:
-        made = record.with_volume(volume.id, Kept(target.name, FORMATTED))
+        made = record.with_volume(volume.id, VolumeRecord(target.name, FORMATTED))
         return Write(made, f"volume {volume.id} holds {target.name}")
     if found.act is Act.NOTE_FORMATTING:
-        meant = record.with_volume(volume.id, Kept(target.name, FORMATTING))
+        meant = record.with_volume(volume.id, VolumeRecord(target.name, FORMATTING))
         return Write(meant, f"volume {volume.id} is blank, and about to be formatted as {target.name}")
     device = found.device.path if found.device is not None else path
     if found.act is Act.FORMAT:

@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Union
 
-from gridwright.node_programs.power.asking import ASKED
-from gridwright.node_programs.power.keeping import AskedFile, PowerKeeper, keep
 from gridwright.node_programs.power.nodes import PowerStates
+from gridwright.node_programs.power.reconciler import PowerReconciler, RequestLog, reconcile
+from gridwright.node_programs.power.slurm_programs import REQUEST_LOG
 from gridwright.node_programs.power.supply import Settled, SupplyError
 from gridwright.node_programs.scratch.commands import run
 from gridwright.node_programs.scratch.problems import FAILED, WRONG_INPUT
@@ -124,8 +124,8 @@ class AwsPower:
         def client(service: str) -> Any:  # noqa: ANN401 - boto3 has no types of its own
             return session.client(service, config=limits)
 
-        self._groups = _asked("a client of Auto Scaling", lambda: client("autoscaling"))
-        self._tables = _asked("a client of DynamoDB", lambda: client("dynamodb"))
+        self._groups = _call("a client of Auto Scaling", lambda: client("autoscaling"))
+        self._tables = _call("a client of DynamoDB", lambda: client("dynamodb"))
 
     def group(self, name: str) -> GroupState:
         """The one Auto Scaling group that has the tags of the grid and of the group of nodes."""
@@ -138,7 +138,7 @@ class AwsPower:
 
         found = [
             each
-            for each in _asked(f"the group of {name}", ask)
+            for each in _call(f"the group of {name}", ask)
             if tags.items() <= {tag["Key"]: tag["Value"] for tag in each["Tags"]}.items()
             and each.get("Status") is None  # else it is being deleted
         ]
@@ -180,7 +180,7 @@ class AwsPower:
                 }
             }
             for _ in range(_AGAIN):
-                answer = _asked("claims", partial(self._tables.batch_get_item, RequestItems=left))
+                answer = _call("claims", partial(self._tables.batch_get_item, RequestItems=left))
                 yield from answer["Responses"].get(self._table, ())
                 left = answer.get("UnprocessedKeys")
                 if not left:
@@ -190,7 +190,7 @@ class AwsPower:
 
     def starts(self, group: GroupState) -> Sequence[StartTry]:
         """Its latest tries to start machines."""
-        answer = _asked(
+        answer = _call(
             f"activities of {group.name}",
             lambda: self._groups.describe_scaling_activities(
                 AutoScalingGroupName=group.name, MaxRecords=_STARTS
@@ -209,16 +209,16 @@ class AwsPower:
             "since": {"N": f"{int(now)}"},
             "at": {"S": datetime.datetime.fromtimestamp(now, datetime.timezone.utc).isoformat()},  # noqa: UP017
         }
-        _asked(f"wanting {node}", lambda: self._tables.put_item(TableName=self._table, Item=item))
+        _call(f"wanting {node}", lambda: self._tables.put_item(TableName=self._table, Item=item))
 
     def want_no_more(self, node: str) -> None:
         """Take it away."""
         key = {"slot": {"S": f"{WANTED}{node}"}}
-        _asked(f"{node}", lambda: self._tables.delete_item(TableName=self._table, Key=key))
+        _call(f"{node}", lambda: self._tables.delete_item(TableName=self._table, Key=key))
 
     def resize(self, group: GroupState, desired: int) -> None:
         """Set its size."""
-        _asked(
+        _call(
             f"the size of {group.name}",
             lambda: self._groups.set_desired_capacity(
                 AutoScalingGroupName=group.name, DesiredCapacity=desired, HonorCooldown=False
@@ -227,7 +227,7 @@ class AwsPower:
 
     def end(self, machine: str, *, shrink: bool) -> None:
         """Terminate it."""
-        _asked(
+        _call(
             f"ending {machine}",
             lambda: self._groups.terminate_instance_in_auto_scaling_group(
                 InstanceId=machine, ShouldDecrementDesiredCapacity=shrink
@@ -235,7 +235,7 @@ class AwsPower:
         )
 
 
-def _asked(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401
+def _call(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -432,7 +432,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return WRONG_INPUT
     try:
-        keeper = keeper_of(configuration)
+        keeper = reconciler_of(configuration)
     except SupplyError as error:
         sys.stderr.write(f"{error}\n")
         return FAILED
@@ -441,14 +441,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    keep(keeper, AskedFile(lambda: ASKED), EVERY_S, stop.wait)
+    reconcile(keeper, RequestLog(lambda: REQUEST_LOG), EVERY_S, stop.wait)
     return 0
 
 
-def keeper_of(configuration: PowerConfiguration) -> PowerKeeper:
-    """What keeps the nodes of this grid. Raises SupplyError where AWS cannot be asked at all."""
+def reconciler_of(configuration: PowerConfiguration) -> PowerReconciler:
+    """The reconciler of this grid's nodes. Raises SupplyError where AWS does not answer at all."""
     groups = configuration.groups
-    return PowerKeeper(
+    return PowerReconciler(
         PowerStates(run),
         AwsSupply(AwsPower(configuration), groups),
         [node for group in groups for node in group.nodes],

@@ -11,10 +11,10 @@ from typing import Any
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.providers.aws.distribution import distribution_of_nodes, root_device
-from gridwright.providers.aws.kept_images import RENEW
 from gridwright.providers.aws.launching import BY_NAME, image_of, image_parameter
 from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.names import DISTRIBUTION_TAG
+from gridwright.providers.aws.pinned_images import RENEW
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import DENIED, Cloud, CloudError
 from gridwright.providers.aws.stacks import Stacks
@@ -25,7 +25,7 @@ _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _RequiredImage:
     """An image, and the machines that start from it."""
 
     image: str
@@ -43,19 +43,19 @@ class _Wanted:
         return self.field == "aws.images.compute"
 
     @property
-    def is_kept(self) -> bool:
-        """Whether it is not what the spec names, but what that stood for when machines were made."""
+    def is_pinned(self) -> bool:
+        """Whether it is the image that the spec's name stood for when machines were made."""
         return self.name not in (self.image, self.image.removeprefix(BY_NAME))
 
 
 def images(
     layout: AwsLayout, catalog: Catalog, parameters: Mapping[str, str] = _NO_PARAMETERS
-) -> list[_Wanted]:
+) -> list[_RequiredImage]:
     """Each image of the grid with the first type of each architecture that starts from it.
 
     `parameters` are those of a grid stack that is there, or is to be, which keep images.
     """
-    found: dict[tuple[str, str], _Wanted] = {}
+    found: dict[tuple[str, str], _RequiredImage] = {}
     for machine in layout.machines:
         kind = catalog.instance(machine.instance, "aws")
         storage = machine.role.serves_files
@@ -63,7 +63,7 @@ def images(
         image = parameters.get(image_parameter(machine.role, kind), named) if _is_name(named) else named
         field = f"aws.images.{'storage' if storage else 'compute'}"
         root = root_device(layout.aws, serves_files=storage)
-        wanted = _Wanted(
+        wanted = _RequiredImage(
             *(image, named.removeprefix(BY_NAME), field, machine.instance), kind.architecture, root
         )
         found.setdefault((image, kind.architecture), wanted)
@@ -85,7 +85,7 @@ def image_findings(
             if not error.code.startswith(("InvalidAMI", "ParameterNotFound")):
                 raise
             found = None
-        if found is None and each.is_kept:
+        if found is None and each.is_pinned:
             yield Finding(
                 "error",
                 "image-gone",
@@ -137,7 +137,7 @@ def _described(cloud: Cloud, image: str) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-def _unfit(wanted: _Wanted, found: dict[str, Any]) -> Iterator[Finding]:
+def _unfit(wanted: _RequiredImage, found: dict[str, Any]) -> Iterator[Finding]:
     name = wanted.name
     number = str(found.get("ImageId", name))
     image = f"image {number}" if name == number else f"image {number} ({name})"
@@ -147,7 +147,7 @@ def _unfit(wanted: _Wanted, found: dict[str, Any]) -> Iterator[Finding]:
             "warning",
             "image-deprecated",
             f"{image} is deprecated since {until[:10]}: no machine starts any more once its owner removes it",
-            f"{RENEW} takes today's" if wanted.is_kept else f"name a newer one in {wanted.field}",
+            f"{RENEW} takes today's" if wanted.is_pinned else f"name a newer one in {wanted.field}",
         )
     if found.get("State", "available") != "available":
         yield Finding(

@@ -36,10 +36,10 @@ from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import GRAVEST_FIRST, Finding, nearest
 from gridwright.providers.aws.costs import ROOT_VOLUME
 from gridwright.providers.aws.fsx import stored_gib
-from gridwright.providers.aws.kept_images import images_to_keep
 from gridwright.providers.aws.launching import root_size
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG
+from gridwright.providers.aws.pinned_images import images_to_keep
 from gridwright.providers.aws.preflight.images import image_findings, images
 from gridwright.providers.aws.preflight.site_names import group_findings
 from gridwright.providers.aws.preflight.site_names import zone_findings as hosted_zone_findings
@@ -547,7 +547,7 @@ _ABSENT = "NoSuchEntity"
 
 def linked_role_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Iterator[Finding]:
     """Those that are not there yet: who runs `up` needs the right to have them made. Raises CloudError."""
-    for service, role in _wanted(spec, layout):
+    for service, role in _linked_roles(spec, layout):
         try:
             cloud.call("iam", "get_role", RoleName=role)
         except CloudError as error:
@@ -563,7 +563,7 @@ def linked_role_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Ite
             )
 
 
-def _wanted(spec: GridSpec, layout: AwsLayout) -> Iterator[tuple[str, str]]:
+def _linked_roles(spec: GridSpec, layout: AwsLayout) -> Iterator[tuple[str, str]]:
     """Services, and the names of their roles (IAM User Guide, services that work with IAM)."""
     if any(each.replaced for each in layout.machines):
         yield "autoscaling.amazonaws.com", "AWSServiceRoleForAutoScaling"

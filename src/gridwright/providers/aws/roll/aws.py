@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.node_programs.scratch.problems import ScratchError, Trouble
-from gridwright.providers.aws.roll.configuration import RollConfiguration, WantedGroup
+from gridwright.providers.aws.roll.configuration import RollConfiguration, ScalingGroup
 from gridwright.providers.aws.roll.observed import GroupInstance, SeenGroup, SetUp
 
 GRID_TAG = "gridwright:grid"
@@ -51,7 +51,7 @@ class RollAws:
             pages = self._groups.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters)
             return [each for page in pages for each in page["AutoScalingGroups"]]
 
-        found = {_name(each): each for each in self._asked("the Auto Scaling groups", ask)}
+        found = {_name(each): each for each in self._call("the Auto Scaling groups", ask)}
         return tuple(_group(found[each.name], each) for each in self._wanted.groups if each.name in found)
 
     def table(self) -> Table:
@@ -65,7 +65,7 @@ class RollAws:
 
         names: dict[str, str] = {}
         told: dict[str, SetUp] = {}
-        for row in self._asked(f"table {self._wanted.table}", ask):
+        for row in self._call(f"table {self._wanted.table}", ask):
             key = row["slot"]["S"]
             if key.startswith(BOOT):
                 told[key.rpartition("/")[2]] = SetUp(
@@ -79,7 +79,7 @@ class RollAws:
 
     def terminate(self, instance: str) -> None:
         """Have the group of an instance end it, and start another one."""
-        self._asked(
+        self._call(
             f"replacing {instance}",
             lambda: self._groups.terminate_instance_in_auto_scaling_group(
                 InstanceId=instance, ShouldDecrementDesiredCapacity=False
@@ -89,12 +89,12 @@ class RollAws:
     def tell(self, values: Mapping[str, str]) -> None:
         """Write the row that says how far it is."""
         item = {"slot": {"S": ROW}, **{name: {"S": value} for name, value in values.items()}}
-        self._asked(
+        self._call(
             "telling how far it is",
             lambda: self._tables.put_item(TableName=self._wanted.table, Item=item),
         )
 
-    def _asked(self, what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - boto3 has no types
+    def _call(self, what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - boto3 has no types
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -109,7 +109,7 @@ def _name(group: Mapping[str, Any]) -> str:
     return next((str(tag["Value"]) for tag in group.get("Tags", ()) if tag["Key"] == "Name"), "")
 
 
-def _group(found: Mapping[str, Any], wanted_group: WantedGroup) -> SeenGroup:
+def _group(found: Mapping[str, Any], wanted_group: ScalingGroup) -> SeenGroup:
     instances = [
         GroupInstance(
             each["InstanceId"],

@@ -37,7 +37,7 @@ _AGAIN = "run the playbook again: it writes the file"
 
 
 @dataclass(frozen=True)
-class WantedGroup:
+class ScalingGroup:
     """An Auto Scaling group."""
 
     name: str
@@ -57,7 +57,7 @@ class RollConfiguration:
     grid: str
     region: str
     table: str
-    groups: tuple[WantedGroup, ...]
+    groups: tuple[ScalingGroup, ...]
     slurm_conf: Path | None = None
     drain_limit_s: float | None = None
 
@@ -101,7 +101,7 @@ def _text(reader: JsonReader, data: Any, where: str) -> str:  # noqa: ANN401 - w
     return str(data)
 
 
-def _group(reader: JsonReader, data: Any, where: str) -> WantedGroup:  # noqa: ANN401
+def _group(reader: JsonReader, data: Any, where: str) -> ScalingGroup:  # noqa: ANN401
     given = reader.mapping(data, where, {"name", "servers", "jobs", "machines", "targets"})
     flags = {key: given.get(key) for key in ("servers", "jobs")}
     for key, flag in flags.items():
@@ -114,4 +114,4 @@ def _group(reader: JsonReader, data: Any, where: str) -> WantedGroup:  # noqa: A
         for key in ("machines", "targets")
     }
     name = _text(reader, given.get("name"), f"{where}.name")
-    return WantedGroup(name, flags["servers"] is True, **lists, jobs=flags["jobs"] is True)
+    return ScalingGroup(name, flags["servers"] is True, **lists, jobs=flags["jobs"] is True)

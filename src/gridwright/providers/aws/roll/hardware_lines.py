@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.node_programs.drain.node_lines import kept_lines
+from gridwright.node_programs.drain.node_lines import retain_hardware
 from gridwright.node_programs.scratch.commands import Ended, run
 from gridwright.node_programs.scratch.problems import ScratchError, Trouble
 
@@ -34,7 +34,7 @@ class HardwareLines:
             text = (beside if beside.exists() else file).read_text(encoding="utf-8")
             _write(beside, text)
             _write(self.wanted, text)
-            _write(file, self._kept(text, held))
+            _write(file, self._retain_held(text, held))
         except OSError as error:
             raise ScratchError(
                 Trouble(f"{error.filename}: {error.strerror}", "run the playbook again")
@@ -48,7 +48,7 @@ class HardwareLines:
         if self.there is None or not self.wanted.exists() or not self.there.exists():
             return False
         try:
-            text = self._kept(self.wanted.read_text(encoding="utf-8"), held)
+            text = self._retain_held(self.wanted.read_text(encoding="utf-8"), held)
             if text == self.there.read_text(encoding="utf-8"):
                 return False
             _write(self.there, text)
@@ -63,11 +63,11 @@ class HardwareLines:
             )
         return True
 
-    def _kept(self, text: str, held: Collection[str]) -> str:
+    def _retain_held(self, text: str, held: Collection[str]) -> str:
         if self.there is None or not self.there.exists():
             return text
         try:
-            return kept_lines(text, self.there.read_text(encoding="utf-8"), held)
+            return retain_hardware(text, self.there.read_text(encoding="utf-8"), held)
         except ValueError as error:
             remedy = "correct it, or move it away and run the playbook again"
             raise ScratchError(Trouble(f"{self.there}: {error}", remedy)) from None

@@ -61,7 +61,7 @@ class TerraformLines:
         self.done += found.get("type") == _DONE
         diagnostic = found.get("diagnostic")
         if isinstance(diagnostic, dict) and diagnostic.get("severity") == "error":
-            self.problems.append(_told(diagnostic))
+            self.problems.append(_diagnostic_text(diagnostic))
 
     @property
     def why(self) -> str:
@@ -71,7 +71,7 @@ class TerraformLines:
         return "; ".join(told[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _told(diagnostic: dict[str, Any]) -> str:
+def _diagnostic_text(diagnostic: dict[str, Any]) -> str:
     parts = (diagnostic.get("address"), diagnostic.get("summary"), diagnostic.get("detail"))
     text = ": ".join(" ".join(str(each).split()) for each in parts if each)
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."

@@ -481,7 +481,7 @@ class OciObjects:
 
     def _page(self, prefix: str, more: dict[str, str]) -> Any:  # noqa: ANN401
         self.requests.add("list")
-        found = self._cloud.found(
+        found = self._cloud.call_or_none(
             *_OBJECTS, "list_objects", *self._where, prefix=prefix, fields=_FIELDS, **more
         )
         if found is None:

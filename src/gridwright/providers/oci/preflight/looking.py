@@ -55,13 +55,13 @@ def site_network_findings(cloud: OciCloud, layout: OciLayout, domain: str) -> It
     vcn = layout.oci.vcn
     if vcn is None:
         return
-    if cloud.found(_SITE_CORE, _NETWORK, "get_vcn", vcn.id) is None:
+    if cloud.call_or_none(_SITE_CORE, _NETWORK, "get_vcn", vcn.id) is None:
         yield _missing("VCN", vcn.id, "oci.vcn.id")
         return
     for name, network in layout.subnets.items():
         ocid = getattr(vcn.subnets, name)
         field = f"oci.vcn.subnets.{name}"
-        found = cloud.found(_SITE_CORE, _NETWORK, "get_subnet", ocid) if ocid else None
+        found = cloud.call_or_none(_SITE_CORE, _NETWORK, "get_subnet", ocid) if ocid else None
         if found is None:
             yield _missing("subnet", str(ocid), field)
             continue
@@ -230,7 +230,7 @@ def image_findings(cloud: OciCloud, layout: OciLayout, needed: StillNeeded) -> I
 
 
 def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Finding]:
-    found = cloud.found(CORE, CLIENT, "get_image", image)
+    found = cloud.call_or_none(CORE, CLIENT, "get_image", image)
     if found is None:
         yield Finding(
             "error",
@@ -519,7 +519,7 @@ def _endpoint(cloud: OciCloud, key: str) -> str | None:
     mark = key.split(".")[4]
     for each in _searched(cloud, "query vault resources"):
         if mark in each.identifier.split("."):
-            vault = cloud.found("key_management", "KmsVaultClient", "get_vault", each.identifier)
+            vault = cloud.call_or_none("key_management", "KmsVaultClient", "get_vault", each.identifier)
             return None if vault is None else str(vault.management_endpoint)
     return None
 
@@ -591,7 +591,7 @@ def reservation_findings(
     ocid, count = layout.oci.capacity_reservation, needed.reserved
     if ocid is None:
         return
-    found = cloud.found(_CORE, _CLIENT, "get_compute_capacity_reservation", ocid)
+    found = cloud.call_or_none(_CORE, _CLIENT, "get_compute_capacity_reservation", ocid)
     if found is None:
         yield Finding(
             "error",
@@ -627,7 +627,7 @@ def preflight(spec: GridSpec, layout: OciLayout, cloud: OciCloud) -> Preflight:
     work.look("the region", partial(region_findings, cloud))
     work.look("the compartment", partial(compartment_findings, cloud, layout.oci.compartment))
     unseen: tuple[str | None, list[Finding]] = (None, [])
-    domain, found = work.asked("availability domains", partial(availability_domain, cloud, layout), unseen)
+    domain, found = work.query("availability domains", partial(availability_domain, cloud, layout), unseen)
     work.findings += found
     facts = {"tenancy": cloud.tenancy, "region": cloud.region, "compartment": layout.oci.compartment}
     if domain is not None:
@@ -647,10 +647,10 @@ class _Looks:
 
     def look(self, what: str, look: Callable[[], Iterable[Finding]]) -> None:
         """Keep what a look found, or that it was not looked at."""
-        self.asked(what, lambda: self.findings.extend(look()), None)
+        self.query(what, lambda: self.findings.extend(look()), None)
 
-    def asked(self, what: str, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
-        """An answer; `otherwise` where these credentials may not ask, which is told. Raises OciCallError."""
+    def query(self, what: str, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+        """The answer; `otherwise`, with a notice, where access is denied. Raises OciCallError."""
         try:
             return ask()
         except OciCallError as error:

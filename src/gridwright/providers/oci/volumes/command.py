@@ -44,7 +44,7 @@ class VolumesError(Exception):
 
 
 @dataclass(frozen=True)
-class WantedVolume:
+class DesiredVolume:
     """A volume that this machine should have."""
 
     name: str
@@ -77,7 +77,7 @@ class VolumeAttachment:
 class VolumesConfiguration:
     """What /etc/gridwright/volumes.json says."""
 
-    volumes: tuple[WantedVolume, ...]
+    volumes: tuple[DesiredVolume, ...]
     attachments: tuple[dict[str, Any], ...] | None
     """As the Compute API would list them; None has it asked."""
     wait_seconds: float
@@ -87,7 +87,7 @@ def read_configuration(path: Path) -> VolumesConfiguration:
     """Read it. Raises VolumesError with all that is wrong."""
     try:
         found = json.loads(path.read_text("utf-8"))
-        volumes = tuple(WantedVolume(str(each["name"]), str(each["device"])) for each in found["volumes"])
+        volumes = tuple(DesiredVolume(str(each["name"]), str(each["device"])) for each in found["volumes"])
         given = found.get("attachments")
         wait = float(found.get("wait_seconds", 900))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -405,7 +405,7 @@ def plan_leave(leaving: Sequence[tuple[str, str, Portal]], observed: ObservedVol
 
 
 def lacking(
-    wanted: Sequence[WantedVolume], attachments: Sequence[VolumeAttachment], observed: ObservedVolumes
+    wanted: Sequence[DesiredVolume], attachments: Sequence[VolumeAttachment], observed: ObservedVolumes
 ) -> tuple[str, ...]:
     """What this machine does not have yet of what it should, one sentence each."""
     found = {each.device: each for each in attachments}

@@ -128,7 +128,7 @@ class Cloud:
     def __init__(self, world: World, instance: str) -> None:
         self._world, self._me = world, instance
 
-    def is_wanted(self, slot: str) -> bool:
+    def is_desired(self, slot: str) -> bool:
         self._world.point(self._me, f"wanted {slot}")
         return slot in self._world.wanted
 

@@ -14,7 +14,7 @@ from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.lustre_targets.states import FORMATTED, FORMATTING
 from gridwright.providers.aws.claim.claiming import Claimant
 from gridwright.providers.aws.claim.problems import LostError
-from gridwright.providers.aws.claim.records import Kept, Record
+from gridwright.providers.aws.claim.records import Record, VolumeRecord
 from gridwright.providers.aws.claim.steps import Done
 from tests.support.examples import examples
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
@@ -80,7 +80,7 @@ def world_of(before: Sequence[str], turns: Turns) -> World:
         if was != "unknown":
             world.states[owner] = states.get(was, "terminated")
         state = FORMATTING if was == "half" else "new" if was == "new" else FORMATTED
-        kept = {f"vol-{each.name}": Kept(each.name, state) for each in slot.targets}
+        kept = {f"vol-{each.name}": VolumeRecord(each.name, state) for each in slot.targets}
         world.table[slot.name] = Record(slot.name, owner, 3, kept, world.interfaces[slot.name].id)
         if state == FORMATTED:
             for each in slot.targets:

@@ -14,7 +14,7 @@ from gridwright.providers.aws.claim.claiming import Claimant
 from gridwright.providers.aws.claim.cloud import Interface
 from gridwright.providers.aws.claim.machine import Identity
 from gridwright.providers.aws.claim.problems import LostError
-from gridwright.providers.aws.claim.records import Kept, Record
+from gridwright.providers.aws.claim.records import Record, VolumeRecord
 from gridwright.providers.aws.claim.steps import Done, Mount, Step
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 
@@ -245,8 +245,8 @@ def test_what_is_in_the_way_on_the_machine_is_named(
 
 
 def test_a_record_forgets_other_volumes_of_a_target_and_keeps_the_rest() -> None:
-    record = Record("a", "i", 1, {"vol-1": Kept("x"), "vol-2": Kept("y", FORMATTED)})
-    assert record.with_volume("vol-3", Kept("x")).volumes == {
-        "vol-2": Kept("y", FORMATTED),
-        "vol-3": Kept("x"),
+    record = Record("a", "i", 1, {"vol-1": VolumeRecord("x"), "vol-2": VolumeRecord("y", FORMATTED)})
+    assert record.with_volume("vol-3", VolumeRecord("x")).volumes == {
+        "vol-2": VolumeRecord("y", FORMATTED),
+        "vol-3": VolumeRecord("x"),
     }

@@ -31,8 +31,8 @@ OVER = ("COMPLETE", "INACTIVE")
 OLD_S = 300
 
 
-def asked(*command: str) -> str:
-    """What a command says; in brackets what became of it where it fails or does not end."""
+def output_of(*command: str) -> str:
+    """The standard output of a command; its failure, in brackets, where it fails or does not end."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     except subprocess.TimeoutExpired:
@@ -87,14 +87,14 @@ def look(mount: str, there: dict[str, str]) -> SeenTarget:
     """Look at one target; used and free bytes of one that is mounted."""
     if mount not in there:
         return SeenTarget("", [])
-    space = re.findall(r"(\d+)\s+(\d+)\s*$", asked("df", "-B1", "--output=used,avail", mount))
+    space = re.findall(r"(\d+)\s+(\d+)\s*$", output_of("df", "-B1", "--output=used,avail", mount))
     return SeenTarget(there[mount], [int(each) for each in space[0]] if space else [])
 
 
 def seen() -> dict:  # type: ignore[type-arg] # Python 3.9
     """The figures of this server."""
     name = own_name()
-    said = asked("lctl", "get_param", "-n", "health_check")
+    said = output_of("lctl", "get_param", "-n", "health_check")
     there = mounted()
     targets = [look(mount, there) for _, mount in expected(name)]
     down = len(targets) if said != "healthy" else sum(not each.device for each in targets)
@@ -140,7 +140,7 @@ def lacking() -> list[str]:
     if not targets:
         return [f"neither {TARGETS} nor {NODE} and {CLAIM} name targets of this server"]
     found = [f"{target} is not mounted" for target, mount in targets if mount not in there]
-    said = asked("lctl", "get_param", "-n", "health_check")
+    said = output_of("lctl", "get_param", "-n", "health_check")
     if said != "healthy":
         found.append(f"lctl health_check says: {said}")
     # One name that is not there makes the status 2; the others are told all the same.
@@ -148,7 +148,7 @@ def lacking() -> list[str]:
         if target == "MGS":
             continue
         kind = "mdt" if "-MDT" in target else "obdfilter"
-        told = asked("lctl", "get_param", "-n", f"{kind}.{target}.recovery_status")
+        told = output_of("lctl", "get_param", "-n", f"{kind}.{target}.recovery_status")
         status = re.search(r"^status: (\S+)", told, re.MULTILINE)
         if status is None or status[1] not in OVER:
             left = re.search(r"^time_remaining: (\d+)", told, re.MULTILINE)

@@ -12,7 +12,7 @@ from gridwright.node_programs.scratch.plans import MOUNT, MOUNTED, ArrayPlan, Ca
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.node_programs.scratch.state import Build
 from gridwright.node_programs.scratch.steps import Step, assemble, directories, mount, record, stop, tune
-from gridwright.node_programs.scratch.superblocks import FileSystemFound
+from gridwright.node_programs.scratch.superblocks import FileSystemSuperblock
 
 _NOT_RUNNING = ("inactive", "clear", "")
 
@@ -80,8 +80,8 @@ def stops(case: Case, others: Iterable[MdArray], quiet: tuple[str, ...]) -> tupl
     return steps, troubles
 
 
-def keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
-    """Mount what stands."""
+def plan_existing(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
+    """The plan that mounts an array which exists."""
     desired, machine = case.desired, case.machine
     disks = tuple(each.disk for each in group)
     array, others = running(case, disks)
@@ -127,7 +127,7 @@ def elsewhere(case: Case, used: str | None, mounted: bool) -> list[Trouble]:
 def differences(
     desired: DesiredArray,
     disks: tuple[Disk, ...],
-    filesystem: FileSystemFound | None,
+    filesystem: FileSystemSuperblock | None,
     group: tuple[Claim, ...],
 ) -> list[Trouble]:
     """What is otherwise than configured, and cannot be changed without losing what it holds."""
@@ -161,7 +161,7 @@ def differences(
     return [Trouble(f"array {desired.name} stands, but not as configured: {'; '.join(found)}", remedy)]
 
 
-def _records(case: Case, disks: tuple[Disk, ...], filesystem: FileSystemFound) -> list[Step]:
+def _records(case: Case, disks: tuple[Disk, ...], filesystem: FileSystemSuperblock) -> list[Step]:
     """Write down what was found, where that is not what is written."""
     name, md = case.desired.name, disks[0].content.md
     chunk = md.chunk_bytes if md is not None else case.desired.chunk_bytes

@@ -27,16 +27,16 @@ def keep(template: dict[str, Any], spec: GridSpec) -> None:
     }
 
 
-def kept_values(template: Mapping[str, Any]) -> dict[str, Any] | None:
+def deployed_values(template: Mapping[str, Any]) -> dict[str, Any] | None:
     """The plain values in a template; None where it has none that this release can read."""
     section = template.get("Metadata", {}).get(_SECTION, {})
     found = section.get("Spec") if section.get("Schema") == SCHEMA else None
     return found if isinstance(found, dict) else None
 
 
-def kept_spec(template: Mapping[str, Any]) -> GridSpec | None:
+def deployed_spec(template: Mapping[str, Any]) -> GridSpec | None:
     """The spec in a template; None where it has none that this release can read."""
-    found = kept_values(template)
+    found = deployed_values(template)
     if found is None:
         return None
     try:

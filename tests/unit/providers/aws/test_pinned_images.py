@@ -10,8 +10,8 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.providers.aws.deployment import deployment
-from gridwright.providers.aws.kept_images import GridImage, chosen_images, named_images
 from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.pinned_images import GridImage, chosen_images, named_images
 from gridwright.providers.aws.preflight.images import image_findings
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec import parse_spec

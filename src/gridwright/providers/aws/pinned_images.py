@@ -1,4 +1,4 @@
-"""Which image machines start from: what its name stood for when they were made, till the spec changes."""
+"""Images that machines start from, pinned: what a name stood for at first, till the spec changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.catalog import load_catalog
 from gridwright.errors import environment_error
-from gridwright.providers.aws import kept_spec
+from gridwright.providers.aws import deployed_spec
 from gridwright.providers.aws.launching import BY_NAME, image_of, image_parameter
 from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.names import grid_stack
@@ -76,7 +76,9 @@ def deployed_images(
 ) -> tuple[GridImage, ...]:
     """Images of a grid as its stack has them, with what their names stand for by now."""
     return tuple(
-        GridImage(each.parameter, each.field, each.name, _kept(parameters, each), _newest(cloud, each.name))
+        GridImage(
+            each.parameter, each.field, each.name, _pinned_image(parameters, each), _newest(cloud, each.name)
+        )
         for each in named_images(spec, layout)
     )
 
@@ -88,7 +90,8 @@ def images_to_keep(stacks: Stacks, spec: GridSpec, layout: AwsLayout) -> dict[st
         return {}
     old = stacks.template(grid)
     images = (each for each in named_images(spec, layout) if _is_named_alike(old, spec, each.field))
-    return {each.parameter: kept for each in images if (kept := _kept(grid.parameters, each)) is not None}
+    pinned = ((each.parameter, _pinned_image(grid.parameters, each)) for each in images)
+    return {parameter: image for parameter, image in pinned if image is not None}
 
 
 def chosen_images(
@@ -110,7 +113,7 @@ def chosen_images(
     found = []
     for each in named_images(spec, layout):
         same = not renew and _is_named_alike(old, spec, each.field)
-        image = _kept(parameters, each) if same else None
+        image = _pinned_image(parameters, each) if same else None
         newest = _newest(cloud, each.name)
         if image is None and not (same and _replaced_for_it_alone(each.parameter, old, new)):
             image = newest or _today(cloud, each)
@@ -118,15 +121,15 @@ def chosen_images(
     return tuple(found)
 
 
-def _kept(parameters: Mapping[str, str], image: GridImage) -> str | None:
+def _pinned_image(parameters: Mapping[str, str], image: GridImage) -> str | None:
     value = parameters.get(image.parameter, "")
     return value if value.startswith("ami-") else None
 
 
 def _is_named_alike(old: Mapping[str, Any], spec: GridSpec, field: str) -> bool:
     """Whether a spec says what the one in a template says; one that cannot be read changes no image."""
-    before = kept_spec.kept_values(old)
-    return before is None or _value(before, field) == _value(kept_spec.values(spec), field)
+    before = deployed_spec.deployed_values(old)
+    return before is None or _value(before, field) == _value(deployed_spec.values(spec), field)
 
 
 def _value(values: object, field: str) -> object:

@@ -1,4 +1,4 @@
-"""What Slurm runs when it wants nodes on or off: it says so to what acts, and does nothing else."""
+"""ResumeProgram, SuspendProgram and ResumeFailProgram of Slurm: they log a request and do nothing else."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SUSPEND = DIRECTORY / "power-suspend"
 RESUME_FAILED = DIRECTORY / "power-resume-failed"
 """ResumeFailProgram: nodes that did not come within ResumeTimeout."""
 PROGRAMS = (RESUME, SUSPEND, RESUME_FAILED)
-ASKED = Path("/var/log/slurm/power.log")
-"""Where they leave a line; whoever acts looks at once when the file changes, and now and then anyway."""
+REQUEST_LOG = Path("/var/log/slurm/power.log")
+"""They append a line to it; the reconciler runs at once when the file changes, and now and then anyway."""
 _PROGRAM = f"""\
 #!/bin/sh
 # Resume, Suspend and ResumeFailProgram of slurm.conf, written by Gridwright. They run as the account of
 # Slurm, without any right over machines: what acts reads the states of nodes from Slurm itself.
-printf '%s %s %s\\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "${{0##*/}}" "$1" >> {ASKED}
+printf '%s %s %s\\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "${{0##*/}}" "$1" >> {REQUEST_LOG}
 exit 0
 """
 

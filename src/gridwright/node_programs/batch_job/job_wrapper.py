@@ -1,4 +1,4 @@
-"""The keeper of a job: makes its private directories, runs its command, and lets nothing of it stay."""
+"""The job wrapper: makes the private directories of a job, runs its command, and lets nothing of it stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_PROGRAM, _NOT_STARTED = 127, 126
 """Exit statuses of a shell: there is no such program, and it cannot be started."""
 
 
-def keep(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
+def run_job(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
     """Run a job to its end. `orders` is a pipe of signals for it; when it is closed, the job is killed.
 
     Does not return where it was closed: how the job ended is the batch system's to say.

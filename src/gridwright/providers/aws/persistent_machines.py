@@ -1,4 +1,4 @@
-"""Machines beside the nodes that keep what lies on their disks: an update never takes one away by itself."""
+"""Persistent machines keep what lies on their disks: an update never takes one away by itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 
 
-def keeping(spec: GridSpec) -> dict[str, str]:
-    """Names of such machines, with their group."""
+def persistent_machines(spec: GridSpec) -> dict[str, str]:
+    """Names of machines beside the nodes that are never replaced, with their group."""
     return {
         name: group
         for group, machines in spec.machines.items()
@@ -23,7 +23,8 @@ def lost_machines(deployed: GridSpec | None, wanted: GridSpec, replace: frozense
     """Those of the grid as it is deployed that the spec has no more; `replace` names groups that may go."""
     if deployed is None:
         return
-    gone = {name: group for name, group in keeping(deployed).items() if name not in keeping(wanted)}
+    staying = persistent_machines(wanted)
+    gone = {name: group for name, group in persistent_machines(deployed).items() if name not in staying}
     for group in dict.fromkeys(gone.values()):
         if group in replace:
             continue

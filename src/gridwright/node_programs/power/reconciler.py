@@ -12,12 +12,12 @@ from gridwright.node_programs.power.nodes import PowerStates
 from gridwright.node_programs.power.supply import Supply, SupplyError
 
 LOOK_S = 1.0
-"""How often the file is looked at in which Slurm asks."""
+"""How often the log of requests is looked at."""
 
 
 @dataclass
-class PowerKeeper:
-    """Keeps the nodes of a grid as its Slurm wants them."""
+class PowerReconciler:
+    """Powers the nodes of a grid on and off until they are as its Slurm wants them."""
 
     slurm: PowerStates
     supply: Supply
@@ -36,9 +36,9 @@ class PowerKeeper:
             self.say("Slurm does not answer: nothing is changed")
             return False
         # A node that Slurm does not know has no jobs, and needs no machine.
-        wanted = frozenset(name for name, node in nodes.items() if node.is_wanted) | self.always_on
+        desired = frozenset(name for name, node in nodes.items() if node.is_desired) | self.always_on
         try:
-            settled = self.supply.settle(wanted)
+            settled = self.supply.settle(desired)
         except SupplyError as error:
             self.say(f"{error}: nothing is changed")
             return False
@@ -47,20 +47,20 @@ class PowerKeeper:
         # What Slurm wants by now counts, and not what it wanted before the supply took its time.
         nodes = self.slurm.read(self.nodes) if settled.failed else nodes
         for order in orders(nodes or {}, self.always_on, settled.failed, self.now(), self.again_s):
-            told = self.slurm.update(order.node, order.state, order.reason)
-            self.say(f"{order}" if told else f"{order}: Slurm did not take it")
+            updated = self.slurm.update(order.node, order.state, order.reason)
+            self.say(f"{order}" if updated else f"{order}: Slurm did not take it")
         return True
 
 
-class AskedFile:
-    """The file in which Slurm asks: whether it has changed since the last look."""
+class RequestLog:
+    """Watches the log of Slurm's resume and suspend programs for changes."""
 
     def __init__(self, path: Callable[[], Path]) -> None:
         self._path = path
         self._seen: tuple[int, int] | None = None
 
     def has_changed(self) -> bool:
-        """Whether something was written since this was last asked."""
+        """Whether something was written since the last call."""
         try:
             status = self._path().stat()
             seen = (status.st_mtime_ns, status.st_size)
@@ -71,10 +71,12 @@ class AskedFile:
         return changed
 
 
-def keep(keeper: PowerKeeper, asked: AskedFile, every_s: float, ended: Callable[[float], bool]) -> None:
-    """Round after round until `ended`, which waits so many seconds, says so; at once when Slurm asks."""
+def reconcile(
+    reconciler: PowerReconciler, requests: RequestLog, every_s: float, ended: Callable[[float], bool]
+) -> None:
+    """Run rounds until `ended`, which waits so many seconds, says so; one at once when Slurm asks."""
     due = 0.0
     while not ended(LOOK_S):
-        if asked.has_changed() or time.monotonic() >= due:
-            keeper.round()
+        if requests.has_changed() or time.monotonic() >= due:
+            reconciler.round()
             due = time.monotonic() + every_s
