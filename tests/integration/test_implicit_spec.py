@@ -13,7 +13,7 @@ from gridwright.errors import GridwrightError
 from gridwright.setup.site_roles import read_site_roles
 from gridwright.spec.load import parse_spec
 from gridwright.watch.notices import Notice
-from gridwright.watch.sending.couriers import send_once
+from gridwright.watch.sending.notifiers import send_once
 from gridwright.watch.sending.receivers import ProgramReceiver
 from tests.support.as_user import ALICE, MALLORY, let_write, open_to_all, private_group_user, words_of
 from tests.support.command import GRIDWRIGHT

@@ -39,13 +39,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "schedulers": frozenset({"yamltext", "spec", "services", "node_programs"}),
     "grid": frozenset({"yamltext", "spec", "schedulers", "providers", "services"}),
     "runs": frozenset({"spec"}),
-    "disturbance": frozenset({"runs", "_native"}),
-    "iotest": frozenset({"spec", "disturbance", "filesystems", "grid", "runs", "services", "_native"}),
-    "workload": frozenset({"yamltext", "spec", "disturbance", "filesystems", "grid", "schedulers", "runs"}),
+    "interference": frozenset({"runs", "_native"}),
+    "iotest": frozenset({"spec", "interference", "filesystems", "grid", "runs", "services", "_native"}),
+    "workload": frozenset({"yamltext", "spec", "interference", "filesystems", "grid", "schedulers", "runs"}),
     "layouts": frozenset({"spec", "filesystems"}),
     "repository": frozenset({"_native"}),
     "monitor": frozenset(
-        {"spec", "disturbance", "services", "filesystems", "grid", "model", "report", "runs", "_native"}
+        {"spec", "interference", "services", "filesystems", "grid", "model", "report", "runs", "_native"}
     ),
     "watch": frozenset({"spec", "doctor", "schedulers"}),
     "prove": frozenset({"spec", "doctor", "iotest", "workload", "runs", "report"}),
@@ -147,7 +147,7 @@ def test_the_table_has_no_cycle() -> None:
 def test_one_module_imports_the_native_part() -> None:
     importers = {place.split(":")[0] for place, _, other in room_edges() if other == "_native"}
     assert importers == {
-        "disturbance/processes.py",
+        "interference/processes.py",
         "filesystems/lustre_client/attribute.py",
         "filesystems/lustre_client/parameter_files.py",
         "filesystems/lustre_client/served_jobs.py",

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.disturbance import markers
-from gridwright.disturbance.markers import Announcement
 from gridwright.doctor.messages import Append, Begin, Put, Read, TakeLock, TrialOrder, TryLock, Write
 from gridwright.doctor.probes.node import PREFIX, Probe
 from gridwright.errors import GridwrightError
+from gridwright.interference import markers
+from gridwright.interference.markers import Announcement
 from gridwright.iotest import scratch as iotest_scratch
 from gridwright.iotest.scratch import FileSet, Scratch
 from gridwright.layouts.journal import MoveJournal

@@ -66,7 +66,7 @@ type ProcessRow = (
     Option<(u64, u64)>,
 );
 
-/// Reads all processes of a node; see `gridwright.disturbance.processes`.
+/// Reads all processes of a node; see `gridwright.interference.processes`.
 #[pyclass(module = "gridwright._native", frozen)]
 pub struct ProcessTable(Mutex<Table>);
 

@@ -316,7 +316,7 @@ def refresh(
     if rows:
         write_refreshed(out, (rows[name] for name in sorted(rows)), regions)
     beside = out.with_name(PRICES_FILE)
-    write_prices(beside, [*_kept(beside, {each.provider for each in listed}), *listed])
+    write_prices(beside, [*_retained_rows(beside, {each.provider for each in listed}), *listed])
     return done
 
 
@@ -445,6 +445,6 @@ def _oracle(content: bytes, today: str, done: Fetched) -> Iterator[PriceRow]:
         yield PriceRow("oci", item, component, "", usd, "Oracle's price list", today)
 
 
-def _kept(path: Path, fetched: Collection[str]) -> list[PriceRow]:
-    """What the file has of a cloud that was not fetched now."""
+def _retained_rows(path: Path, fetched: Collection[str]) -> list[PriceRow]:
+    """Rows of the file for clouds that were not fetched now."""
     return [each for each in read_price_rows(path) if each.provider not in fetched] if path.is_file() else []

@@ -158,8 +158,8 @@ class Grid:
         return cls(lambda: spec, head=LocalHeadNode())
 
     @classmethod
-    def found(cls, here: GridHere) -> Grid:
-        """A grid on this machine by its name: its spec is read where something asks for it."""
+    def local(cls, here: GridHere) -> Grid:
+        """A grid on this machine by its name: its spec is read at first use."""
         return cls(here.spec, here=here)
 
     @cached_property

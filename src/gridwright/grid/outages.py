@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 LOOK_S = 6.0
 """For each of three looks: a sound machine answers within a fraction of a second."""
-_ASKED = 8
+_MOST_PROBED = 8
 """Of many silent nodes a few are asked: what they have in common shows in these."""
 _BOOT, _FIRST = "/proc/sys/kernel/random/boot_id", "/proc/1/stat"
 _NO_SSH = 255
 """Exit status of an ssh that did not get there (ssh(1))."""
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 
-class AskedGrid(Protocol):
-    """Of a grid, what is asked; see Grid."""
+class GridView(Protocol):
+    """The part of a Grid that the search for an outage uses."""
 
     @property
     def spec(self) -> GridSpec:
@@ -68,7 +68,7 @@ class OutageCause:
 class OutageCauses:
     """Why nodes of a grid went silent, asked by somebody who has known it since before."""
 
-    def __init__(self, grid: AskedGrid) -> None:
+    def __init__(self, grid: GridView) -> None:
         """Notes when the head node was started. Raises GridwrightError where it is not there."""
         self._grid = grid
         self._life = _life_of_head(grid)
@@ -78,7 +78,7 @@ class OutageCauses:
         return causes(self._grid, silent, self._life)
 
 
-def causes(grid: AskedGrid, silent: Collection[str], life: str | None = None) -> list[OutageCause]:
+def causes(grid: GridView, silent: Collection[str], life: str | None = None) -> list[OutageCause]:
     """What is wrong with the grid, the causes before what they hit; bounded by four times LOOK_S.
 
     `silent` are nodes of which nothing is heard; where there are none, only servers are looked at. `life`
@@ -105,17 +105,17 @@ def causes(grid: AskedGrid, silent: Collection[str], life: str | None = None) ->
     if unexplained:
         found += _of_scheduler(grid, unexplained)
         unexplained = [node for node in unexplained if not any(node in each.nodes for each in found)]
-    return found + (_of_nodes(grid.head, unexplained[:_ASKED]) if unexplained else [])
+    return found + (_of_nodes(grid.head, unexplained[:_MOST_PROBED]) if unexplained else [])
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer(Generic[Found]):
-    value: Found
+class _Answer(Generic[Outcome]):
+    value: Outcome
 
 
-def _bounded(look: Callable[[], Found]) -> _Answer[Found] | GridwrightError | None:
+def _bounded(look: Callable[[], Outcome]) -> _Answer[Outcome] | GridwrightError | None:
     """What a look found, how it failed, or None where it took too long: it goes on then, and is not heard."""
-    ended: list[_Answer[Found] | GridwrightError] = []
+    ended: list[_Answer[Outcome] | GridwrightError] = []
 
     def work() -> None:
         try:
@@ -134,7 +134,7 @@ def _late(failed: GridwrightError | None, who: str) -> str:
     return failed.problems[0].what if failed is not None else f"{who} has not answered for {LOOK_S:.0f} s"
 
 
-def _of_machines(grid: AskedGrid, silent: Collection[str]) -> list[OutageCause]:
+def _of_machines(grid: GridView, silent: Collection[str]) -> list[OutageCause]:
     """What the provider knows, of what is silent or serves what nodes need."""
     from gridwright.providers import provider_of
 
@@ -161,7 +161,7 @@ def _of_machines(grid: AskedGrid, silent: Collection[str]) -> list[OutageCause]:
     return found
 
 
-def _life_of_head(grid: AskedGrid) -> str:
+def _life_of_head(grid: GridView) -> str:
     """What is another after each start of the head node: the boot, and when its first process began.
 
     The latter is field 22 of proc(5)'s stat, counted behind the name, which may have blanks. A container is
@@ -173,7 +173,7 @@ def _life_of_head(grid: AskedGrid) -> str:
     return f"{boot} {fields[19] if len(fields) > 19 else ''}"
 
 
-def _of_scheduler(grid: AskedGrid, silent: Collection[str]) -> list[OutageCause]:
+def _of_scheduler(grid: GridView, silent: Collection[str]) -> list[OutageCause]:
     """What the scheduler says of nodes that it has as down."""
     if not grid.has_queue:
         return []

@@ -52,7 +52,7 @@ class Packages:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Interpreter:
     python: str
     places: str
     """Directories of its packages, joined by colons."""
@@ -88,10 +88,10 @@ class SharedPython:
     def _environment(self) -> Path:
         return self._state / "python"
 
-    def _find(self, packages: Packages) -> _Found:
+    def _find(self, packages: Packages) -> _Interpreter:
         asked = (str(self._environment), str(sys.version_info.minor), _LACKING, *packages.modules)
         answer = self._head.run(script("find_modules.sh", *asked), timeout_s=FIND_S)
-        found = _found(answer.stdout)
+        found = _parse_interpreters(answer.stdout)
         machine = last_line(answer.stdout)
         if machine != platform.machine():
             raise environment_error(
@@ -128,7 +128,7 @@ class SharedPython:
             f"{packages.otherwise}",
         )
 
-    def _brought(self, found: _Found) -> str:
+    def _brought(self, found: _Interpreter) -> str:
         """The path of a Python with those packages and our part, which is copied where it is not there."""
         digest = hashlib.sha256(f"{found.python}\n{found.places}".encode()).hexdigest()[:8]
         name = f"{self._part.name}-{digest}"
@@ -155,7 +155,7 @@ class SharedPython:
         for node, answer in on_nodes(self._head, nodes, command, timeout_s=FIND_S).items():
             if answer is None or answer.status == UNREACHABLE:
                 continue
-            found = _found(answer.stdout)
+            found = _parse_interpreters(answer.stdout)
             if answer.status != 0 or not found:
                 failing.setdefault(_why(answer), []).append(node)
             elif found[0].lacking:
@@ -171,13 +171,13 @@ class SharedPython:
             raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
 
 
-def _found(output: bytes) -> list[_Found]:
+def _parse_interpreters(output: bytes) -> list[_Interpreter]:
     found = []
     for line in output.decode(errors="replace").splitlines():
         word, _, rest = line.partition("\t")
         if word == "python" and rest.count("\t") == 2:
             python, places, lacking = rest.split("\t")
-            found.append(_Found(python, places, lacking.split()))
+            found.append(_Interpreter(python, places, lacking.split()))
     return found
 
 

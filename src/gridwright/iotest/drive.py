@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from gridwright.disturbance.watch import LoadWatch
+from gridwright.interference.watch import LoadWatch
 from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.engine import Phase, PhasePlan, Sample
 from gridwright.iotest.flushing import FlushForecast, unflushed_bytes

@@ -9,11 +9,11 @@ from gridwright.iotest.outcome import Method, Outcome
 from gridwright.messages import shared_fields
 from gridwright.runs.iotest_events import PhaseBegun
 from gridwright.runs.phase_record import (
-    Asked,
     Latency,
     Operation,
     PhaseFigures,
     PhaseRecord,
+    RequestedSettings,
     Status,
     Steady,
     Used,
@@ -26,9 +26,9 @@ STEPS = ("create", "stat", "read", "unlink")
 """The steps of the metadata phase, in the order they run."""
 
 
-def asked(options: IotestOptions, streams: int) -> Asked:
+def asked(options: IotestOptions, streams: int) -> RequestedSettings:
     """What the user asked of a phase of so many streams."""
-    return Asked(
+    return RequestedSettings(
         engine=options.engine,
         block_bytes=options.block_bytes,
         queue_depth=options.queue_depth,

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.disturbance.devices import stack
 from gridwright.errors import Finding
+from gridwright.interference.devices import stack
 from gridwright.units import format_bytes
 
 _CACHESTAT = 451

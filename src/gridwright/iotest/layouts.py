@@ -16,7 +16,7 @@ from gridwright.filesystems.layout_text import layout_text
 from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.messages import plain
 from gridwright.runs.iotest_events import LayoutSeen
-from gridwright.runs.phase_record import LayoutFound
+from gridwright.runs.phase_record import ActualLayout
 from gridwright.units import format_bytes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def seen(
     # What lies behind the end of the file has no part in its rate, and would make two alike look different.
     shown = replace(found, components=tuple(reached))
     yield LayoutSeen(
-        layout=LayoutFound(
+        layout=ActualLayout(
             chosen=test.chosen,
             text=layout_text(shown),
             file_bytes=file_bytes,

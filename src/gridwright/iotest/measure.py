@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from gridwright.commands import CommandStopped, run_here
-from gridwright.disturbance.presence import Presence
-from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Problem
 from gridwright.filesystems.mounts import LibraryMount
+from gridwright.interference.presence import Presence
+from gridwright.interference.watch import LoadWatch
 from gridwright.iotest import failures, figures, host_file, sweep
 from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.drive import Driven, Live, Stalled, drive
@@ -39,7 +39,7 @@ from gridwright.iotest.stream_plan import Place, readable, shared_name
 from gridwright.iotest.surroundings import announce, watch_over, with_load
 from gridwright.messages import shared_fields
 from gridwright.runs.iotest_events import (
-    DeviceFound,
+    DeviceDetected,
     LibraryBegun,
     PhaseBegun,
     PhaseDone,
@@ -129,7 +129,7 @@ class LibraryTest:
         self._emit(LibraryBegun(streams=self._streams, **fields))
         self._mount, remarks = describe_library(self._target)
         self._client = ClientView.of(self._mount)
-        self._emit(DeviceFound(device=self._mount.to_record()))
+        self._emit(DeviceDetected(device=self._mount.to_record()))
         for remark in remarks:
             self._emit(remark)
 

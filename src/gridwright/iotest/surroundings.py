@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gridwright.disturbance.herald import announcement
-from gridwright.disturbance.judge import disturbances
-from gridwright.disturbance.presence import Presence
-from gridwright.disturbance.watch import LoadWatch
 from gridwright.filesystems.mounts import LibraryMount
+from gridwright.interference.heartbeat import announcement
+from gridwright.interference.judge import disturbances
+from gridwright.interference.presence import Presence
+from gridwright.interference.watch import LoadWatch
 from gridwright.runs.load_record import NodeLoad
 from gridwright.runs.phase_record import PhaseRecord
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.layout_text import layout_text
-from gridwright.runs.phase_record import LayoutAsked
+from gridwright.runs.phase_record import RequestedLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,6 @@ class TriedLayout:
     """Else files have that of the library's directory."""
 
     @property
-    def asked(self) -> LayoutAsked:
+    def asked(self) -> RequestedLayout:
         """For the record."""
-        return LayoutAsked(name=self.name, text=layout_text(self.layout), chosen=self.chosen)
+        return RequestedLayout(name=self.name, text=layout_text(self.layout), chosen=self.chosen)

@@ -119,7 +119,7 @@ class SharedResources:
         lengths = [balance / -net for balance, net in zip(balances, nets, strict=True) if net < 0]
         length = min([end_s - start_s, *lengths])
         after = tuple(
-            _kept(bucket, balance + net * length)
+            _clamped_balance(bucket, balance + net * length)
             for bucket, balance, net in zip(self.buckets.values(), balances, nets, strict=True)
         )
         asked = [demand.bytes_per_s * busy for demand in self.demands]
@@ -170,7 +170,7 @@ def bucket_of(resource: Resource, parts: int) -> Bucket | None:
     return Bucket(resource, resource.bytes_per_s * parts, burst * parts, full, refill)
 
 
-def _kept(bucket: Bucket, balance: float) -> float:
+def _clamped_balance(bucket: Bucket, balance: float) -> float:
     if balance <= bucket.full * EMPTY:
         return 0.0
     return min(balance, bucket.full)

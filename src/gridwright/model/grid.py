@@ -16,8 +16,8 @@ from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes, of_group
-from gridwright.model.grid_layouts import laid_out, layouts_of, report_layouts, with_space
-from gridwright.model.seller import seller_of
+from gridwright.model.grid_layouts import apply_layouts, layouts_of, report_layouts, with_space
+from gridwright.model.pricing_provider import pricing_provider
 from gridwright.runs.host import host_facts
 from gridwright.spec.library import Library
 from gridwright.spec.model import GridSpec
@@ -92,8 +92,8 @@ def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> N
         (group, site.instance(group.instance or "", "nodes", name, "instance"))
         for name, group in spec.nodes.items()
     ]
-    seller_of(spec).report_not_offered(site)
-    seller_of(spec).report_too_many_volumes(site)
+    pricing_provider(spec).report_not_offered(site)
+    pricing_provider(spec).report_too_many_volumes(site)
     found: dict[str, Contribution] = {}
     for group, instance in types:
         if instance is not None:
@@ -136,7 +136,7 @@ def grid_model(
     known = [(name, nodes) for name in spec.nodes if (nodes := _compute_nodes(site, name)) is not None]
     site.raise_problems()
     site.nodes = known[0][1]
-    seller_of(spec).report_too_many_volumes(site)
+    pricing_provider(spec).report_too_many_volumes(site)
     groups = tuple(_group(site, name, nodes, space) for name, nodes in known)
     costs = [cost for _, nodes in known for cost in _node_costs(site, nodes)]
     site.raise_problems()
@@ -145,13 +145,13 @@ def grid_model(
     layouts = layouts_of(spec, groups, contributions)
     return GridModel(
         spec,
-        tuple(laid_out(each, spec, layouts) for each in groups),
+        tuple(apply_layouts(each, spec, layouts) for each in groups),
         {name: each.unknown for name, each in of_library.items() if each.unknown},
         contributions,
         (
             *costs,
             *(cost for each in contributions.values() for cost in each.costs),
-            *seller_of(spec).costs_beside(spec, site.catalog),
+            *pricing_provider(spec).costs_beside(spec, site.catalog),
         ),
         _doubts(site, [nodes.instance for _, nodes in known if nodes.instance is not None]),
         layouts,
@@ -204,7 +204,7 @@ def _of_all(spec: GridSpec, groups: tuple[AlikeNodes, ...]) -> dict[str, Contrib
 
 def _node_costs(site: Site, nodes: ComputeNodes) -> Iterator[Cost]:
     if nodes.instance is None:
-        yield from seller_of(site.spec).node_costs(site.spec, nodes.count)
+        yield from pricing_provider(site.spec).node_costs(site.spec, nodes.count)
         return
     hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
     what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"
@@ -247,7 +247,10 @@ def _compute_nodes(site: Site, name: str) -> ComputeNodes | None:
         machine = host_facts()
         cores, memory = group.cores or machine.physical_cores, group.memory or machine.memory_bytes
         return ComputeNodes(
-            group.count, cores, memory, network_bytes_per_s=seller_of(site.spec).node_network(site.spec)
+            group.count,
+            cores,
+            memory,
+            network_bytes_per_s=pricing_provider(site.spec).node_network(site.spec),
         )
     instance = site.instance(group.instance or "", "nodes", name, "instance")
     if instance is None:

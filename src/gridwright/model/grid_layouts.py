@@ -234,20 +234,20 @@ def with_space(
     return found
 
 
-def laid_out(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> AlikeNodes:
+def apply_layouts(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> AlikeNodes:
     """The nodes with routes on which a stream is held to the targets of a large file of the library."""
     routes = dict(group.routes)
     for name, library in _with_layouts(spec).items():
         if name in routes and name in layouts:
             there = group.contributions[library.filesystem]
             routes[name] = {
-                operation: laid_out_route(route, operation, layouts[name].layout, there)
+                operation: apply_layout(route, operation, layouts[name].layout, there)
                 for operation, route in routes[name].items()
             }
     return replace(group, routes=routes)
 
 
-def laid_out_route(route: Route, operation: Operation, layout: FileLayout, there: Contribution) -> Route:
+def apply_layout(route: Route, operation: Operation, layout: FileLayout, there: Contribution) -> Route:
     """The route of files with a layout on a file system; as it is where nothing is known of its targets."""
     if not there.targets or not there.target_bytes_per_s:
         return route

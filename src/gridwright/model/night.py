@@ -106,7 +106,9 @@ class Night:
     def run_on(self, grid: GridModel) -> WorkloadPrediction:
         """Simulate the night. Raises GridwrightError as `simulate_workload` does."""
         exact = replace(self.replay, tolerance=0.0)
-        return simulate_workload(grid, self.matrix, self.profiles, exact, where=self.where, kept=self._kept)
+        return simulate_workload(
+            grid, self.matrix, self.profiles, exact, where=self.where, variants=self._variants
+        )
 
     def end_s(self, grid: GridModel, until_s: float = inf) -> tuple[float | None, int]:
         """When the night ends, as `run_on` has it, and how many activities ended until that was known.
@@ -117,10 +119,10 @@ class Night:
 
     @cached_property
     def _ends(self) -> WorkloadEnds:
-        return WorkloadEnds(self.matrix, self.profiles, self.replay, self.where, self._kept)
+        return WorkloadEnds(self.matrix, self.profiles, self.replay, self.where, self._variants)
 
     @cached_property
-    def _kept(self) -> Variants:
+    def _variants(self) -> Variants:
         return {}
 
     def least_s(self, grid: GridModel) -> float:

@@ -8,7 +8,7 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import OPERATIONS, Operation
 from gridwright.filesystems.site import ComputeNodes
 from gridwright.model.grid import GridModel
-from gridwright.model.seller import seller_of
+from gridwright.model.pricing_provider import pricing_provider
 from gridwright.spec.locate import problem_at
 
 
@@ -38,7 +38,7 @@ def limits_of_one_node(model: GridModel, library: str) -> dict[Operation, list[N
             )
         )
     group = model.groups[0]
-    network = seller_of(model.spec).node_network(model.spec)
+    network = pricing_provider(model.spec).node_network(model.spec)
     node = ComputeNodes(
         1, group.cores_per_node, None, group.instance, None if group.instance is not None else network
     )

@@ -41,12 +41,12 @@ def uneven_findings(
                 f"{least.name} has {100 * least.free_part:.0f} % free against "
                 f"{100 * most.free_part:.0f} % of {most.name}: large new files of {one} meet "
                 f"{met_in_half(streams, targets, stripes)} of {count} OSTs, and what they get in 95 % of "
-                f"placements falls from {_told(alike, whole)} to {_told(apart, whole)}",
+                f"placements falls from {_rate_text(alike, whole)} to {_rate_text(apart, whole)}",
                 "Stripe large files over more targets; gridwright layout rebalance --dry-run says which "
                 "to move",
             ),
         )
 
 
-def _told(part: float, whole: float | None) -> str:
+def _rate_text(part: float, whole: float | None) -> str:
     return f"{100 * part:.0f} % of what all OSTs deliver" if whole is None else format_rate(part * whole)

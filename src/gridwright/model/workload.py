@@ -93,12 +93,12 @@ def simulate_workload(
     replay: Replay = AS_RECORDED,
     *,
     where: str = "--profile",
-    kept: Variants | None = None,
+    variants: Variants | None = None,
 ) -> WorkloadPrediction:
     """Predict a run of the workload; `where` names the profiles in errors.
 
-    Who predicts the same matrix, profiles and replay on many grids gives the same mapping as `kept`, in which
-    what does not depend on the grid is kept.
+    Who predicts the same matrix, profiles and replay on many grids gives the same mapping as `variants`, in
+    which what does not depend on the grid is kept.
 
     Raises GridwrightError that names every test without a profile and every library that launches use
     and of which the grid does not know the rates.
@@ -113,10 +113,10 @@ def simulate_workload(
     _check_routes(grid, _used_libraries(chosen))
     plan = _Plan(grid, matrix)
     spread = replay.spread if len(plan.placed) > 1 else 0.0
-    kept = {} if kept is None else kept
-    variants = kept.get(spread) or _variants(chosen, factor, replay, spread=spread)
-    kept[spread] = variants
-    runs = _assigned(plan.tests, variants, replay.seed)
+    variants = {} if variants is None else variants
+    if not variants.get(spread):
+        variants[spread] = _variants(chosen, factor, replay, spread=spread)
+    runs = _assigned(plan.tests, variants[spread], replay.seed)
     used, numbers = _used_variants(runs)
     outcome = simulate(
         plan.scenario([each.profile for each in used], numbers),
@@ -137,14 +137,14 @@ def simulate_workload(
 class WorkloadEnds:
     """When the same workload ends on many grids: of each simulation its end alone, in a part of the time.
 
-    The ends are those of `simulate_workload` with a tolerance of 0, which it shares `kept` with.
+    The ends are those of `simulate_workload` with a tolerance of 0, which it shares `variants` with.
     """
 
     matrix: WorkloadMatrix
     profiles: Profiles
     replay: Replay
     where: str
-    kept: Variants
+    variants: Variants
     _nights: dict[tuple[float, int], Nights] = field(default_factory=dict)
 
     def end_s(self, grid: GridModel, until_s: float = inf) -> tuple[float | None, int]:
@@ -162,10 +162,10 @@ class WorkloadEnds:
         spread = self.replay.spread if len(plan.placed) > 1 else 0.0
         key = (spread, len(plan.placed))
         if key not in self._nights:
-            if spread not in self.kept:
+            if spread not in self.variants:
                 factor = self.profiles.scaled_by(self.replay.scale, where=self.where)
-                self.kept[spread] = _variants(self._chosen, factor, self.replay, spread=spread)
-            runs = _assigned(plan.tests, self.kept[spread], self.replay.seed)
+                self.variants[spread] = _variants(self._chosen, factor, self.replay, spread=spread)
+            runs = _assigned(plan.tests, self.variants[spread], self.replay.seed)
             used, numbers = _used_variants(runs)
             rest = iter(numbers)
             streams = [list(islice(rest, len(stream))) for _, stream in plan.placed]

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright import _native
-from gridwright.disturbance.processes import TICK_S
 from gridwright.filesystems.reading import Reading
+from gridwright.interference.processes import TICK_S
 from gridwright.monitor.job_waits import JobWaits
 from gridwright.trusted import user_name
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.disturbance.processes import TICK_S
 from gridwright.filesystems.reading import Reading
+from gridwright.interference.processes import TICK_S
 from gridwright.kernel_files import text_of
 
 _AGAIN_S = 10.0

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.disturbance.counters import stalled_s
-from gridwright.disturbance.processes import TICK_S
 from gridwright.filesystems.diskstats import parse_diskstats
+from gridwright.interference.counters import stalled_s
+from gridwright.interference.processes import TICK_S
 from gridwright.kernel_files import number_of, text_of
 from gridwright.monitor.readings import Reading
 

@@ -1,6 +1,6 @@
 """Reads what processes of no job have used: CPU time, and bytes to and from storage, by name and user.
 
-What they move is told to root alone, in the way that proofs tell it (`gridwright.disturbance.usage`).
+What they move is told to root alone, in the way that proofs tell it (`gridwright.interference.usage`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.disturbance.counters import sees_all_processes
-from gridwright.disturbance.processes import Ownership, ProcessFiles, SeenProcess
-from gridwright.disturbance.serving import serves_fuse
-from gridwright.disturbance.usage import Usage, UsedSoFar
 from gridwright.filesystems.reading import Reading
+from gridwright.interference.counters import sees_all_processes
+from gridwright.interference.processes import Ownership, ProcessFiles, SeenProcess
+from gridwright.interference.serving import serves_fuse
+from gridwright.interference.usage import Usage, UsedSoFar
 
 MOST_PART = 0.001
 """Of one core: all processes of a node are looked at, in milliseconds, so busy nodes are read less often."""

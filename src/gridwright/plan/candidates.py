@@ -23,9 +23,9 @@ from gridwright.filesystems.growth import Growth
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
 from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
-from gridwright.model.seller import seller_of
+from gridwright.model.pricing_provider import pricing_provider
+from gridwright.plan.existing import ExistingOnNodes, ExistingStorage
 from gridwright.plan.growing import growing, growing_volumes
-from gridwright.plan.kept import KeptOnNodes, KeptStorage
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, Placement
 from gridwright.spec.locate import problem_at
@@ -44,18 +44,18 @@ def placements(needs: Needs) -> Iterator[Placement]:
 def _homes(needs: Needs, library: str) -> list[tuple[Place, str]]:
     """Where a library may live: a place, and the name of a kept file system or nothing."""
     given, losses = needs.given, needs.requirements.availability
-    kept: dict[str, tuple[Place, str]] = {
+    existing: dict[str, tuple[Place, str]] = {
         name: ("kept-local" if each.is_node_local else "kept", name)
         for name, each in given.filesystems.items()
     }
     if library in given.homes:
-        return [kept[given.homes[library]]]
+        return [existing[given.homes[library]]]
     if library == "data":
-        return [("shared", ""), *(each for each in kept.values() if each[0] == "kept")]
+        return [("shared", ""), *(each for each in existing.values() if each[0] == "kept")]
     own: list[Place] = ["shared", "scratch", "volumes"]
     if losses.lose_work_with_node and not given.is_on_instance_stores:
         own.append("instance-store")
-    return [*((place, "") for place in own), *kept.values()]
+    return [*((place, "") for place in own), *existing.values()]
 
 
 def volumes_on_sale(catalog: Catalog, spec: GridSpec, region: str) -> tuple[VolumeMarket, VolumeMarket]:
@@ -93,7 +93,7 @@ class Candidate:
     """What the cloud asks for beside nodes and file systems; a part of `usd_per_hour`."""
     homes: Mapping[str, str] = field(default_factory=dict)
     """The kept file system of each library that lives on one."""
-    kept_usd_per_hour: float = 0.0
+    existing_usd_per_hour: float = 0.0
     """What kept file systems cost; a part of `usd_per_hour`."""
     data_points: int = 0
     """What of `resilience` is for data."""
@@ -146,7 +146,7 @@ class Market:
 def market(catalog: Catalog, needs: Needs) -> Market:
     """Everything on sale for this provider, region and architecture, whatever the nodes must have."""
     provider = needs.spec.provider
-    described = seller_of(needs.spec).described_node(needs.spec)
+    described = pricing_provider(needs.spec).described_node(needs.spec)
     region = default_region(catalog, needs.spec)
     known = _known_types(catalog, needs, region) if described is None else []
     priced = [(one, usd) for one, usd in known if usd is not None] if described is None else [described]
@@ -230,7 +230,7 @@ class PlacedNodes:
     usd: float
     count: int
     placement: Placement
-    kept: KeptOnNodes
+    existing: ExistingOnNodes
 
     @property
     def cores(self) -> int:
@@ -260,7 +260,7 @@ class Search:
         self._volumes: dict[tuple[float, float, float, int], VolumeSet | None] = {}
         self._cloud: dict[tuple[int, bool], float] = {}
         self._served = needs.given.servers, needs.given.is_served
-        self.kept = KeptStorage(needs, on_sale.catalog)
+        self.existing = ExistingStorage(needs, on_sale.catalog)
         self._placed = list(placements(needs))
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
@@ -274,13 +274,13 @@ class Search:
             counts = {cores: side.nodes_for(room, cores) for cores in self.sizes}
             allowed = (count for cores, count in counts.items() if side.allows(count, room, cores))
             for count in dict.fromkeys(allowed):
-                kept = self.kept.on(instance, count)
-                if kept is not None:
-                    yield from self._at_levels(PlacedNodes(side, usd, count, placement, kept))
+                existing = self.existing.on(instance, count)
+                if existing is not None:
+                    yield from self._at_levels(PlacedNodes(side, usd, count, placement, existing))
 
     def _at_levels(self, nodes: PlacedNodes) -> Iterator[Candidate]:
         """The candidates of placed nodes, at every level of the required rates that it passes."""
-        most = nodes.kept.most_level(nodes.placement)
+        most = nodes.existing.most_level(nodes.placement)
         seen: set[tuple[int, ...]] = set()
         for level in self.levels:
             found = list(self._at_level(nodes, level)) if level <= most else []
@@ -367,9 +367,9 @@ class Search:
         volumes: VolumeSet | None,
         level: float,
     ) -> Candidate:
-        count, kept, placement = nodes.count, nodes.kept, nodes.placement
+        count, existing, placement = nodes.count, nodes.existing, nodes.placement
         places, homes = placement.places, placement.homes
-        cost = nodes.usd * count + kept.usd_per_hour
+        cost = nodes.usd * count + existing.usd_per_hour
         cost += shared.usd_per_hour if shared else 0.0
         cost += scratch.usd_per_hour if scratch else 0.0
         cost += volumes.usd_per_hour * count if volumes else 0.0
@@ -380,10 +380,10 @@ class Search:
             for place in placement.rates
             if place not in ("kept", "kept-local")
         ]
-        rates += [kept.rate(name, home) for name, home in homes.items()]
+        rates += [existing.rate(name, home) for name, home in homes.items()]
         lost = [name for name, place in places.items() if place == "instance-store"]
-        lost += kept.lost_with_node(homes)
-        points = data_points(placement, shared, kept)
+        lost += existing.lost_with_node(homes)
+        points = data_points(placement, shared, existing)
         return Candidate(
             nodes.side.instance,
             count,
@@ -397,19 +397,19 @@ class Search:
             level,
             beside,
             homes,
-            kept.usd_per_hour,
+            existing.usd_per_hour,
             points,
             tuple(lost),
         )
 
     def _cloud_usd(self, nodes: int, shared: SharedChoice | None) -> float:
         """What the cloud asks for beside nodes and file systems; what has no price counts as nothing."""
-        kept, is_served = self._served
-        servers = (shared.servers if shared else 0) + kept
+        existing, is_served = self._served
+        servers = (shared.servers if shared else 0) + existing
         key = (nodes + servers, servers > 0 or is_served)
         if key not in self._cloud:
             spec = self.needs.spec
-            lines = seller_of(spec).costs_of(spec, self.market.catalog, key[0], has_lustre=key[1])
+            lines = pricing_provider(spec).costs_of(spec, self.market.catalog, key[0], has_lustre=key[1])
             self._cloud[key] = sum(line.usd_per_hour or 0.0 for line in lines)
         return self._cloud[key]
 
@@ -433,9 +433,9 @@ class Search:
         return way or 0.0
 
 
-def data_points(placement: Placement, shared: SharedChoice | None, kept: KeptOnNodes) -> int:
+def data_points(placement: Placement, shared: SharedChoice | None, existing: ExistingOnNodes) -> int:
     """2 where data outlive the loss of a server, 3 where a service replaces it, else 0."""
     if "data" in placement.homes:
-        return kept.server_points(placement.homes["data"])
+        return existing.server_points(placement.homes["data"])
     durable = shared is not None and shared.durable
     return 0 if shared is None or not durable else 3 if shared.managed else 2

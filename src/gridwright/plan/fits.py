@@ -10,8 +10,8 @@ from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import Fit, Fits
 from gridwright.plan.filters import node_filters
-from gridwright.plan.found import Found, title
 from gridwright.plan.node_side import NodeSide, Place, listed
+from gridwright.plan.search_result import SearchResult, title
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
 
@@ -37,7 +37,7 @@ class Held:
     cheapest: Candidate | None
 
 
-def held(found: Found, instance: InstanceType) -> Held:
+def held(found: SearchResult, instance: InstanceType) -> Held:
     """Hold a type of the catalogue against every requirement."""
     cheapest = found.cheapest.get(instance.name)
     side = NodeSide(found.needs, found.market.volumes, instance)
@@ -57,7 +57,7 @@ def _short(fit: Fit) -> str:
     return f"{fit.provided}, {fit.required} required"
 
 
-def _type_rows(found: Found, instance: InstanceType) -> Iterator[Fit]:
+def _type_rows(found: SearchResult, instance: InstanceType) -> Iterator[Fit]:
     """What the type is, whatever the libraries need: filters, price, cores."""
     needs = found.needs
     for each in node_filters(needs):
@@ -83,7 +83,7 @@ def _type_rows(found: Found, instance: InstanceType) -> Iterator[Fit]:
 
 def _data_row(side: NodeSide) -> Iterator[Fit]:
     """Data are on a file system that all nodes share, so over the network they must come."""
-    if "data" in side.needs.libraries and _kept_place(side, "data") != "kept-local":
+    if "data" in side.needs.libraries and _existing_place(side, "data") != "kept-local":
         yield _rate_row("data over the network, per core", side.network, side.needs.rate(["data"]))
 
 
@@ -101,7 +101,7 @@ def _place_rows(side: NodeSide) -> tuple[list[Fit], list[str]]:
     assigned = [dict(zip(own, places, strict=True)) for places in product(PLACES, repeat=len(own))]
     base: dict[str, Place] = dict.fromkeys(data, "shared")
     base |= {
-        name: _kept_place(side, name) for name in needs.given.homes if needs.rate([name]) <= side.network
+        name: _existing_place(side, name) for name in needs.given.homes if needs.rate([name]) <= side.network
     }
     local = [each for each in assigned if side.local_obstacle(each) is None]
     least = min(local, key=lambda each: _network_load(side, {**base, **each}))
@@ -115,7 +115,7 @@ def _place_rows(side: NodeSide) -> tuple[list[Fit], list[str]]:
     rows.append(_place_row(who, own, working))
     # What lives on the node has no part in this row, unless its volumes are behind the same network.
     everything: dict[str, Place] = {name: "shared" for name in needs.libraries if name == "data"}
-    everything |= {name: _kept_place(side, name) for name in needs.given.homes}
+    everything |= {name: _existing_place(side, name) for name in needs.given.homes}
     users = side.network_users({**everything, **least})
     if users:
         what = f"all at once over the network ({listed(users)}), per core"
@@ -127,8 +127,8 @@ def _place_rows(side: NodeSide) -> tuple[list[Fit], list[str]]:
     return rows, [f"no place for {who}: {'; '.join(each for each in obstacles if each)}"]
 
 
-def _kept_place(side: NodeSide, library: str) -> Place:
-    """Where a library lives that names a file system; shared where it names none."""
+def _existing_place(side: NodeSide, library: str) -> Place:
+    """The place of a library that names a file system; shared where it names none."""
     home = side.needs.given.homes.get(library)
     own = home is not None and side.needs.given.filesystems[home].is_node_local
     return "kept-local" if own else "shared" if home is None else "kept"
@@ -200,7 +200,7 @@ def _storage_row(side: NodeSide, cheapest: Candidate | None, excluded: list[str]
     return Fit(STORAGE_ROW, "nothing on sale delivers and holds it", required, "no")
 
 
-def _budget_row(found: Found, cheapest: Candidate | None) -> Fit:
+def _budget_row(found: SearchResult, cheapest: Candidate | None) -> Fit:
     budget = found.needs.requirements.budget
     required = "no budget is stated"
     if budget is not None:

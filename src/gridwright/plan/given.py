@@ -1,4 +1,4 @@
-"""What a spec to plan for has already: every design keeps it, and only the rest is searched."""
+"""Existing nodes and file systems of a spec: every design keeps them, and only the rest is searched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODES = "nodes"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Nodes and file systems that are kept.
+    """Existing nodes and file systems, which every design keeps.
 
     `group` is what the group of nodes is called; `instance` and `count` are None where they are searched.
     `homes` are libraries that name the file system they live on. The others may be placed anywhere, on
@@ -34,7 +34,7 @@ class Given:
 
     @property
     def parts(self) -> list[str]:
-        """What is kept, by its place in the spec: `nodes.compute`, `filesystems.shared`."""
+        """Existing parts, by their place in the spec: `nodes.compute`, `filesystems.shared`."""
         nodes = [f"{NODES}.{self.group}"] if self.instance or self.count else []
         return [*nodes, *(f"filesystems.{name}" for name in self.filesystems)]
 
@@ -45,7 +45,7 @@ class Given:
             return replace(self, instance=None, count=None)
         return replace(
             self,
-            filesystems={each: kept for each, kept in self.filesystems.items() if each != name},
+            filesystems={each: filesystem for each, filesystem in self.filesystems.items() if each != name},
             homes={library: home for library, home in self.homes.items() if home != name},
         )
 
@@ -53,32 +53,32 @@ class Given:
     def is_on_instance_stores(self) -> bool:
         """Whether the nodes' own disks belong to a kept file system."""
         return any(
-            kept.node_disks is not None and kept.node_disks.type == INSTANCE_STORE
-            for kept in self.filesystems.values()
+            filesystem.node_disks is not None and filesystem.node_disks.type == INSTANCE_STORE
+            for filesystem in self.filesystems.values()
         )
 
     @property
     def node_volumes(self) -> int:
         """Volumes at each node that belong to kept file systems."""
-        disks = [kept.node_disks for kept in self.filesystems.values() if kept.node_disks is not None]
+        disks = [disk for each in self.filesystems.values() if (disk := each.node_disks) is not None]
         return sum(each.count or 1 for each in disks if each.type != INSTANCE_STORE)
 
     @property
     def servers(self) -> int:
         """Machines of the grid that serve kept file systems."""
-        built = [kept for kept in self.filesystems.values() if kept.is_built]
-        return sum(group.count for kept in built for group in kept.server_groups.values())
+        built = [filesystem for filesystem in self.filesystems.values() if filesystem.is_built]
+        return sum(group.count for filesystem in built for group in filesystem.server_groups.values())
 
     @property
     def is_served(self) -> bool:
         """Whether machines of the grid serve kept file systems."""
-        return any(kept.is_built for kept in self.filesystems.values())
+        return any(filesystem.is_built for filesystem in self.filesystems.values())
 
     def document(self) -> dict[str, Any]:
         """The kept file systems as the spec has them, by name."""
         return {
-            name: kept.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-            for name, kept in self.filesystems.items()
+            name: filesystem.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+            for name, filesystem in self.filesystems.items()
         }
 
 
@@ -113,12 +113,12 @@ def _homes(spec: GridSpec) -> dict[str, str]:
     }
 
 
-def kept_words(given: Given) -> Iterator[str]:
-    """What is kept, a few words for each part."""
+def describe_existing(given: Given) -> Iterator[str]:
+    """A line for each existing part: its place in the spec and its type."""
     if given.instance or given.count:
         count = "" if given.count is None else f"{given.count} "
         yield f"{NODES}.{given.group}: {count}{given.instance or 'nodes, of a type to be found'}"
-    for name, kept in given.filesystems.items():
+    for name, filesystem in given.filesystems.items():
         libraries = [library for library, home in given.homes.items() if home == name]
         for_whom = f", for {' and '.join(libraries)}" if libraries else ""
-        yield f"filesystems.{name}: {kind_of(kept).describe(kept)}{for_whom}"
+        yield f"filesystems.{name}: {kind_of(filesystem).describe(filesystem)}{for_whom}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import GridwrightError
 from gridwright.plan.design import RequirementReading
-from gridwright.plan.given import Given, kept_words, read_given
+from gridwright.plan.given import Given, describe_existing, read_given
 from gridwright.spec.at_once import PeakFactor, peak_factor_of
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -150,7 +150,8 @@ def readings(needs: Needs) -> tuple[RequirementReading, ...]:
         )
     )
     found += [
-        RequirementReading("kept as it is", words, "the grid spec") for words in kept_words(needs.given)
+        RequirementReading("kept as it is", words, "the grid spec")
+        for words in describe_existing(needs.given)
     ]
     if needs.grows:
         now, later = needs.capacity(needs.libraries), needs.capacity_later(needs.libraries)

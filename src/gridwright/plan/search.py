@@ -21,18 +21,18 @@ from gridwright.errors import Finding
 from gridwright.filesystems.site import default_region
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.model.seller import seller_of
+from gridwright.model.pricing_provider import pricing_provider
 from gridwright.plan.candidates import LEVELS, Candidate, Market, Search, market
 from gridwright.plan.design import Design, DesignExplanation, Neighbour, Plan
-from gridwright.plan.filters import Filter, check_families, node_filters
+from gridwright.plan.existing import check_existing_nodes
+from gridwright.plan.existing_bottlenecks import bottlenecks, freed
+from gridwright.plan.filters import Filter, check_instance_families, node_filters
 from gridwright.plan.fits import held, hourly
-from gridwright.plan.found import Found, search_market, survives, title
 from gridwright.plan.grid_spec import design_growth, design_spec
-from gridwright.plan.kept import check_kept_nodes
-from gridwright.plan.kept_binds import freed, what_binds
 from gridwright.plan.needs import Need, Needs, read_needs, readings
 from gridwright.plan.node_side import NodeSide, Place, listed
 from gridwright.plan.price_dates import price_dates
+from gridwright.plan.search_result import SearchResult, search_market, survives, title
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
@@ -44,9 +44,9 @@ LEAST = 1e-3
 """The smallest part of a requirement that is tried."""
 
 
-def impossible(found: Found) -> tuple[str, ...]:
+def impossible(found: SearchResult) -> tuple[str, ...]:
     """Lines that name what binds and the nearest possible value. Call it only where no design was found."""
-    if found.needs.given.parts and (lines := what_binds(found)):
+    if found.needs.given.parts and (lines := bottlenecks(found)):
         return (*([_over_budget(found)] if found.candidates else []), *lines)
     if found.candidates:
         return (_over_budget(found),)
@@ -59,7 +59,7 @@ def impossible(found: Found) -> tuple[str, ...]:
     return (*_too_much(found), _looked_at(found))
 
 
-def _over_budget(found: Found) -> str:
+def _over_budget(found: SearchResult) -> str:
     best = min(found.candidates, key=lambda one: one.later_usd_per_hour)
     budget = found.needs.requirements.budget or 0.0
     # Rounded up: what is called possible must be.
@@ -70,7 +70,7 @@ def _over_budget(found: Found) -> str:
     )
 
 
-def _failed_filter(found: Found) -> str:
+def _failed_filter(found: SearchResult) -> str:
     """The first requirement after which no type is left, and the best that those before it still had."""
     left = [one for one, _ in found.market.instances]
     narrowed: list[str] = []
@@ -101,7 +101,7 @@ def _has(each: Filter) -> str:
     return each.required if each.field else f"{each.requirement} {each.required}"
 
 
-def _looked_at(found: Found) -> str:
+def _looked_at(found: SearchResult) -> str:
     """The types that stand behind the other lines, and what left out the rest."""
     spec = found.needs.spec
     if spec.provider_kind.plans_services:
@@ -113,7 +113,7 @@ def _looked_at(found: Found) -> str:
     return f"with any of the {left} instance types looked at: of {of} with a price, those that meet {by}"
 
 
-def _too_much(found: Found) -> list[str]:
+def _too_much(found: SearchResult) -> list[str]:
     """The rates or capacities that nothing delivers, each with the most that something does."""
     needs = found.needs
     lines = []
@@ -149,7 +149,7 @@ def _too_much(found: Found) -> list[str]:
     return [f"{what} of the libraries are out of reach: plan several grids"]
 
 
-def _too_few_nodes(found: Found) -> str:
+def _too_few_nodes(found: SearchResult) -> str:
     """The bound on the number of nodes, where it is what forbids; empty where it is not."""
     requirements = found.needs.requirements
     most = requirements.nodes.count.most
@@ -175,7 +175,7 @@ def _of_at_most(needs: Needs, nodes: int) -> Needs:
     return replace(needs, requirements=needs.requirements.model_copy(update={"nodes": changed}))
 
 
-def _what_stops(found: Found, cores: int) -> str:
+def _what_stops(found: SearchResult, cores: int) -> str:
     """What so many cores run into, where one limit of plans alone does it; else nothing is said."""
     needs = found.needs
     counts = [(math.ceil(cores / one.cores), one.cores) for one, _ in found.suitable]
@@ -219,7 +219,7 @@ def _roomy(needs: Needs, share: float) -> Needs:
     )
 
 
-def _largest(found: Found, needs_of: Callable[[float], Needs]) -> float | None:
+def _largest(found: SearchResult, needs_of: Callable[[float], Needs]) -> float | None:
     """The largest part of a requirement that some grid meets, found by halving; None when none does."""
     if not _feasible(found, needs_of(LEAST)):
         return None
@@ -230,7 +230,7 @@ def _largest(found: Found, needs_of: Callable[[float], Needs]) -> float | None:
     return low
 
 
-def _most_cores(found: Found) -> int | None:
+def _most_cores(found: SearchResult) -> int | None:
     """The most cores that some grid serves at the required rates; None when not even one."""
     low, high = 0, found.needs.cores
     while high - low > 1:
@@ -247,7 +247,7 @@ def _at_most(bytes_per_s: float) -> str:
     return format_rate(math.floor(bytes_per_s / 1e5) * 1e5, per_core=True)
 
 
-def _feasible(found: Found, needs: Needs) -> bool:
+def _feasible(found: SearchResult, needs: Needs) -> bool:
     engine = Search(needs, found.market)
     return any(next(engine.candidates(instance, usd), None) for instance, usd in found.suitable)
 
@@ -264,7 +264,7 @@ HOMES: dict[Place, str] = {
 }
 
 
-def difference(found: Found, one: Candidate, best: Candidate) -> str:
+def difference(found: SearchResult, one: Candidate, best: Candidate) -> str:
     """What `one` costs more than `best`, by part in USD per hour, and why, in words."""
     more = one.usd_per_hour / best.usd_per_hour - 1
     losses, gains = list(_better(best, one)), list(_better(one, best))
@@ -284,9 +284,9 @@ def bill(one: Candidate) -> dict[str, float]:
     storage = sum(choice.usd_per_hour for choice in (one.shared, one.scratch) if choice)
     volumes = one.volumes.usd_per_hour * one.count if one.volumes else 0.0
     return {
-        "nodes": one.usd_per_hour - storage - volumes - one.cloud_usd_per_hour - one.kept_usd_per_hour,
+        "nodes": one.usd_per_hour - storage - volumes - one.cloud_usd_per_hour - one.existing_usd_per_hour,
         "shared storage": storage,
-        "kept file systems": one.kept_usd_per_hour,
+        "kept file systems": one.existing_usd_per_hour,
         "volumes": volumes,
         "what the cloud asks for beside": one.cloud_usd_per_hour,
     }
@@ -300,7 +300,7 @@ def _parts(one: Candidate, best: Candidate) -> Iterator[str]:
             unit = ""
 
 
-def _moved(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
+def _moved(found: SearchResult, one: Candidate, best: Candidate) -> Iterator[str]:
     """Why libraries live elsewhere, and what the shared file system has to do for it."""
     moves: dict[tuple[Place, Place], list[str]] = {}
     for name, place in one.places.items():
@@ -315,7 +315,7 @@ def _moved(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
         yield from _moves(moves)
     if one.shared is None or best.shared is None:
         return
-    asked, before = _asked(found, one), _asked(found, best)
+    asked, before = _demand(found, one), _demand(found, best)
     if asked != before:
         yield f"its shared file system must bring {asked} in place of {before}"
     elif one.shared.title != best.shared.title:
@@ -327,14 +327,14 @@ def _moves(moves: dict[tuple[Place, Place], list[str]]) -> Iterator[str]:
         yield f"{HOMES[place]} for {listed(names)} in place of {HOMES[before]}"
 
 
-def _asked(found: Found, one: Candidate) -> str:
-    """What a candidate asks of its shared file system."""
+def _demand(found: SearchResult, one: Candidate) -> str:
+    """The rate and the capacity that a candidate requires of its shared file system."""
     names = [name for name, place in one.places.items() if place == "shared"]
     rate = found.needs.rate(names) * one.cores
     return f"{format_rate(rate)} and {format_bytes(found.needs.capacity(names))}"
 
 
-def _nodes(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
+def _nodes(found: SearchResult, one: Candidate, best: Candidate) -> Iterator[str]:
     """What nodes of another type or number have that costs more, and how they differ."""
     if (one.instance.name, one.count) == (best.instance.name, best.count):
         return
@@ -393,16 +393,16 @@ OF_A_KIND = 3
 """Most of them that only live in other places, and most of other families."""
 
 
-def neighbours(found: Found, best: Candidate) -> tuple[Neighbour, ...]:
+def neighbours(found: SearchResult, best: Candidate) -> tuple[Neighbour, ...]:
     """Other placements and sizes of the cheapest design, and other families, and why none is better."""
     near = [*_other_places(found, best)]
     if found.needs.given.instance is None:
         near += [*_other_sizes(found, best), *_other_families(found, best)]
-    return tuple([*_nothing_kept(found, best), *near][:NEIGHBOURS])
+    return tuple([*_without_existing(found, best), *near][:NEIGHBOURS])
 
 
-def _nothing_kept(found: Found, best: Candidate) -> Iterator[Neighbour]:
-    """The cheapest design without each kept part: what keeping it costs or saves."""
+def _without_existing(found: SearchResult, best: Candidate) -> Iterator[Neighbour]:
+    """The cheapest designs without each existing part, which show what it costs or saves."""
     given = found.needs.given
     for part in given.parts:
         one = freed(found, given.without(part))
@@ -410,7 +410,7 @@ def _nothing_kept(found: Found, best: Candidate) -> Iterator[Neighbour]:
             yield _neighbour(found, f"{part} not kept", one, best)
 
 
-def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Neighbour:
+def _neighbour(found: SearchResult, change: str, one: Candidate, best: Candidate) -> Neighbour:
     why = difference(found, one, best)
     budget = found.needs.requirements.budget
     if budget is not None and one.later_usd_per_hour > budget:
@@ -418,7 +418,7 @@ def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Ne
     return Neighbour(title(one), change, why, one.usd_per_hour)
 
 
-def _other_places(found: Found, best: Candidate) -> list[Neighbour]:
+def _other_places(found: SearchResult, best: Candidate) -> list[Neighbour]:
     """The same nodes, with another place for data, work or util."""
     cheapest: dict[tuple[tuple[str, str], ...], Candidate] = {}
     for one in found.candidates:
@@ -443,7 +443,7 @@ def _home(one: Candidate, library: str) -> tuple[str, str]:
     return one.places[library], one.homes.get(library, "")
 
 
-def _other_sizes(found: Found, best: Candidate) -> list[Neighbour]:
+def _other_sizes(found: SearchResult, best: Candidate) -> list[Neighbour]:
     """The next smaller and larger types of the same family."""
     family = sorted(
         (one for one, _ in found.market.instances if one.family == best.instance.family),
@@ -453,7 +453,7 @@ def _other_sizes(found: Found, best: Candidate) -> list[Neighbour]:
     return [_with_type(found, family[index], best) for index in (at - 1, at + 1) if 0 <= index < len(family)]
 
 
-def _other_families(found: Found, best: Candidate) -> list[Neighbour]:
+def _other_families(found: SearchResult, best: Candidate) -> list[Neighbour]:
     """The cheapest designs of the next best families."""
     seen = {best.instance.family}
     near: list[Neighbour] = []
@@ -466,7 +466,7 @@ def _other_families(found: Found, best: Candidate) -> list[Neighbour]:
     return near
 
 
-def _with_type(found: Found, instance: InstanceType, best: Candidate) -> Neighbour:
+def _with_type(found: SearchResult, instance: InstanceType, best: Candidate) -> Neighbour:
     against = held(found, instance)
     change = f"nodes {instance.name}"
     if against.cheapest is not None:
@@ -475,7 +475,7 @@ def _with_type(found: Found, instance: InstanceType, best: Candidate) -> Neighbo
 
 
 def explain_type(
-    found: Found, instance: InstanceType, design: Callable[[Candidate], Design]
+    found: SearchResult, instance: InstanceType, design: Callable[[Candidate], Design]
 ) -> DesignExplanation:
     """What a type provides of each requirement, and the cheapest design with it, whatever the budget."""
     against = held(found, instance)
@@ -484,7 +484,7 @@ def explain_type(
     return DesignExplanation(instance.name, against.rows, design(one) if one else None, verdict)
 
 
-def _verdict(found: Found, name: str, one: Candidate | None, excluded: tuple[str, ...]) -> str:
+def _verdict(found: SearchResult, name: str, one: Candidate | None, excluded: tuple[str, ...]) -> str:
     if one is None:
         return f"no grid with {name} meets the requirements: {'; '.join(excluded)}"
     best = min(found.candidates, key=lambda each: each.usd_per_hour)
@@ -516,7 +516,7 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
     """
     needs = read_needs(spec)
     catalog = catalog or load_catalog(spec.file.parent if spec.file else None)
-    check_families(needs, catalog)
+    check_instance_families(needs, catalog)
     explained = _explained(explain, spec, catalog) if explain else None
     found = search(needs, catalog)
     budget = needs.requirements.budget
@@ -558,13 +558,13 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
 
 def _explained(name: str, spec: GridSpec, catalog: Catalog) -> InstanceType:
     """The type to explain: one of the catalogue, or the nodes that the spec describes."""
-    described = seller_of(spec).described_node(spec)
+    described = pricing_provider(spec).described_node(spec)
     if described is not None and described[0].name == name:
         return described[0]
     return catalog.instance(name, spec.provider)
 
 
-def _prices_of(found: Found, designs: Sequence[Candidate]) -> str:
+def _prices_of(found: SearchResult, designs: Sequence[Candidate]) -> str:
     """When the prices of these designs were listed; those of managed offers where no type has one."""
     catalog, basis = found.market.catalog, found.market.basis
     region = default_region(catalog, found.needs.spec)
@@ -572,7 +572,7 @@ def _prices_of(found: Found, designs: Sequence[Candidate]) -> str:
     return types or " to ".join(dict.fromkeys(basis.storage if basis else ()))
 
 
-def _price_findings(found: Found) -> tuple[Finding, ...]:
+def _price_findings(found: SearchResult) -> tuple[Finding, ...]:
     basis = found.market.basis
     if basis is None:
         return ()
@@ -587,14 +587,14 @@ def search(
     on_sale: Market | None = None,
     levels: Sequence[float] = LEVELS,
     sizes: Sequence[int] | None = None,
-) -> Found:
+) -> SearchResult:
     """Cost every candidate of the catalogue at so many times the rates.
 
     `on_sale` is its market for the same spec, if that was made. `sizes` are numbers of cores to plan for, by
     default those that are required.
     """
     started = time.perf_counter()
-    check_kept_nodes(needs, catalog)
+    check_existing_nodes(needs, catalog)
     found = search_market(needs, on_sale or market(catalog, needs), levels, sizes)
     found.seconds = time.perf_counter() - started
     return found

@@ -42,18 +42,18 @@ class PredictedCloud(Provider):
         return self._nodes(spec).machine or "nodes"
 
     def node_costs(self, spec: GridSpec, count: int) -> tuple[Cost, ...]:
-        """See Seller."""
+        """See PricingProvider."""
         nodes = self._nodes(spec)
         words = " ".join([f"{count} node{'s'[: count != 1]}", *([nodes.machine] if nodes.machine else [])])
         return (Cost(words, None if nodes.node_price is None else nodes.node_price * count),)
 
     def node_network(self, spec: GridSpec) -> float | None:
-        """See Seller."""
+        """See PricingProvider."""
         network = self._nodes(spec).node_network
         return None if network is None else float(network.bytes_per_s)
 
     def described_node(self, spec: GridSpec) -> tuple[InstanceType, float]:
-        """See Seller."""
+        """See PricingProvider."""
         from gridwright.providers.described_node import described_node
 
         return described_node(spec, self._nodes(spec))

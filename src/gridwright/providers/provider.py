@@ -201,32 +201,32 @@ class Provider(ProviderKind):
         self.refuse(spec, "down")
 
     def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
-        """See gridwright.model.seller.Seller."""
+        """See gridwright.model.pricing_provider.PricingProvider."""
         return ()
 
     def costs_of(
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
     ) -> tuple[Cost, ...]:
-        """See gridwright.model.seller.Seller."""
+        """See gridwright.model.pricing_provider.PricingProvider."""
         return ()
 
     def node_costs(self, spec: GridSpec, count: int) -> tuple[Cost, ...]:
-        """See gridwright.model.seller.Seller."""
+        """See gridwright.model.pricing_provider.PricingProvider."""
         return ()
 
     def node_network(self, spec: GridSpec) -> float | None:
-        """See gridwright.model.seller.Seller."""
+        """See gridwright.model.pricing_provider.PricingProvider."""
         return None
 
     def described_node(self, spec: GridSpec) -> tuple[InstanceType, float] | None:
-        """See gridwright.model.seller.Seller."""
+        """See gridwright.model.pricing_provider.PricingProvider."""
         return None
 
     def report_not_offered(self, site: Site) -> None:
-        """See gridwright.model.seller.Seller."""
+        """See gridwright.model.pricing_provider.PricingProvider."""
 
     def report_too_many_volumes(self, site: Site) -> None:
-        """See gridwright.model.seller.Seller."""
+        """See gridwright.model.pricing_provider.PricingProvider."""
 
     def processes_here(self, spec: GridSpec) -> Sequence[int]:
         """Processes of this machine that a grid consists of, each with all below it."""
@@ -278,6 +278,6 @@ class Provider(ProviderKind):
 
 
 if TYPE_CHECKING:
-    from gridwright.model.seller import Seller
+    from gridwright.model.pricing_provider import PricingProvider
 
-    _SELLS: type[Seller] = Provider
+    _SELLS: type[PricingProvider] = Provider

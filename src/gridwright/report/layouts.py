@@ -5,7 +5,7 @@ from __future__ import annotations
 from gridwright.report.figures import ABSENT, count, megabytes
 from gridwright.report.tables import Cell, Column, Table
 from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
-from gridwright.runs.phase_record import LayoutFound
+from gridwright.runs.phase_record import ActualLayout
 from gridwright.runs.records import LibraryRecord
 
 TITLES = ("Pairs", "Default", "Chosen", "Ratio", "95 % interval", "Of single pairs")
@@ -25,8 +25,9 @@ def layouts_table(library: LibraryRecord) -> Table | None:
 
 
 def layouts_note(layouts: LayoutComparison) -> str:
-    """Which two layouts were compared: what was asked for, and what files really had."""
-    return f"default, {_found(layouts.default_found)}; chosen {layouts.text}, {_found(layouts.chosen_found)}"
+    """The two layouts that were compared: as requested, and as files really had them."""
+    default, chosen = _actual_text(layouts.default_found), _actual_text(layouts.chosen_found)
+    return f"default, {default}; chosen {layouts.text}, {chosen}"
 
 
 def layout_row(figure: LayoutFigure) -> list[str]:
@@ -45,7 +46,7 @@ def layout_row(figure: LayoutFigure) -> list[str]:
     ]
 
 
-def _found(found: LayoutFound | None) -> str:
+def _actual_text(found: ActualLayout | None) -> str:
     return f"of which a file had {found.text}" if found is not None else "of which no file was looked at"
 
 

@@ -115,7 +115,7 @@ def render_report(run: ReportInput) -> str:
     shown = [*([overview] if overview else []), *(chart for section in sections for chart in section.charts)]
     shown += workload.charts if workload else ()
     findings = _findings(run)
-    asked = tables.asked_and_used(run.iotest)
+    asked = tables.requested_and_used(run.iotest)
     entries = _contents(verdict, sections, asked is not None, workload is not None)
     return rendered(
         "report.html.j2",

@@ -291,8 +291,8 @@ def over_time(line: Timeline) -> Table:
     )
 
 
-def asked_and_used(iotest: IotestRecord | None) -> Table | None:
-    """Where the engine did something else than was asked, side by side."""
+def requested_and_used(iotest: IotestRecord | None) -> Table | None:
+    """The settings that the engine could not use as requested, side by side; None where there are none."""
     rows: list[tuple[str, str, str, str, str, str]] = []
     for library in iotest.libraries if iotest else []:
         for phase in library.phases:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from gridwright.runs.load_record import Disturbance
+from gridwright.runs.load_record import Interference
 
 if TYPE_CHECKING:
     from gridwright.runs.launch_record import LaunchRecord
@@ -16,9 +16,9 @@ _JUDGED = "the judgement stands as --allow-disturbed asks; it proves nothing abo
 _MOST = 3
 
 
-def worst(found: Iterable[Disturbance]) -> list[Disturbance]:
+def worst(found: Iterable[Interference]) -> list[Interference]:
     """One of each disturber, that with the largest share; other runs first, then the largest."""
-    largest: dict[tuple[str, str, str | None, str | None], Disturbance] = {}
+    largest: dict[tuple[str, str, str | None, str | None], Interference] = {}
     for each in found:
         key = each.kind, each.name, each.user, each.node
         before = largest.get(key)
@@ -27,7 +27,7 @@ def worst(found: Iterable[Disturbance]) -> list[Disturbance]:
     return sorted(largest.values(), key=lambda each: (each.kind != "run", -(each.share or 0.0)))
 
 
-def in_words(found: Iterable[Disturbance], most: int = _MOST) -> str:
+def in_words(found: Iterable[Interference], most: int = _MOST) -> str:
     """The worst disturbers, at most so many, each with its node where there are several."""
     each = worst(found)
     said = [f"on {one.node}, {one.text}" if one.node else one.text for one in each[:most]]

@@ -50,10 +50,10 @@ def hypervisor(root: Path = Path("/"), command: str = "systemd-detect-virt") -> 
     Asked of that command, else looked up where it looks, but for CPUID: DMI, Xen's files, the device
     tree, and the clock that guests are given.
     """
-    return _told(command) or _seen(root)
+    return _detect_virt(command) or _seen(root)
 
 
-def _told(command: str) -> str | None:
+def _detect_virt(command: str) -> str | None:
     try:
         done = run_bounded([command, "--vm"], timeout_s=LIMIT_S)
     except CommandError:

@@ -10,13 +10,13 @@ from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.messages import LEFT_OUT, Extensible
 from gridwright.runs.events import Events
 from gridwright.runs.phase_record import (
-    Asked,
-    LayoutAsked,
-    LayoutFound,
+    ActualLayout,
     LibraryUnderTest,
     Op,
     PhaseRecord,
     RecordedNode,
+    RequestedLayout,
+    RequestedSettings,
     Sweep,
     Used,
 )
@@ -64,13 +64,13 @@ class RepeatBegun(IotestStep):
 class LibraryBegun(LibraryUnderTest, IotestStep):
     """A library is to be tested."""
 
-    layout: LayoutAsked | None = field(default=None, metadata=LEFT_OUT)
+    layout: RequestedLayout | None = field(default=None, metadata=LEFT_OUT)
     """Where two layouts are compared: which one this test has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFound(IotestStep):
-    """What lies below the library."""
+class DeviceDetected(IotestStep):
+    """The device below the library was detected."""
 
     device: dict[str, object]
 
@@ -86,7 +86,7 @@ class ScratchMade(IotestStep):
 class LayoutSeen(IotestStep):
     """The layout of a file that the test has made."""
 
-    layout: LayoutFound
+    layout: ActualLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class PhaseBegun(IotestStep):
     op: Op
     started: float | None
     """Unix time."""
-    asked: Asked
+    asked: RequestedSettings
     used: Used
 
 
@@ -168,7 +168,7 @@ IOTEST_EVENTS: Events[IotestEvent] = Events(
         "awaited": NodesAwaited,
         "repeat": RepeatBegun,
         "library": LibraryBegun,
-        "device": DeviceFound,
+        "device": DeviceDetected,
         "scratch": ScratchMade,
         "layout": LayoutSeen,
         "phase": PhaseBegun,

@@ -14,7 +14,7 @@ from gridwright.messages import shared_fields
 from gridwright.runs.disturbed import finding, in_words
 from gridwright.runs.events import recorded_finding
 from gridwright.runs.iotest_events import (
-    DeviceFound,
+    DeviceDetected,
     IotestEvent,
     LayoutSeen,
     LibraryBegun,
@@ -27,7 +27,7 @@ from gridwright.runs.iotest_events import (
 )
 from gridwright.runs.judge import counts, has_no_verdict, judge_library, judge_run, repeated_figures
 from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
-from gridwright.runs.phase_record import LayoutFound, Op, PhaseRecord, RecordedNode, Status, Sweep
+from gridwright.runs.phase_record import ActualLayout, Op, PhaseRecord, RecordedNode, Status, Sweep
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord
 from gridwright.runs.repeats import LEAST_PAIRS, PairedContrast, paired
 from gridwright.runs.samples import SampleRow
@@ -158,14 +158,14 @@ class IotestReducer:
                 self._sample(event)
             case LibraryDone():
                 self._close_open(event.status)
-            case DeviceFound() if self.libraries:
+            case DeviceDetected() if self.libraries:
                 library = self.libraries[self._tested]
                 self.libraries[self._tested] = replace(library, device=event.device)
             case PhaseDone() if self.libraries:
                 self._open = None
                 self._phases().append(replace(event.phase, repeat=self._repeat))
             case LayoutSeen() if self.libraries:
-                self._laid_out(event.layout)
+                self._set_actual_layout(event.layout)
             case Sweep() if self.libraries:
                 self.libraries[self._tested].sweeps.append(event)
 
@@ -210,7 +210,7 @@ class IotestReducer:
         library = self.libraries[self._tested]
         return library.layouts.phases if self._chosen and library.layouts else library.phases
 
-    def _laid_out(self, found: LayoutFound) -> None:
+    def _set_actual_layout(self, found: ActualLayout) -> None:
         library = self.libraries[self._tested]
         if library.layouts is not None:
             layouts = library.layouts

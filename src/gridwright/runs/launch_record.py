@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gridwright.messages import LEFT_OUT, Extensible
-from gridwright.runs.load_record import Disturbance, NodeLoad
+from gridwright.runs.load_record import Interference, NodeLoad
 
 TestClass = Literal["io", "memory", "computation", "command"]
 Bound = Literal[
@@ -138,7 +138,7 @@ class LaunchRecord(Extensible):
     """Its step log, relative to the run directory."""
     load: NodeLoad | None = None
     """What happened on its node meanwhile; null where it was not measured, as in a SAS log."""
-    disturbances: list[Disturbance] = field(default_factory=list)
+    disturbances: list[Interference] = field(default_factory=list)
     """What used more of the node than a proof can bear."""
     disturbed: bool = False
     """Whether anything did."""

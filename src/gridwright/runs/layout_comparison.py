@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gridwright.messages import LEFT_OUT, Extensible
-from gridwright.runs.phase_record import LayoutFound, Op, PhaseRecord
+from gridwright.runs.phase_record import ActualLayout, Op, PhaseRecord
 
 METHOD = (
     "Ratio: geometric mean of the ratios of the pairs, chosen by default. Its 95 % interval: Student's t of "
@@ -59,9 +59,9 @@ class LayoutComparison(Extensible):
     text: str
     """The chosen layout in the words of `lfs setstripe`."""
     method: str = METHOD
-    default_found: LayoutFound | None = None
+    default_found: ActualLayout | None = None
     """What a file of the test really had, as its file system told; null before one was asked."""
-    chosen_found: LayoutFound | None = None
+    chosen_found: ActualLayout | None = None
     figures: list[LayoutFigure] = field(default_factory=list, metadata=LEFT_OUT)
     phases: list[PhaseRecord] = field(default_factory=list)
     """Those in the chosen layout; those in the library's own are the phases of the library."""

@@ -111,14 +111,14 @@ class NodeLoad:
         return max(0.0, self.busy_s - self.own_s - self.foreign_s - self.kernel_s)
 
 
-DisturbanceKind = Literal["cpu", "steal", "throttling", "traffic", "memory", "run"]
+InterferenceKind = Literal["cpu", "steal", "throttling", "traffic", "memory", "run"]
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbance:
-    """What used more of a node than a proof can bear; shares and limits from 0 to 1."""
+class Interference:
+    """A user of more of a node than a proof can bear, a noisy neighbour; shares and limits from 0 to 1."""
 
-    kind: DisturbanceKind
+    kind: InterferenceKind
     name: str
     """Of the process, the control group or the other run; `hypervisor` for steal."""
     user: str | None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gridwright.messages import LEFT_OUT, Extensible
-from gridwright.runs.load_record import Disturbance, NodeLoad
+from gridwright.runs.load_record import Interference, NodeLoad
 
 Status = Literal["running", "complete", "interrupted", "failed"]
 Op = Literal["write", "read", "mixed", "metadata"]
@@ -28,8 +28,8 @@ class Latency(Extensible):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Extensible):
-    """What the user asked of a phase."""
+class RequestedSettings(Extensible):
+    """The settings of a phase as the user requested them."""
 
     engine: str
     block_bytes: int
@@ -134,7 +134,7 @@ class PhaseFigures(Extensible):
     ops_per_s: float | None = None
     load: NodeLoad | None = None
     """What happened on the node meanwhile; null for several as a whole, and where it was not measured."""
-    disturbances: list[Disturbance] = field(default_factory=list)
+    disturbances: list[Interference] = field(default_factory=list)
     """What used more of a node than a proof can bear."""
     disturbed: bool = False
     """Whether anything did."""
@@ -183,7 +183,7 @@ class PhaseRecord(PhaseFigures):
     """Which repeat of the test it belongs to, from 1; left out of a test that is not repeated."""
     started: float | None = None
     """Unix time."""
-    asked: Asked
+    asked: RequestedSettings
     used: Used
     wall_s: float | None = None
     """As `seconds_last`, with the time in which data was made or checked."""
@@ -255,8 +255,8 @@ class LibraryUnderTest(Extensible):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutAsked(Extensible):
-    """Which of two layouts files of a test get: that of the library's directory, or a `chosen` one."""
+class RequestedLayout(Extensible):
+    """The layout requested for files of a test: that of the library's directory, or a `chosen` one."""
 
     name: str
     """As it was asked for."""
@@ -266,8 +266,8 @@ class LayoutAsked(Extensible):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutFound(Extensible):
-    """The layout that a file of the test really has, as its file system tells."""
+class ActualLayout(Extensible):
+    """The layout that a file of the test really has, as its file system reports it."""
 
     chosen: bool
     text: str

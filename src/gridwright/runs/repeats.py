@@ -103,7 +103,9 @@ def contrast(a: Sequence[float], b: Sequence[float]) -> Contrast | None:
     ratio = statistics.median(b) / statistics.median(a)
     width = bound * error
     differs = abs(math.log(ratio)) > width
-    return Contrast(ratio, ratio * math.sinh(width), differs, math.expm1(_told(bound, freedom) * error))
+    return Contrast(
+        ratio, ratio * math.sinh(width), differs, math.expm1(_noncentrality(bound, freedom) * error)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def paired(a: Sequence[float], b: Sequence[float]) -> PairedContrast | None:
         low=math.exp(mean - width),
         high=math.exp(mean + width),
         differs=abs(mean) > width,
-        least_change=math.expm1(_told(bound, freedom) * error),
+        least_change=math.expm1(_noncentrality(bound, freedom) * error),
     )
 
 
@@ -188,8 +190,8 @@ def _quantile(probability: float, freedom: float) -> float:
     return float(stdtrit(freedom, probability))
 
 
-def _told(bound: float, freedom: float) -> float:
-    """By how many standard errors two runs must differ for t to exceed `bound` with the wanted power."""
+def _noncentrality(bound: float, freedom: float) -> float:
+    """The noncentrality, in standard errors, with which t exceeds `bound` with the required power."""
     from scipy.special import nctdtrinc
 
     return float(nctdtrinc(freedom, 1 - POWER, bound))

@@ -54,8 +54,13 @@ class Dependency:
         return self.job if self.type is DependencyType.OK else f"{self.type}:{self.job}"
 
 
-def each_problems(array: Sequence[int] | None, other: Sequence[int] | None, job: str) -> Iterator[Problem]:
-    """Why the elements of an array cannot wait for those of another one, `job`; None is what is no array."""
+def aftercorr_problems(
+    array: Sequence[int] | None, other: Sequence[int] | None, job: str
+) -> Iterator[Problem]:
+    """Problems of an array that waits for another one, `job`, element by element; None stands for no array.
+
+    Slurm calls this dependency aftercorr.
+    """
     if array is None or other is None:
         what = f"job {job} is no array" if other is None else "this job is no array"
         what = f"each goes from element to element, and {what}"

@@ -52,14 +52,14 @@ class JobOptions:
 _DEFAULTS = JobOptions()
 
 
-def asked_values(options: JobOptions) -> dict[str, Any]:
-    """What differs from the defaults, by name."""
+def non_default_values(options: JobOptions) -> dict[str, Any]:
+    """The options that differ from their defaults, by name."""
     return {name: value for name, value in asdict(options).items() if value != getattr(_DEFAULTS, name)}
 
 
 def options_text(options: JobOptions) -> str:
     """As JSON, what differs from the defaults; bytes that are no UTF-8 are escaped, as lone surrogates."""
-    return json.dumps(asked_values(options))
+    return json.dumps(non_default_values(options))
 
 
 @lru_cache(maxsize=256)

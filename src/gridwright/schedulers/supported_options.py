@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.errors import Problem
 from gridwright.schedulers.dependency import DependencyType, parse_dependency
-from gridwright.schedulers.job_options import JobOptions, asked_values
+from gridwright.schedulers.job_options import JobOptions, non_default_values
 
 if TYPE_CHECKING:
     from gridwright.schedulers.job import JobRequest
@@ -38,9 +38,9 @@ _INSTEAD_OF_DEPENDENCY = {
 }
 
 
-def asked(options: JobOptions) -> list[str]:
-    """The names of the options that ask for something."""
-    return [name for name in asked_values(options) if name in NAMES]
+def requested_options(options: JobOptions) -> list[str]:
+    """Names of the options that a request sets."""
+    return [name for name in non_default_values(options) if name in NAMES]
 
 
 def option_problems(request: JobRequest, section: SchedulerSection) -> Iterator[Problem]:
@@ -49,7 +49,7 @@ def option_problems(request: JobRequest, section: SchedulerSection) -> Iterator[
     `where` of each is the field of the request. Every scheduler calls it in `submit`, before anything else
     of its own is asked, and refuses with these and all other problems at once.
     """
-    for name in asked(request.options):
+    for name in requested_options(request.options):
         if name not in section.job_options:
             remedy = section.job_options_instead.get(name, INSTEAD[name])
             yield Problem(what=f"scheduler {section.type} has no {name} for a job", where=name, remedy=remedy)

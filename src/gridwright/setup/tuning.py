@@ -235,7 +235,7 @@ def _own(name: str) -> str:
     return resources.files("gridwright.setup").joinpath(name).read_text("utf-8")
 
 
-def wanted(row: TuningRow, size: NodeSize) -> Value:
+def desired_value(row: TuningRow, size: NodeSize) -> Value:
     """The value of a row on a node of some size."""
     if row.value is not None:
         return row.value

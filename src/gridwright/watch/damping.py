@@ -193,13 +193,13 @@ def _held(
     finding: KnownFinding, steps: Sequence[Changed], *, is_aside: bool
 ) -> tuple[KnownFinding, list[Changed]]:
     """The same with what is told of it: nothing of nodes that are set aside, until they are back."""
-    told = list(_told(finding, steps, is_aside=is_aside))
+    told = list(_reportable(finding, steps, is_aside=is_aside))
     is_told = finding.is_open and (finding.is_told or bool(told))
     finding = replace(finding, is_told=is_told)
     return finding, [replace(each, finding=replace(each.finding, is_told=True)) for each in told]
 
 
-def _told(finding: KnownFinding, steps: Sequence[Changed], *, is_aside: bool) -> Iterator[Changed]:
+def _reportable(finding: KnownFinding, steps: Sequence[Changed], *, is_aside: bool) -> Iterator[Changed]:
     if finding.is_told:
         yield from steps
     elif finding.is_open and not is_aside and (finding.in_row > 0 or finding.is_flapping):

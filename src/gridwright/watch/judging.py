@@ -45,7 +45,8 @@ def judge(
     that one may not be written to by its account says nothing.
     """
     answers = {check.name: list(check.answers(observation)) for check in checks}
-    wrong = [*_unreached(observation), *_wrong(checks, answers), *_told(observation), *_targets(observation)]
+    wrong = [*_unreached(observation), *_wrong(checks, answers)]
+    wrong += [*_reported_findings(observation), *_targets(observation)]
     silenced = observation.spec.silence if observation.spec else {}
     low = {each.key for each in wrong if GRAVEST_FIRST[each.level] > GRAVEST_FIRST[level]}
     found: dict[FindingKey, SeenFinding] = {}
@@ -108,8 +109,8 @@ def _wrong(checks: Collection[Check], answers: Mapping[str, list[NodeJudgement]]
             )
 
 
-def _told(observation: Observation) -> Iterator[SeenFinding]:
-    """What servers and clients of file systems found themselves, and searches of their files."""
+def _reported_findings(observation: Observation) -> Iterator[SeenFinding]:
+    """Findings that servers and clients of file systems reported, and searches of their files."""
     for name, said in observation.filesystems.items():
         for finding in () if isinstance(said, str) else said:
             yield _of_filesystem(name, finding, (), "each")
@@ -194,7 +195,7 @@ def _was_seen(observation: Observation, answers: Mapping[str, _Places], key: Fin
         return False
     if key.name in answers:
         return _answered(answers[key.name], key)
-    return key.name not in {check.name for check in all_checks()} and _told_of(observation, key)
+    return key.name not in {check.name for check in all_checks()} and _was_observed(observation, key)
 
 
 def _answered(places: _Places, key: FindingKey) -> bool:
@@ -209,8 +210,8 @@ def _answered(places: _Places, key: FindingKey) -> bool:
     return True
 
 
-def _told_of(observation: Observation, key: FindingKey) -> bool:
-    """Whether who would have told a finding of a file system was asked, and answered."""
+def _was_observed(observation: Observation, key: FindingKey) -> bool:
+    """Whether the source of a file system's finding was observed, and answered."""
     name = key.target.partition(" ")[0]
     if observation.spec is not None and name not in observation.spec.filesystems:
         return True

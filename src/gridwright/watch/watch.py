@@ -15,7 +15,7 @@ from gridwright.watch.damping import Changed, Damping, advance
 from gridwright.watch.notices import FindingReason, NoticeRow, folded, notice_of, place, put
 from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
-from gridwright.watch.sending.couriers import Couriers
+from gridwright.watch.sending.notifiers import Notifiers
 from gridwright.watch.sending.receivers import SEND_S, AnyReceiver, SendOutcome
 from gridwright.watch.state import LastRound, Receiver, WatchState, new_state, read_state, write_state
 
@@ -64,7 +64,7 @@ class Watch:
         self._runner = runner
         self._say = say
         self._clock = clock
-        self.couriers = Couriers(settings.receivers)
+        self.notifiers = Notifiers(settings.receivers)
         state = read_state(directory) or new_state(settings.grid)
         self.state: WatchState = state.with_receivers(list(settings.receivers))
         self._log()
@@ -86,7 +86,7 @@ class Watch:
                     next_all_s = now_s + self._all_again_s()
                 self._send_until(next_s, stop)
         finally:
-            self.couriers.close()
+            self.notifiers.close()
 
     def once(self, stop: Event, *, everything: bool) -> bool:
         """One round, and what waits is sent as far as it is taken; False where it was told to stop."""
@@ -95,11 +95,11 @@ class Watch:
                 return False
             deadline = time.monotonic() + 2 * SEND_S
             self.send()
-            while self.couriers.is_busy and not stop.wait(_LOOK_S) and time.monotonic() < deadline:
+            while self.notifiers.is_busy and not stop.wait(_LOOK_S) and time.monotonic() < deadline:
                 self.send()
             return not stop.is_set()
         finally:
-            self.couriers.close()
+            self.notifiers.close()
 
     def _until_all_s(self) -> float:
         """Seconds until all checks are due; 0 where they never were, or the clock was set back since."""
@@ -200,14 +200,14 @@ class Watch:
         """Begin to send what waits, to each receiver that is free; what has ended is settled first."""
         self._settle()
         for name, receiver in self.state.receivers.items():
-            if receiver.waiting and self.couriers.is_free(name):
+            if receiver.waiting and self.notifiers.is_free(name):
                 first = receiver.waiting[0]
                 tried = replace(first, attempts=first.attempts + 1)
                 self._update(name, replace(receiver, waiting=[tried, *receiver.waiting[1:]]))
-                self.couriers.begin(name, tried)
+                self.notifiers.begin(name, tried)
 
     def _settle(self) -> None:
-        for name, notice, outcome in self.couriers.ended():
+        for name, notice, outcome in self.notifiers.ended():
             self._update(name, self._settled(name, notice, outcome))
 
     def _settled(self, name: str, notice: str, outcome: SendOutcome) -> Receiver:
@@ -216,7 +216,7 @@ class Watch:
             return receiver
         if outcome.problem:
             failures = receiver.failures + 1
-            self.couriers.failed(name, failures, outcome)
+            self.notifiers.failed(name, failures, outcome)
             if failures == 1:
                 self._say(f"{name} did not take a notice: {outcome.problem}")
             return replace(receiver, failures=failures, last_problem=outcome.problem, last_problem_s=now_s)
@@ -233,9 +233,9 @@ class Watch:
             if left_s <= 0:
                 return
             waits = [
-                self.couriers.wait_s(name) for name, each in self.state.receivers.items() if each.waiting
+                self.notifiers.wait_s(name) for name, each in self.state.receivers.items() if each.waiting
             ]
-            stop.wait(min(_LOOK_S, left_s) if self.couriers.is_busy else min([left_s, *waits]))
+            stop.wait(min(_LOOK_S, left_s) if self.notifiers.is_busy else min([left_s, *waits]))
 
     def _update(self, name: str, receiver: Receiver) -> None:
         self._write(replace(self.state, receivers={**self.state.receivers, name: receiver}))

@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gridwright.disturbance.herald import announcement
-from gridwright.disturbance.presence import Presence
-from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.filesystems.mounts import LibraryMount, describe_mount
+from gridwright.interference.heartbeat import announcement
+from gridwright.interference.presence import Presence
+from gridwright.interference.watch import LoadWatch
 from gridwright.messages import decode
 from gridwright.runs.iotest_events import Ended
 from gridwright.runs.workload_events import (
@@ -281,10 +281,10 @@ class Agent:
             if groups is not None:
                 groups.remove()
         if self._request.keep:
-            self._tell_kept(directories)
+            self._report_directories(directories)
         return ExitStatus.INTERRUPTED if self._stop else ExitStatus.DONE
 
-    def _tell_kept(self, directories: PrivateDirectories) -> None:
+    def _report_directories(self, directories: PrivateDirectories) -> None:
         text = f"the launches' directories were kept: {directories.work}, {directories.util}"
         remedy = "remove them when you have seen them"
         self.say(Finding("info", "workload-kept", text, remedy))

@@ -16,7 +16,15 @@ from gridwright.doctor.facts.disks import _QUEUE
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.results import results_of
 from gridwright.setup.ansible.tuned_values import is_right
-from gridwright.setup.tuning import Compare, NodeSize, TuningRow, Value, brought_kinds, tuning_rows, wanted
+from gridwright.setup.tuning import (
+    Compare,
+    NodeSize,
+    TuningRow,
+    Value,
+    brought_kinds,
+    desired_value,
+    tuning_rows,
+)
 from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, mount, sound
 
 SIZE = NodeSize(40 * GIB, 4, 8)
@@ -49,7 +57,7 @@ def asked_rows() -> list[TuningRow]:
 
 def wrong_value(row: TuningRow) -> str:
     """Something that a row does not want."""
-    value = wanted(row, SIZE)
+    value = desired_value(row, SIZE)
     if row.compare == "at-least":
         return " ".join("0" for _ in str(value).split())
     if row.compare == "at-most":
@@ -58,7 +66,7 @@ def wrong_value(row: TuningRow) -> str:
 
 
 def right_value(row: TuningRow) -> str:
-    value = wanted(row, SIZE)
+    value = desired_value(row, SIZE)
     return str(value[0] if isinstance(value, list) else value)
 
 

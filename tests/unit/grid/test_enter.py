@@ -36,7 +36,7 @@ def test_a_grid_found_by_its_name_enters_a_node_without_its_spec() -> None:
         pytest.fail("nothing else is asked")
 
     here = GridHere("demo", nothing, nothing, nothing, enter)  # type: ignore[arg-type]
-    assert Grid.found(here).enter("compute1", ["true"]) == 5
+    assert Grid.local(here).enter("compute1", ["true"]) == 5
     assert asked == [("compute1", ["true"])]
 
 

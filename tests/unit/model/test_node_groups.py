@@ -14,12 +14,12 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import OPERATIONS
 from gridwright.model.day import predict_day
 from gridwright.model.day_curve import load_day
+from gridwright.model.degraded import degraded_grid
 from gridwright.model.document import prediction_document
+from gridwright.model.failure_domains import find_failure_domains
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
-from gridwright.model.grid_parts import find_parts
 from gridwright.model.predict import predict
 from gridwright.model.sensitivity import sensitivity
-from gridwright.model.without import grid_without
 from gridwright.model.workload import WorkloadMatrix, default_profiles, simulate_workload
 from gridwright.spec.model import GridSpec
 
@@ -135,11 +135,14 @@ def test_nodes_that_fall_short_are_not_hidden_by_those_that_have_more_than_enoug
 
 def test_a_dead_node_is_missed_by_its_own_group() -> None:
     model = grid({"big": of("m5n.8xlarge", 2), "small": of("m5.large", 2)})
-    left = grid_without(model, find_parts(model, ["small1"]))
+    left = degraded_grid(model, find_failure_domains(model, ["small1"]))
     assert (left.nodes, left.cores) == (3, 33)
-    none = grid_without(model, find_parts(model, ["small1", "small2"]))
+    none = degraded_grid(model, find_failure_domains(model, ["small1", "small2"]))
     assert (none.nodes, none.cores) == (2, 32)
-    assert grid_without(model, find_parts(model, [*("big1", "big2"), *("small1", "small2")])).cores == 0
+    assert (
+        degraded_grid(model, find_failure_domains(model, [*("big1", "big2"), *("small1", "small2")])).cores
+        == 0
+    )
 
 
 def test_each_node_of_the_workload_has_the_cores_of_its_group() -> None:

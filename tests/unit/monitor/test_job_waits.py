@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.disturbance.processes import TICK_S
+from gridwright.interference.processes import TICK_S
 from gridwright.monitor.frame import frame_of
 from gridwright.monitor.job_waits import JobWaits
 from gridwright.monitor.readings import NodeSamples, Reading, Snapshot

@@ -13,10 +13,10 @@ from gridwright.filesystems.volume_sets import most_volumes
 from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.design import DesignExplanation, Fit
 from gridwright.plan.fits import held
-from gridwright.plan.found import Found, title
 from gridwright.plan.needs import read_needs
 from gridwright.plan.node_side import NodeSide, Place
 from gridwright.plan.search import bill, difference, plan, search
+from gridwright.plan.search_result import SearchResult, title
 from tests.support.requirements import spec
 
 CATALOG = load_catalog()
@@ -35,7 +35,7 @@ SPECS: list[dict[str, Any]] = [
 
 
 @cache
-def base() -> Found:
+def base() -> SearchResult:
     return search(read_needs(spec()), CATALOG)
 
 
@@ -47,7 +47,7 @@ def explained(instance: str, **sections: Any) -> tuple[DesignExplanation, dict[s
     return explanation, rows
 
 
-def cheapest_of(found: Found, instance: str = "") -> Candidate:
+def cheapest_of(found: SearchResult, instance: str = "") -> Candidate:
     return min(
         (one for one in found.candidates if instance in ("", one.instance.name)),
         key=lambda one: one.usd_per_hour,

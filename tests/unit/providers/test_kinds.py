@@ -15,7 +15,7 @@ from gridwright.catalog import load_catalog
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.grid import grid_model
-from gridwright.model.seller import seller_of
+from gridwright.model.pricing_provider import pricing_provider
 from gridwright.providers import provider_of
 from gridwright.providers.builtin import BUILT_IN
 from gridwright.providers.caller import Caller
@@ -211,12 +211,12 @@ def test_the_spec_that_init_writes_can_be_predicted(name: str) -> None:
 
 def test_it_answers_what_the_model_asks(spec: GridSpec) -> None:
     catalog = load_catalog()
-    seller = seller_of(spec)
-    beside = seller.costs_beside(spec, catalog)
+    pricing = pricing_provider(spec)
+    beside = pricing.costs_beside(spec, catalog)
     assert all(each.what for each in beside)
-    assert len(seller.costs_of(spec, catalog, 3, has_lustre=False)) == len(beside)
+    assert len(pricing.costs_of(spec, catalog, 3, has_lustre=False)) == len(beside)
     site = Site(spec, catalog, ComputeNodes(1, 1, None))
-    seller.report_not_offered(site)
+    pricing.report_not_offered(site)
     assert site.problems == []
     assert all(name in catalog.volumes for name in spec.provider_kind.planned_volumes)
     assert bool(spec.provider_kind.planned_volumes) == spec.is_cloud

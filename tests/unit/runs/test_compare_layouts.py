@@ -23,12 +23,12 @@ from gridwright.runs.iotest_events import (
 from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.layout_comparison import LayoutFigure
 from gridwright.runs.phase_record import (
-    Asked,
-    LayoutAsked,
-    LayoutFound,
+    ActualLayout,
     NodePhaseRecord,
     Op,
     PhaseRecord,
+    RequestedLayout,
+    RequestedSettings,
     Used,
 )
 from gridwright.runs.records import IotestRecord
@@ -39,7 +39,7 @@ MB = 1e6
 
 def phase(rate: float | None, op: Op = "write", **more: object) -> PhaseRecord:
     same: dict[str, Any] = {"engine": "direct", "block_bytes": 65536, "queue_depth": 8, "streams": 1}
-    asked = Asked(size_bytes=None, seconds=1.0, verify=False, seed=None, **same)
+    asked = RequestedSettings(size_bytes=None, seconds=1.0, verify=False, seed=None, **same)
     used = Used(direct=True, io_uring=True, method="io_uring", **same)
     figures = {"ops_per_s": rate} if op == "metadata" else {"per_core_bytes_per_s": rate}
     return PhaseRecord(op=op, asked=asked, used=used, **figures, **more)  # type: ignore[arg-type]
@@ -66,13 +66,13 @@ def record_of(
                 LibraryBegun(
                     library="data", path="/lake/data", filesystem="lake", nodes=1, streams=1, cores=1,
                     requires_bytes_per_s_per_core=requires,
-                    layout=LayoutAsked(name="4", text="-c 4", chosen=is_chosen),
+                    layout=RequestedLayout(name="4", text="-c 4", chosen=is_chosen),
                 )
             )  # fmt: skip
             reducer.take(PhaseDone(phase=phases[number]))
             reducer.take(
                 LayoutSeen(
-                    layout=LayoutFound(chosen=is_chosen, text=found[is_chosen], file_bytes=1, components=[])
+                    layout=ActualLayout(chosen=is_chosen, text=found[is_chosen], file_bytes=1, components=[])
                 )
             )
             reducer.take(LibraryDone(status="complete", exit=ExitStatus.DONE))

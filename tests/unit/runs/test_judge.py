@@ -12,7 +12,7 @@ from gridwright.messages import plain, typed
 from gridwright.runs.iotest_events import LibraryBegun, PhaseBegun, PhaseDone, RepeatBegun
 from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.judge import judge_library, judge_run, repeated_figures
-from gridwright.runs.load_record import Disturbance
+from gridwright.runs.load_record import Interference
 from gridwright.runs.phase_record import PhaseRecord
 from gridwright.runs.records import LibraryRecord, NodeCheck
 from gridwright.runs.results import Results
@@ -119,7 +119,7 @@ def test_a_run_that_failed_has_no_verdict_but_wrong_data_are_one(name: str, met:
     assert Results(record, None, checks, "failed").met is met
 
 
-DISTURBER = Disturbance("cpu", "burner", "bob", 0.5, 0.1, "process burner of bob used 50 % of the CPU time")
+DISTURBER = Interference("cpu", "burner", "bob", 0.5, 0.1, "process burner of bob used 50 % of the CPU time")
 
 
 def disturbed(per_core: float, *, allowed: bool = False) -> PhaseRecord:

@@ -10,7 +10,7 @@ from gridwright.errors import GridwrightError
 from gridwright.schedulers.dependency import Dependency, parse_dependency
 from gridwright.schedulers.flows.flow_file import JobFlow, load_flow
 from gridwright.schedulers.flows.flow_requests import FlowSurroundings, flow_requests, order
-from gridwright.schedulers.flows.flow_run import kept_jobs, last_run, new_run
+from gridwright.schedulers.flows.flow_run import last_run, new_run, reusable_jobs
 from gridwright.schedulers.job import Job, JobState
 
 NIGHTLY = """\
@@ -104,7 +104,7 @@ def kept(tmp_path: Path, *jobs: Job) -> set[str]:
     made = flow(tmp_path)
     run = last_run(jobs, made.flow)
     assert run is not None
-    return kept_jobs(made, run)
+    return reusable_jobs(made, run)
 
 
 def test_what_completed_stands_and_what_comes_after_a_failure_is_done_again(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gridwright.setup.tuning
 from gridwright.setup.ansible.tuned_values import is_right
-from gridwright.setup.tuning import NodeSize, tuning_rows, tuning_text, wanted
+from gridwright.setup.tuning import NodeSize, desired_value, tuning_rows, tuning_text
 
 NODES = Path(gridwright.setup.tuning.__file__).parent
 TABLE = tuning_text()
@@ -46,7 +46,9 @@ def test_values_are_those_that_the_doctor_works_out() -> None:
     rows = FILTERS.tuning_rows(TABLE, ["compute", "all"], SIZE)
     size = NodeSize(65536000 * 1024, 4, 8)
     found = {each["name"]: each["wanted"] for kind in rows.values() for each in kind}
-    assert found == {each.name: wanted(each, size) for each in tuning_rows() if "compute" in each.roles}
+    assert found == {
+        each.name: desired_value(each, size) for each in tuning_rows() if "compute" in each.roles
+    }
 
 
 def test_a_node_of_no_group_gets_nothing() -> None:

@@ -19,11 +19,11 @@ from gridwright.setup.tuning import (
     NodeSize,
     TuningRow,
     brought_kinds,
+    desired_value,
     not_set,
     refuse_broken_tables,
     tuning_rows,
     tuning_text,
-    wanted,
 )
 from gridwright.spec.model import GridSpec
 
@@ -87,7 +87,7 @@ def test_sysctls_that_are_gone_are_not_asked_for() -> None:
 @given(memory=st.integers(4 * GIB, 4096 * GIB), cores=st.integers(1, 512), threads=st.sampled_from([1, 2]))
 def test_formulas_stay_within_the_node(memory: int, cores: int, threads: int) -> None:
     size = NodeSize(memory, cores, cores * threads)
-    values = {row.name: wanted(row, size) for row in FORMULAS}
+    values = {row.name: desired_value(row, size) for row in FORMULAS}
     for name, value in values.items():
         assert isinstance(value, int), name
         assert value > 0, name
@@ -107,11 +107,11 @@ def test_formulas_stay_within_the_node(memory: int, cores: int, threads: int) ->
 
 def test_papers_nodes_get_what_the_papers_gave_them() -> None:
     compute, storage = NodeSize(320 * GIB, 24, 48), NodeSize(768 * GIB, 52, 104)
-    assert wanted(ROWS["scale-page-pool-compute"], compute) == 64 * GIB
-    assert wanted(ROWS["scale-page-pool-storage"], storage) == 128 * GIB
-    assert wanted(ROWS["scale-files-cached-compute"], compute) == 1_000_000
-    assert wanted(ROWS["scale-files-cached-storage"], storage) == 5_000_000
-    assert wanted(ROWS["sysctl-dirty-ratio"], NodeSize(192 * GIB, 24, 48)) == 30
+    assert desired_value(ROWS["scale-page-pool-compute"], compute) == 64 * GIB
+    assert desired_value(ROWS["scale-page-pool-storage"], storage) == 128 * GIB
+    assert desired_value(ROWS["scale-files-cached-compute"], compute) == 1_000_000
+    assert desired_value(ROWS["scale-files-cached-storage"], storage) == 5_000_000
+    assert desired_value(ROWS["sysctl-dirty-ratio"], NodeSize(192 * GIB, 24, 48)) == 30
 
 
 def test_limits_fit_the_kernel_that_has_to_grant_them() -> None:

@@ -16,7 +16,7 @@ from gridwright.errors import GridwrightError
 from gridwright.watch.damping import Changed, KnownFinding
 from gridwright.watch.notices import MOST_ROWS, FindingReason, Notice, letter, notice_of, put, subject
 from gridwright.watch.round_messages import FindingKey
-from gridwright.watch.sending.couriers import Couriers, send_once
+from gridwright.watch.sending.notifiers import Notifiers, send_once
 from gridwright.watch.sending.receivers import (
     SECRET_VARIABLE,
     MailReceiver,
@@ -155,7 +155,7 @@ def test_nobody_but_a_server_with_a_good_certificate_gets_anything(
 
 
 def test_a_mail_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
-    monkeypatch.setattr("gridwright.watch.sending.couriers.SEND_S", 1.0)
+    monkeypatch.setattr("gridwright.watch.sending.notifiers.SEND_S", 1.0)
     with hook(held=True) as taken:
         assert "has not answered" in send_once(WebReceiver(taken.url, secret), notice(), never).problem
 
@@ -178,28 +178,28 @@ def test_a_program_gets_json_and_no_secret(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_try_ends_when_the_watch_does() -> None:
-    couriers = Couriers({"command": ProgramReceiver(["sleep", "60"])})
-    couriers.begin("command", notice())
-    assert not couriers.is_free("command") and couriers.ended() == []
-    couriers.close()
-    ((name, id_, outcome),) = couriers.ended()
+    notifiers = Notifiers({"command": ProgramReceiver(["sleep", "60"])})
+    notifiers.begin("command", notice())
+    assert not notifiers.is_free("command") and notifiers.ended() == []
+    notifiers.close()
+    ((name, id_, outcome),) = notifiers.ended()
     assert (name, id_, outcome.stopped) == ("command", "abcd-1", True)
 
 
 def test_who_fails_is_left_alone_for_longer_each_time() -> None:
     now = [0.0]
-    couriers = Couriers({"webhook": WebReceiver("http://127.0.0.1:1/")}, lambda: now[0])
+    notifiers = Notifiers({"webhook": WebReceiver("http://127.0.0.1:1/")}, lambda: now[0])
     waits = []
     for failures in (1, 2, 3, 30):
-        couriers.failed("webhook", failures, SendOutcome("no"))
-        waits.append(couriers.wait_s("webhook"))
-        assert not couriers.is_free("webhook")
+        notifiers.failed("webhook", failures, SendOutcome("no"))
+        waits.append(notifiers.wait_s("webhook"))
+        assert not notifiers.is_free("webhook")
     assert waits == [10.0, 20.0, 40.0, 900.0]
-    couriers.failed("webhook", 1, SendOutcome("no", retry_after_s=120.0))
-    assert couriers.wait_s("webhook") == 120.0
+    notifiers.failed("webhook", 1, SendOutcome("no", retry_after_s=120.0))
+    assert notifiers.wait_s("webhook") == 120.0
     now[0] = 120.0
-    assert couriers.is_free("webhook")
-    couriers.close()
+    assert notifiers.is_free("webhook")
+    notifiers.close()
 
 
 def test_a_flood_is_one_notice_of_bounded_size() -> None:

@@ -21,7 +21,7 @@ from gridwright.watch.damping import Damping
 from gridwright.watch.notices import Notice
 from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
-from gridwright.watch.sending import couriers
+from gridwright.watch.sending import notifiers
 from gridwright.watch.sending.receivers import AnyReceiver, SendOutcome, WebReceiver
 from gridwright.watch.sending.send_program import post
 from gridwright.watch.state import FILE, WatchState, held, read_state, watch_directory, write_state
@@ -61,7 +61,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], An
         assert isinstance(receiver, WebReceiver)
         return post(receiver, notice, notice.attempts)
 
-    monkeypatch.setattr(couriers, "send_once", send_once)
+    monkeypatch.setattr(notifiers, "send_once", send_once)
     monkeypatch.setattr(watch, "_LOOK_S", 0.01)
     secret = tmp_path / "secret"
     secret.touch(0o600)
@@ -162,7 +162,7 @@ def killed_at(at: int, place: Path, to: AnyReceiver) -> int:
         # What is between these steps leaves no trace.
         places = (
             (watch, "write_state"),
-            (couriers, "send_once"),
+            (notifiers, "send_once"),
             (os, "fsync"),
             (os, "write"),
             (os, "replace"),
@@ -213,7 +213,7 @@ def test_a_notice_is_on_disk_as_tried_before_anybody_gets_it(tmp_path: Path, qui
         on_disk = read_state(place)
         assert on_disk is not None and [each.attempts for each in on_disk.receivers["webhook"].waiting] == [1]
         taken.hold.set()
-        made.couriers.close()
+        made.notifiers.close()
 
 
 def test_a_round_that_hangs_or_fails_is_a_finding_and_closes_no_other(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_round_that_hangs_or_fails_is_a_finding_and_closes_no_other(tmp_path: 
         lost = made.state.last_round
         assert lost is not None and bool(lost.problem) is (FAILED in open_ or LATE in open_)
     assert LATE not in {key.name for request in made._runner.asked for key in request.known}  # type: ignore[attr-defined]
-    made.couriers.close()
+    made.notifiers.close()
 
 
 def child(code: str) -> RoundRunner:

@@ -48,7 +48,7 @@ def exec_(
     words = command[1:] if command[:1] == ["--"] else command
     if not words:
         raise typer.BadParameter("a command is wanted after the node", param_hint="COMMAND")
-    raise typer.Exit(Grid.found(LAB.here(chosen_lab(grid))).enter(node, words))
+    raise typer.Exit(Grid.local(LAB.here(chosen_lab(grid))).enter(node, words))
 
 
 @lab.command("power-off")

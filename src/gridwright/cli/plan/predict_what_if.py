@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus
+from gridwright.model.degraded import degraded_grid, single_failures
+from gridwright.model.failure_domains import EACH, find_failure_domains
 from gridwright.model.grid import GridModel
-from gridwright.model.grid_parts import EACH, find_parts
 from gridwright.model.sensitivity import sensitivity
-from gridwright.model.without import each_dead, grid_without
 
 
 def predict_without(
@@ -21,9 +21,9 @@ def predict_without(
     Exit status 1 where the requirements do not hold any more; with `each` alone the table judges nothing.
     Raises GridwrightError.
     """
-    parts = find_parts(model, [name for name in names if name != EACH])
-    left = grid_without(model, parts, streams) if parts else None
-    each = each_dead(model, streams)
+    parts = find_failure_domains(model, [name for name in names if name != EACH])
+    left = degraded_grid(model, parts, streams) if parts else None
+    each = single_failures(model, streams)
 
     def text() -> str:
         from gridwright.report.terminal.what_if import without_text

@@ -16,7 +16,7 @@ from gridwright.cli.work.submit_flags import SubmitFlags, read_environment
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
 from gridwright.schedulers.flows.flow_file import JobFlow, load_flow
 from gridwright.schedulers.flows.flow_requests import FlowSurroundings, flow_requests
-from gridwright.schedulers.flows.flow_run import kept_jobs, last_run, new_run
+from gridwright.schedulers.flows.flow_run import last_run, new_run, reusable_jobs
 
 if TYPE_CHECKING:
     from gridwright.schedulers.job import JobRequest
@@ -69,7 +69,7 @@ def _resumed(scheduler: Scheduler, flow: JobFlow) -> tuple[str, set[str]]:
         raise input_error(
             f"no run of flow {flow.flow} is remembered", where="--resume", remedy="leave out --resume"
         )
-    return run.name, kept_jobs(flow, run)
+    return run.name, reusable_jobs(flow, run)
 
 
 def _submit(scheduler: Scheduler, requests: Sequence[JobRequest], place: Callable[[str], str]) -> list[str]:

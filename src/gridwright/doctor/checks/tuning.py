@@ -17,9 +17,9 @@ from gridwright.setup.tuning import (
     TuningRow,
     Value,
     brought_kinds,
+    desired_value,
     kind_words,
     tuning_rows,
-    wanted,
 )
 
 _LOOKED_UP = ("sysctl", "sysfs", "limit", "service")
@@ -91,7 +91,9 @@ def _units(row: TuningRow) -> list[str]:
 
 def _answers(row: TuningRow, observation: Observation) -> Iterator[NodeJudgement]:
     # Nodes come in few sizes, and a formula is dear to work out.
-    values = {size: wanted(row, size) for size in {_size(facts) for facts in observation.facts.values()}}
+    values = {
+        size: desired_value(row, size) for size in {_size(facts) for facts in observation.facts.values()}
+    }
     for node, facts in observation.facts.items():
         value = values[_size(facts)]
         expected = _expected(row, value)

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Self, TypeVar, cast
 
 from gridwright import __version__
-from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Finding, GridwrightError, environment_error
 from gridwright.grid.launching import NodeLauncher
 from gridwright.grid.nodes import GridNode
+from gridwright.interference.watch import LoadWatch
 from gridwright.iotest.coordinator.blame import Ask, Blame
 from gridwright.iotest.coordinator.clock import clock_finding
 from gridwright.iotest.coordinator.heartbeats import SilenceJudge

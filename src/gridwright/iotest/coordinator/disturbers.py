@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gridwright.disturbance.judge import disturbances, on_node
-from gridwright.runs.load_record import Disturbance, NodeLoad
+from gridwright.interference.judge import disturbances, on_node
+from gridwright.runs.load_record import Interference, NodeLoad
 
 
 def disturbers(
     loads: Mapping[str, NodeLoad], here: NodeLoad, *, sequential: bool
-) -> dict[str, list[Disturbance]]:
+) -> dict[str, list[Interference]]:
     """What disturbed each node; `here` is the machine of the coordinator.
 
     A container sees what its machine does, but not who: other nodes of this test on the same machine are no

@@ -16,7 +16,7 @@ from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.stalls import stalls_of
 from gridwright.messages import shared_fields
 from gridwright.runs.iotest_events import PhaseBegun
-from gridwright.runs.load_record import Disturbance, NodeLoad
+from gridwright.runs.load_record import Interference, NodeLoad
 from gridwright.runs.phase_record import NodePhaseRecord, PhaseRecord, Status, Steady
 from gridwright.units import format_rate
 
@@ -80,7 +80,7 @@ def _part(run: NodeRun) -> Part:
     return Part(run.node, _outcome(run), run.start_s or 0.0, run.history)
 
 
-def _node(share: NodeShare, run: NodeRun | None, whole: Whole, found: list[Disturbance]) -> NodePhaseRecord:
+def _node(share: NodeShare, run: NodeRun | None, whole: Whole, found: list[Interference]) -> NodePhaseRecord:
     node, cores = share.node, share.cores
     if run is None or not counts(run):
         reason = _reason(node, run, whole.lost)

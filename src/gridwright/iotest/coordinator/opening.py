@@ -13,7 +13,7 @@ from gridwright.iotest.messages import Opened as OpenedThere
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import MARKER
 from gridwright.iotest.space import Room
-from gridwright.runs.iotest_events import DeviceFound
+from gridwright.runs.iotest_events import DeviceDetected
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ async def open_library(
     told = set()
     for name, answer in answers.items():
         if not opened.rooms:
-            emit(DeviceFound(device=answer.device))
+            emit(DeviceDetected(device=answer.device))
         opened.rooms[name] = answer.room
         opened.kept[name] = answer.kept
         opened.memory_backed |= answer.memory_backed

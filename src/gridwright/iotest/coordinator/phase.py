@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gridwright.disturbance.watch import Moment
+from gridwright.interference.watch import Moment
 from gridwright.iotest.coordinator.coordinator import Coordinator
 from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode
 from gridwright.iotest.engine import PhasePlan, Sample

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.commands import run_here
-from gridwright.disturbance.presence import Presence
-from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems.mounts import LibraryMount
+from gridwright.interference.presence import Presence
+from gridwright.interference.watch import LoadWatch
 from gridwright.iotest import failures
 from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.drive import Stalled

@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 
-from gridwright.disturbance.watch import LoadWatch
+from gridwright.interference.watch import LoadWatch
 from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.drive import Driven, Stalled, drive
 from gridwright.iotest.engine import Phase

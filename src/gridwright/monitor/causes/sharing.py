@@ -1,6 +1,6 @@
 """Who uses a file system: jobs and users by share, processes of no job, and what nobody accounts for (pure).
 
-What is foreign is told as a proof tells it (`gridwright.disturbance`): what a file system moved beyond what
+What is foreign is told as a proof tells it (`gridwright.interference`): what a file system moved beyond what
 jobs say that they moved, but no more than other processes say, where all of them can be asked.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.disturbance.limits import limits
+from gridwright.interference.limits import limits
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
 from gridwright.monitor.libraries import LibraryRow

@@ -43,15 +43,15 @@ def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
     """The bill of a grid that is stopped: file systems, disks of machines that are kept, and the network."""
     catalog = load_catalog(spec.file.parent if spec.file else None)
     # Machines beside the nodes have lines of their own.
-    kept_machines = [each for each in layout.machines if not each.replaced and each.role is not Role.MACHINE]
-    plain_nodes = [each for each in kept_machines if each.role is Role.COMPUTE]
+    retained_machines = [each for each in layout.machines if not each.replaced and each.role is not Role.MACHINE]
+    plain_nodes = [each for each in retained_machines if each.role is Role.COMPUTE]
     nodes = (
         CostLine(each.what, each.usd_per_hour)
         for name, filesystem in spec.filesystems.items()
         if plain_nodes and filesystem.node_disks is not None
         for each in grid_model(spec).contributions[name].costs
     )
-    beside = costs_while_stopped(spec, catalog, len(kept_machines))
+    beside = costs_while_stopped(spec, catalog, len(retained_machines))
     return (
         *bill(spec, layout, running=False),
         *nodes,

@@ -41,13 +41,13 @@ def costs_of(spec: GridSpec, catalog: Catalog, machines: int) -> tuple[Cost, ...
     return () if aws is None else tuple(_lines(spec, aws, catalog, machines))
 
 
-def costs_while_stopped(spec: GridSpec, catalog: Catalog, kept_machines: int) -> tuple[Cost, ...]:
+def costs_while_stopped(spec: GridSpec, catalog: Catalog, retained_machines: int) -> tuple[Cost, ...]:
     """The same of a grid that is stopped: root volumes of the machines that keep them, and the network."""
     aws = spec.section(Aws)
     if aws is None:
         return ()
     return (
-        _root_volumes(catalog, spec.region or "", kept_machines),
+        _root_volumes(catalog, spec.region or "", retained_machines),
         *_disks_beside(spec, catalog, stopped=True),
         *_network(aws, catalog, spec.region or ""),
         *_objects(spec, catalog),

@@ -536,13 +536,13 @@ class AwsProvider(Provider):
     def costs_of(
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
     ) -> tuple[Cost, ...]:
-        """See Seller."""
+        """See PricingProvider."""
         from gridwright.providers.aws.costs import costs_of
 
         return costs_of(spec, catalog, machines)
 
     def report_not_offered(self, site: Site) -> None:
-        """See Seller."""
+        """See PricingProvider."""
         from gridwright.providers.aws.layout import room_problems
         from gridwright.providers.aws.offered import report_not_offered
 
@@ -551,7 +551,7 @@ class AwsProvider(Provider):
             site.report(tuple(str(each.field).split(".")), each.what, each.remedy or "")
 
     def report_too_many_volumes(self, site: Site) -> None:
-        """See Seller."""
+        """See PricingProvider."""
         report_too_many_volumes(site)
         report_not_shared(site)
 

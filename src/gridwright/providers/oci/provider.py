@@ -647,17 +647,17 @@ class OciProvider(Provider):
     def costs_of(
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
     ) -> tuple[Cost, ...]:
-        """See Seller."""
+        """See PricingProvider."""
         from gridwright.providers.oci.costs import costs_of
 
         return costs_of(spec, catalog, machines)
 
     def report_not_offered(self, site: Site) -> None:
-        """See Seller."""
+        """See PricingProvider."""
         report_wrong_shapes(site)
 
     def report_too_many_volumes(self, site: Site) -> None:
-        """See Seller."""
+        """See PricingProvider."""
         from gridwright.providers.oci.lustre_rules import report_lustre_rules
 
         report_lustre_rules(site)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from gridwright.model.degraded import DegradedGrid, DegradedLibrary
 from gridwright.model.sensitivity import InputEffect, NextBottleneck, Sensitivity
-from gridwright.model.without import GridLeft, LibraryLeft
 from gridwright.report.figures import ABSENT, listed, megabytes, plain, share
 from gridwright.report.figures import required as required_rate
 from gridwright.report.terminal.frame import printed
@@ -19,7 +19,9 @@ _STYLES = {True: "green", False: "bold red", None: ""}
 
 
 @printed
-def without_text(console: Console, grid: str, left: GridLeft | None, each: Sequence[GridLeft]) -> None:
+def without_text(
+    console: Console, grid: str, left: DegradedGrid | None, each: Sequence[DegradedGrid]
+) -> None:
     """Print what is left without some parts, if any are named, and the table of one of each dead."""
     if left is not None:
         nodes = f"{left.nodes} node{'s'[: left.nodes != 1]} of {left.cores} cores in all"
@@ -33,7 +35,7 @@ def without_text(console: Console, grid: str, left: GridLeft | None, each: Seque
     _print_why(console, each)
 
 
-def _print_table(console: Console, rows: Sequence[GridLeft], *, names: bool) -> None:
+def _print_table(console: Console, rows: Sequence[DegradedGrid], *, names: bool) -> None:
     words = (["without"] if names else []) + ["library", "its files"]
     figures = ["required", "write", "read", "of before", "holds"]
     table = lined_table(console, words, figures)
@@ -53,16 +55,16 @@ def _print_table(console: Console, rows: Sequence[GridLeft], *, names: bool) -> 
     console.print(table)
 
 
-def _files(library: LibraryLeft) -> str:
+def _files(library: DegradedLibrary) -> str:
     return "kept" if library.files == "kept" else f"{share(library.files_part)} {library.files}"
 
 
-def _least_part(library: LibraryLeft) -> str:
+def _least_part(library: DegradedLibrary) -> str:
     parts = [rate.part for rate in library.rates.values() if rate.part is not None]
     return share(min(parts)) if parts else ABSENT
 
 
-def _print_why(console: Console, rows: Sequence[GridLeft]) -> None:
+def _print_why(console: Console, rows: Sequence[DegradedGrid]) -> None:
     for row in rows:
         why = "; ".join(row.why)
         say(console, f"{listed([*row.without])}: {_VERDICTS[row.holds]}{f'. {why}' if why else ''}", indent=2)

@@ -111,17 +111,17 @@ def search(steps: Sequence[SweepStep], rule: SweepRule) -> Next | JobsCarried:
     """The next number of streams, or the answer."""
     levels = levels_of(steps, rule)
     known = so_far(levels, rule)
-    wanted = _wanted(levels, known, rule)
-    if isinstance(wanted, JobsCarried):
-        return wanted
-    again = next((level for level in levels if level.streams == wanted), None)
+    streams = _next_streams(levels, known, rule)
+    if isinstance(streams, JobsCarried):
+        return streams
+    again = next((level for level in levels if level.streams == streams), None)
     if again is not None and again.unjudged >= MOST_UNJUDGED:
         return JobsCarried(known.carries, known.falls_at, known.confirmed, "disturbed")
-    return Next(wanted)
+    return Next(streams)
 
 
-def _wanted(levels: Sequence[StreamsTried], known: JobsCarried, rule: SweepRule) -> int | JobsCarried:
-    """The number of streams of which more must be known, or the answer."""
+def _next_streams(levels: Sequence[StreamsTried], known: JobsCarried, rule: SweepRule) -> int | JobsCarried:
+    """The number of streams to measure next, or the answer."""
     below = [level for level in levels if known.falls_at is None or level.streams < known.falls_at]
     undecided = [level.streams for level in below if level.state(rule.agree) == "open"]
     if undecided:

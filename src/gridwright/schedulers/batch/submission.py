@@ -80,17 +80,17 @@ class Submitter:
                 self._directories.fence(outgoing.tag)
                 if self._directories.last_runs(outgoing.tag):
                     # It runs, and has perhaps ended: the next command finds out how.
-                    raise self._kept(said) from None
+                    raise self._deferred(said) from None
                 tag = self._record.claim(outgoing.tag, time.time() + LEASE_S)
                 if tag is None:
-                    raise self._kept(said) from None
+                    raise self._deferred(said) from None
                 outgoing = replace(outgoing, tag=tag)
             if time.monotonic() + wait_s > give_up:
-                raise self._kept(said)
+                raise self._deferred(said)
             time.sleep(wait_s)
             wait_s = min(2.0, wait_s * 2)
 
-    def _kept(self, said: str) -> GridwrightError:
+    def _deferred(self, said: str) -> GridwrightError:
         return environment_error(
             f"{self._system.name} does not answer: {said}; the job is kept, and the next command of "
             "Gridwright hands it in",

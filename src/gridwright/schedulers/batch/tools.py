@@ -102,7 +102,7 @@ class BatchTools:
             reraise=True,
         ):
             with attempt:
-                answer = self._asked(command, timeout_s)
+                answer = self._query(command, timeout_s)
                 said = message(answer)
                 if answer.status == 0 or allowed(answer):
                     return answer.stdout
@@ -117,7 +117,7 @@ class BatchTools:
                 raise ServiceDown(error) if silent else error
         raise AssertionError("tenacity either returns or raises")
 
-    def _asked(self, command: Sequence[str], timeout_s: float) -> CommandOutput:
+    def _query(self, command: Sequence[str], timeout_s: float) -> CommandOutput:
         try:
             return self.run(command, timeout_s=timeout_s)
         except (HeadNodeUnreachable, CommandMissing):

@@ -55,21 +55,21 @@ def _request(
     flow: JobFlow, name: str, run: str, surroundings: FlowSurroundings, numbers: Mapping[str, int]
 ) -> JobRequest:
     job = flow.jobs[name]
-    directory = os.path.join(surroundings.directory, _asked(flow, job, "directory") or "")  # noqa: PTH118
-    options: dict[str, Any] = {each: _asked(flow, job, each) for each in (*_PLAIN, *_LISTS)}
+    directory = os.path.join(surroundings.directory, _field_or_default(flow, job, "directory") or "")  # noqa: PTH118
+    options: dict[str, Any] = {each: _field_or_default(flow, job, each) for each in (*_PLAIN, *_LISTS)}
     for each in _STREAMS:
-        path = _asked(flow, job, each)
+        path = _field_or_default(flow, job, each)
         options[each] = None if path is None else os.path.join(directory, path)  # noqa: PTH118
-    if (begin := _asked(flow, job, "begin")) is not None:
+    if (begin := _field_or_default(flow, job, "begin")) is not None:
         options["begin"] = parse_begin(begin)
-    array = _asked(flow, job, "array")
+    array = _field_or_default(flow, job, "array")
     asked: dict[str, Any] = {
-        "cores": _asked(flow, job, "cores"),
-        "memory_bytes": _asked(flow, job, "memory"),
-        "queue": _asked(flow, job, "queue"),
-        "time_limit_s": _asked(flow, job, "time"),
+        "cores": _field_or_default(flow, job, "cores"),
+        "memory_bytes": _field_or_default(flow, job, "memory"),
+        "queue": _field_or_default(flow, job, "queue"),
+        "time_limit_s": _field_or_default(flow, job, "time"),
         "array": None if array is None else _indices(array),
-        **{each: _asked(flow, job, each) for each in ("restart", "keep", "exclusive", "node")},
+        **{each: _field_or_default(flow, job, each) for each in ("restart", "keep", "exclusive", "node")},
     }
     return JobRequest(
         command=list(job.command or ()),
@@ -87,7 +87,7 @@ def _request(
     )
 
 
-def _asked(flow: JobFlow, job: FlowJob, field: str) -> Any:  # noqa: ANN401 - any field
+def _field_or_default(flow: JobFlow, job: FlowJob, field: str) -> Any:  # noqa: ANN401 - any field
     value = getattr(job, field)
     return getattr(flow.defaults, field) if value is None else value
 

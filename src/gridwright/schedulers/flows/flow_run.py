@@ -64,8 +64,8 @@ def last_run(jobs: Iterable[Job], flow: str) -> FlowRun | None:
     )
 
 
-def kept_jobs(flow: JobFlow, run: FlowRun) -> set[str]:
-    """Names of jobs whose work of an earlier run stands: they completed, and so did all before them.
+def reusable_jobs(flow: JobFlow, run: FlowRun) -> set[str]:
+    """Names of jobs whose results of an earlier run are reused: they and all before them completed.
 
     A job that was to start only after another one's failure, which completed, is not needed and counts as
     done. Raises GridwrightError (INPUT) where jobs of the run wait or run.

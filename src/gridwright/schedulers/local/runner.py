@@ -503,7 +503,7 @@ class Runner:
     def _listen(self) -> None:
         """Wait until there is something to do."""
         wait_s = 0.0 if self._unwritten or self._decide else _IDLE_S
-        if self._running.has_untold():
+        if self._running.has_pending_orders():
             wait_s = min(wait_s, _SOON_S)
         wait_s = min(wait_s, self._waiting.begins_in_s(time.time()))
         for fd, _ in self._poll.poll(wait_s * 1000):

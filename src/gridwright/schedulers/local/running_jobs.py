@@ -148,7 +148,7 @@ class RunningJobs:
         self._launcher: GuardLauncher | None = None
         self._jobs: dict[int, RunningJob] = {}
         """Those with guards, by the slot of guard and record."""
-        self._untold: set[int] = set()
+        self._pending_orders: set[int] = set()
         """Slots of those that are cancelled, and whose guards have not been told."""
         self._ended: dict[int, RunningJob] = {}
         """Those whose directories are being removed, by their slot."""
@@ -186,7 +186,7 @@ class RunningJobs:
         for slot, live in self._jobs.items():
             self._poll_guard(live)
             if live.cancel is not None:
-                self._untold.add(slot)
+                self._pending_orders.add(slot)
         self._launch(lock)
 
     def _poll_guard(self, live: RunningJob) -> None:
@@ -231,11 +231,11 @@ class RunningJobs:
         for slot, live in self._jobs.items():
             if live.key == key and live.cancel is None:
                 live.cancel = why
-                self._untold.add(slot)
+                self._pending_orders.add(slot)
 
-    def has_untold(self) -> bool:
-        """Whether a guard is to be told something as soon as it can be."""
-        return bool(self._untold)
+    def has_pending_orders(self) -> bool:
+        """Whether an order to a guard waits to be sent."""
+        return bool(self._pending_orders)
 
     def poll(self) -> list[tuple[RunningJob, str]]:
         """Jobs of which something is to be recorded, with why they were not started where that is so."""
@@ -254,11 +254,11 @@ class RunningJobs:
 
     def _tell_guards(self) -> None:
         """Have jobs end that are cancelled; one that has no record yet is about to have one."""
-        for slot in list(self._untold):
+        for slot in list(self._pending_orders):
             live = self._jobs.get(slot)
             record = None if live is None else self.records.read(slot)
             if live is None or live.cancel is None or live.is_of(record):
-                self._untold.discard(slot)
+                self._pending_orders.discard(slot)
                 if record is not None and live is not None and live.cancel is not None:
                     tell_guard(record, signal.SIGTERM)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.errors import GridwrightError, Problem, nearest
-from gridwright.schedulers.dependency import Dependency, DependencyType, each_problems, parse_dependency
+from gridwright.schedulers.dependency import Dependency, DependencyType, aftercorr_problems, parse_dependency
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.local.dependencies import UnmetDependency, insert_dependencies
 from gridwright.schedulers.local.identifiers import HIGHEST_INDEX, NO_INDEX, JobKey, parse_identifier
@@ -198,7 +198,7 @@ def _dependency_problems(
                 indices = [row[0] for row in store.all("SELECT idx FROM tasks WHERE job=?", (key.job,))]
                 array = None if indices == [NO_INDEX] else indices
         if each.type is DependencyType.EACH:
-            yield from each_problems(request.array, array, each.job)
+            yield from aftercorr_problems(request.array, array, each.job)
 
 
 def exists(store: Store, key: JobKey) -> bool:

@@ -93,7 +93,7 @@ class SlurmDatabase:
         for node in (lab.nodes[name] for name in nodes):
             if not runs(node, "slurmdbd"):
                 start_daemon(node, ["/usr/sbin/slurmdbd"])
-            wait_for(partial(_told, node))
+            wait_for(partial(_unavailable_reason, node))
             # It fails where the cluster is known.
             node.run(["sacctmgr", "-i", "-Q", "add", "cluster", lab.spec.name], timeout_s=10.0)
 
@@ -102,10 +102,10 @@ class SlurmDatabase:
         here = lab.nodes[node]
         if not runs(here, "slurmdbd"):
             return f"slurmdbd does not run: its log is {LOGS}/slurmdbd.log"
-        return _told(here)
+        return _unavailable_reason(here)
 
 
-def _told(node: ServiceNode) -> str | None:
+def _unavailable_reason(node: ServiceNode) -> str | None:
     answer = node.run(["sacctmgr", "-n", "-P", "show", "cluster", "format=Cluster"], timeout_s=4.0)
     said = (answer.stderr or answer.stdout).decode(errors="replace").strip()
     return None if answer.status == 0 and "rror" not in said else f"slurmdbd does not answer: {said[-200:]}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.errors import Problem
-from gridwright.schedulers.dependency import Dependency, DependencyType, each_problems, parse_dependency
+from gridwright.schedulers.dependency import Dependency, DependencyType, aftercorr_problems, parse_dependency
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.slurm.job_name import split_identifier
 from gridwright.schedulers.slurm.record import JobRecord
@@ -90,7 +90,7 @@ def resolve(
         token = each.job.removeprefix(BY_TOKEN)
         if numbers is not None and each.job.startswith(BY_TOKEN) and token in numbers:
             if each.type is DependencyType.EACH:
-                found.problems += each_problems(request.array, (arrays or {}).get(token), each.job)
+                found.problems += aftercorr_problems(request.array, (arrays or {}).get(token), each.job)
             found.after.append(f"{_WORDS[each.type]}:{numbers[token]}")
         else:
             _resolve(record, request, each, found)
@@ -106,7 +106,7 @@ def _resolve(record: JobRecord, request: JobRequest, each: Dependency, found: Re
     wanted = submission.elements if element is None else (element,)
     if each.type is DependencyType.EACH:
         array = submission.request.array if element is None else None
-        if unlike := list(each_problems(request.array, array, name)):
+        if unlike := list(aftercorr_problems(request.array, array, name)):
             found.problems += unlike
             return
         wanted = tuple(request.array or ())

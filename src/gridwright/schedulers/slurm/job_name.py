@@ -32,10 +32,10 @@ def split_identifier(text: str) -> tuple[str, int | None] | None:
 
 def expand_indices(text: str) -> tuple[int, ...]:
     """Indices that squeue folds: [4-1000%10], 5-6,9-30:3. Raises ValueError for other text."""
-    return tuple(_each_index(text.strip("[]").partition("%")[0]))
+    return tuple(_array_indices(text.strip("[]").partition("%")[0]))
 
 
-def _each_index(text: str) -> Iterator[int]:
+def _array_indices(text: str) -> Iterator[int]:
     for part in filter(None, text.split(",")):
         span, _, step = part.partition(":")
         low, _, high = span.partition("-")

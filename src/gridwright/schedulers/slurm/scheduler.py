@@ -312,7 +312,7 @@ def path_visibility_problems(
     seen = set(json.loads(record.fact(_FACT, _SEEN_S) or "[]"))
     asked: dict[str, Problem] = {}
     for request in requests:
-        for key, problem in _asked(request, head.name):
+        for key, problem in _path_checks(request, head.name):
             if key not in seen and key != "d/":
                 asked.setdefault(key, problem)
     missing = set()
@@ -341,7 +341,7 @@ def _not_there(keys: list[str], head: HeadNode) -> Iterator[str]:
         yield from (key for key in map(os.fsdecode, answer.stdout.split(b"\0")) if key in known)
 
 
-def _asked(request: JobRequest, head: str) -> Iterator[tuple[str, Problem]]:
+def _path_checks(request: JobRequest, head: str) -> Iterator[tuple[str, Problem]]:
     remedy = "name a directory on a file system of the grid, such as one below a library"
     yield (
         f"d{request.directory}",

@@ -59,7 +59,7 @@ def submit_request(
                 return call.tag, rows[0].job_id
             call = _next_attempt(access, record, call, refusal)
         if time.monotonic() + wait_s > give_up:
-            raise _kept(access.tools.error(refusal, "sbatch"))
+            raise _deferred(access.tools.error(refusal, "sbatch"))
         time.sleep(wait_s)
         wait_s = min(2.0, wait_s * 2)
 
@@ -78,11 +78,11 @@ def _next_attempt(access: SlurmAccess, record: JobRecord, call: SbatchCall, refu
     access.directories.fence(call.tag)
     tag = record.claim(call.tag, time.time() + LEASE_S)
     if tag is None:
-        raise _kept(access.tools.error(refusal, "sbatch"))
+        raise _deferred(access.tools.error(refusal, "sbatch"))
     return replace(call, tag=tag)
 
 
-def _kept(error: GridwrightError) -> GridwrightError:
+def _deferred(error: GridwrightError) -> GridwrightError:
     first = error.problems[0]
     return GridwrightError(
         Problem(

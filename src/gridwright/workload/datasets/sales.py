@@ -261,14 +261,14 @@ def _notes(draws: Draws, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bytes_
     return words[draws.below(500, rows)]
 
 
-def kept_entries(columns: Columns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which rows of the extract the test keeps: not void, and of a positive amount."""
+def valid_entries(columns: Columns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """A mask of the rows that the test processes: not void, and of a positive amount."""
     void = columns["status"] == STATUSES[-1]
     return np.asarray((columns["amount_cents"].astype(np.int64) > 0) & ~void, dtype=np.bool_)
 
 
 def _expect_extract(columns: Columns, part: TablePart) -> Expected:
-    kept = kept_entries(columns)
+    kept = valid_entries(columns)
     cents = columns["amount_cents"].astype(np.int64)
     quantity = columns["quantity"].astype(np.int64)
     return {

@@ -167,8 +167,8 @@ _LOG_NAME = re.compile(r".+\.(?:log|acct|html?)(?:[.-]?\d{1,14})?(?:\.gz)?", re.
 
 
 @dataclass(slots=True)
-class FoundLogs:
-    """Files to be read as logs, in the order in which they were named, and what is none."""
+class LogFiles:
+    """Files to be read as logs, in the order of the command line, and files that are none."""
 
     files: list[Path] = field(default_factory=list)
     refused: list[Problem] = field(default_factory=list)
@@ -176,9 +176,9 @@ class FoundLogs:
     """Files below a directory that are no logs by their names."""
 
 
-def find_logs(names: Sequence[Path]) -> FoundLogs:
+def find_logs(names: Sequence[Path]) -> LogFiles:
     """Find the logs; a directory stands for all logs below it, by name and in the order of their paths."""
-    found = FoundLogs()
+    found = LogFiles()
     for name in names:
         if not name.is_dir():
             found.files.append(name)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gridwright.disturbance.judge import disturbances
-from gridwright.disturbance.watch import LoadWatch, Moment
+from gridwright.interference.judge import disturbances
+from gridwright.interference.watch import LoadWatch, Moment
 from gridwright.messages import MessageError, decode, encode
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.schedulers.process_tree import children, descendants, kill_all

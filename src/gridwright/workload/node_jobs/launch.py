@@ -24,10 +24,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gridwright.disturbance.herald import announcement
-from gridwright.disturbance.presence import Presence
-from gridwright.disturbance.watch import LoadWatch
 from gridwright.filesystems.mounts import describe_mount
+from gridwright.interference.heartbeat import announcement
+from gridwright.interference.presence import Presence
+from gridwright.interference.watch import LoadWatch
 from gridwright.runs.workload_events import WORKLOAD_EVENTS
 from gridwright.schedulers.process_tree import descendants, kill_all
 from gridwright.workload.data_set import DataSet

@@ -41,7 +41,7 @@ def _run(launch: Launch) -> None:
         for batch in pyarrow.csv.open_csv(pa.PythonFile(digest, mode="r"), read_options=options):
             rows += batch.num_rows
             sums["cents"] += pc.sum(batch.column("amount_cents")).as_py() or 0
-            kept = _kept(batch)
+            kept = _valid_rows(batch)
             table.write(_derive(kept, schema), check=False)
             lines.write_batch(kept.select(_text_schema().names))
             for name, figure in _sums(kept).items():
@@ -52,7 +52,7 @@ def _run(launch: Launch) -> None:
         launch.check(f"{name} of the extract", figure, facts.expected[name])
 
 
-def _kept(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _valid_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow.compute as pc
 
     return batch.filter(

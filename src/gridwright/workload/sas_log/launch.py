@@ -193,7 +193,7 @@ class SasJob:
         else:
             heapq.heappushpop(self._longest, kept)
 
-    def kept_steps(self) -> list[tuple[TimingNote, str | None]]:
+    def longest_steps(self) -> list[tuple[TimingNote, str | None]]:
         """The longest steps and the names of their sessions, in the order of the log."""
         ordered = sorted(self._longest, key=lambda kept: -kept[1])
         return [(note, name) for _, _, note, name in ordered]
@@ -714,7 +714,7 @@ def read_sas_log(path: Path, *, number: int, node: str) -> tuple[LaunchRecord, l
         cpu_real_ratio=cpu_s / real_s if cpu_s is not None and real_s else None,
         ok=job.failure is None,
         reason=job.failure,
-        steps=[_step_record(note, session) for note, session in job.kept_steps()],
+        steps=[_step_record(note, session) for note, session in job.longest_steps()],
     )
     name = path.name
     return launch, findings_of(name, job, totals, reader.sessions, ambiguous=ambiguous)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import load_catalog
-from gridwright.model.seller import seller_of
+from gridwright.model.pricing_provider import pricing_provider
 from gridwright.providers.aws import changes, deployed_spec
 from gridwright.providers.aws.files import GRID_TEMPLATE, STORAGE_TEMPLATE, aws_files
 from gridwright.providers.aws.grid_template import grid_template
@@ -124,7 +124,9 @@ def test_it_is_rendered_with_policies_and_costs(name: str) -> None:
     files = aws_files(spec)[0]
     assert {STORAGE_TEMPLATE, GRID_TEMPLATE} <= set(files)
     assert all(size(each) <= MOST_CHARACTERS for each in documents(operator_of(json.dumps(MATRIX[name]))))
-    assert all(each.usd_per_hour is not None for each in seller_of(spec).costs_beside(spec, load_catalog()))
+    assert all(
+        each.usd_per_hour is not None for each in pricing_provider(spec).costs_beside(spec, load_catalog())
+    )
 
 
 def read(name: str) -> GridSpec:

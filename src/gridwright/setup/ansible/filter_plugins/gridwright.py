@@ -163,8 +163,8 @@ def absent(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, str]
     ]
 
 
-def kept(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, str]]:
-    """Key and value of settings for a file: those that the node has, unless they are better already."""
+def settings_to_write(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, str]]:
+    """Settings to write to a file, as key and value: those the node has, unless they are better already."""
     lines = []
     for row in rows:
         values = set(_files_of(row, found).values())
@@ -339,7 +339,7 @@ class FilterModule:
             "gridwright_disk_drift": disk_drift,
             "gridwright_printed_drift": printed_drift,
             "gridwright_absent": absent,
-            "gridwright_kept": kept,
+            "gridwright_kept": settings_to_write,
             "gridwright_missing": missing_packages,
             "gridwright_smaller": smaller_numbers,
             "gridwright_mounted": mounted,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.disturbance.processes import TICK_S, Ownership
-from gridwright.disturbance.usage import Usage, UsedSoFar
+from gridwright.interference.processes import TICK_S, Ownership
+from gridwright.interference.usage import Usage, UsedSoFar
 
 OURS, FOREIGN_SHELL, INIT, KTHREADD = 100, 200, 1, 2
 KERNEL = 0x00200000

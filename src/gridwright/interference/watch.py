@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from gridwright.disturbance.counters import (
+from gridwright.interference.counters import (
     CpuTimes,
     cpu_times,
     dirty_bytes,
@@ -18,12 +18,12 @@ from gridwright.disturbance.counters import (
     stalled_s,
     throttlings,
 )
-from gridwright.disturbance.devices import DeviceWatch, stack
-from gridwright.disturbance.limits import limits
-from gridwright.disturbance.presence import Presence
-from gridwright.disturbance.processes import Ownership, SeenProcess
-from gridwright.disturbance.serving import serves_fuse
-from gridwright.disturbance.usage import Usage, UsedSoFar
+from gridwright.interference.devices import DeviceWatch, stack
+from gridwright.interference.limits import limits
+from gridwright.interference.presence import Presence
+from gridwright.interference.processes import Ownership, SeenProcess
+from gridwright.interference.serving import serves_fuse
+from gridwright.interference.usage import Usage, UsedSoFar
 from gridwright.kernel_files import boot_id
 from gridwright.runs.load_record import DeviceLoad, ForeignProcess, NodeLoad, Throttling
 
@@ -76,7 +76,7 @@ class LoadWatch:
         self._usage = Usage(
             Ownership(self.roots, self.tokens),
             None if every else self._cpus,
-            serves_fuse if self.fuse else _serves_nobody,
+            serves_fuse if self.fuse else _serves_no_run,
         )
         self._disks = DeviceWatch(stack(self.devices), limits().overhead)
 
@@ -151,7 +151,7 @@ class LoadWatch:
         )
 
 
-def _serves_nobody(_process: SeenProcess) -> bool:
+def _serves_no_run(_process: SeenProcess) -> bool:
     return False
 
 

@@ -1,4 +1,4 @@
-"""Kept file systems as a plan reckons with them: what they let through, hold and cost, by the nodes' type."""
+"""Existing file systems in a plan: their rates, capacity and cost, by the type of the nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridwright.filesystems import kind_of
 from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route
 from gridwright.filesystems.site import ComputeNodes, Site, shares_network, volume_limit
-from gridwright.model.grid_layouts import laid_out_route
+from gridwright.model.grid_layouts import apply_layout
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import Place, Placement
 from gridwright.spec.locate import problem_at
@@ -61,8 +61,8 @@ def _rates(provided: float, required: float, *, per_core: bool) -> str:
 
 
 @dataclass(frozen=True)
-class KeptOnNodes:
-    """Kept file systems on nodes of one type and number."""
+class ExistingOnNodes:
+    """The existing file systems of a spec on nodes of one type and number."""
 
     needs: Needs
     nodes: ComputeNodes
@@ -146,7 +146,7 @@ class KeptOnNodes:
         there = self.contributions[home]
         layout = self._stated.get((library, home))
         route = there.routes[operation]
-        return route if layout is None else laid_out_route(route, operation, layout, there)
+        return route if layout is None else apply_layout(route, operation, layout, there)
 
     def _limit(self, home: str, what: str, provided: float, required: float, *, own: bool) -> Limit:
         return Limit(home, what, provided, required, own, self.nodes.cores * self.nodes.count)
@@ -199,7 +199,7 @@ class KeptOnNodes:
                 yield home, f"{library} on it is lost with a node, and must be kept"
 
 
-def check_kept_nodes(needs: Needs, catalog: Catalog) -> None:
+def check_existing_nodes(needs: Needs, catalog: Catalog) -> None:
     """Raise GridwrightError for nodes of a type that the provider does not have, at its field."""
     given = needs.given
     if given.instance is not None:
@@ -208,30 +208,30 @@ def check_kept_nodes(needs: Needs, catalog: Catalog) -> None:
         site.raise_problems()
 
 
-class KeptStorage:
-    """The kept file systems of a spec, on any nodes. Raises GridwrightError for what is not on sale."""
+class ExistingStorage:
+    """The existing file systems of a spec, on any nodes. Raises GridwrightError for what is not on sale."""
 
     def __init__(self, needs: Needs, catalog: Catalog) -> None:
         self.needs = needs
         self.catalog = catalog
-        self._on: dict[tuple[str, int], KeptOnNodes | None] = {}
+        self._on: dict[tuple[str, int], ExistingOnNodes | None] = {}
         self._shared: dict[tuple[str, int], Contribution] = {}
 
-    def on(self, instance: InstanceType, count: int) -> KeptOnNodes | None:
+    def on(self, instance: InstanceType, count: int) -> ExistingOnNodes | None:
         """They on so many nodes of a type; None where one of them cannot be there."""
         key = (instance.name, count)
         if key not in self._on:
             self._on[key] = self._made(ComputeNodes(count, instance.cores, instance.memory_bytes, instance))
         return self._on[key]
 
-    def _made(self, nodes: ComputeNodes) -> KeptOnNodes | None:
+    def _made(self, nodes: ComputeNodes) -> ExistingOnNodes | None:
         site = Site(self.needs.spec, self.catalog, nodes)
         found = {}
         for name, kept in self.needs.given.filesystems.items():
             found[name] = kind_of(kept).contribute(name, kept, site)
             if found[name].unknown and name in self.needs.given.homes.values():
                 return None
-        return None if site.problems else KeptOnNodes(self.needs, nodes, found)
+        return None if site.problems else ExistingOnNodes(self.needs, nodes, found)
 
     def check(self, instance: InstanceType) -> None:
         """Raise GridwrightError for what no nodes could change, each at its field."""

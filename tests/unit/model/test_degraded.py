@@ -14,9 +14,9 @@ from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.loss import files_touched
 from gridwright.filesystems.resources import Operation, Resource, Route, Use
+from gridwright.model.degraded import DegradedGrid, DegradedLibrary, degraded_grid, single_failures
+from gridwright.model.failure_domains import failure_domains, find_failure_domains
 from gridwright.model.grid import GridModel, grid_model
-from gridwright.model.grid_parts import find_parts, parts_of
-from gridwright.model.without import GridLeft, LibraryLeft, each_dead, grid_without
 from gridwright.spec.model import GridSpec
 from tests.support.examples import examples
 
@@ -50,11 +50,11 @@ def grid(shared: dict[str, Any], **sections: Any) -> GridModel:
     return grid_model(GridSpec.model_validate(document, context={"base": Path("/")}), CATALOG)
 
 
-def without(model: GridModel, *names: str) -> GridLeft:
-    return grid_without(model, find_parts(model, names))
+def without(model: GridModel, *names: str) -> DegradedGrid:
+    return degraded_grid(model, find_failure_domains(model, names))
 
 
-def library(left: GridLeft, name: str) -> LibraryLeft:
+def library(left: DegradedGrid, name: str) -> DegradedLibrary:
     return next(each for each in left.libraries if each.library == name)
 
 
@@ -185,7 +185,7 @@ def test_a_service_replaces_its_servers_but_a_scratch_does_not_come_back() -> No
 
 
 def test_one_of_each_names_every_role_once() -> None:
-    rows = each_dead(grid(LUSTRE))
+    rows = single_failures(grid(LUSTRE))
     assert [row.without for row in rows] == [
         ("shared.oss1",),
         ("shared.ost1",),
@@ -197,7 +197,7 @@ def test_one_of_each_names_every_role_once() -> None:
 def test_every_unknown_name_is_told_with_the_nearest_and_an_ambiguous_one_is_none() -> None:
     model = grid(LUSTRE)
     with pytest.raises(GridwrightError) as caught:
-        find_parts(model, ["oss5", "compute1", "compte2"])
+        find_failure_domains(model, ["oss5", "compute1", "compte2"])
     assert [problem.what.split("'")[1] for problem in caught.value.problems] == ["oss5", "compte2"]
     assert "compute2" in (caught.value.problems[1].remedy or "")
     two = grid(
@@ -205,8 +205,8 @@ def test_every_unknown_name_is_told_with_the_nearest_and_an_ambiguous_one_is_non
         filesystems={"a": LUSTRE, "b": {**LUSTRE, "path": "/b"}},
         libraries={"data": {"filesystem": "a"}, "work": {"filesystem": "b"}},
     )
-    assert "oss1" not in parts_of(two)
-    assert {"a.oss1", "b.oss1"} <= set(parts_of(two))
+    assert "oss1" not in failure_domains(two)
+    assert {"a.oss1", "b.oss1"} <= set(failure_domains(two))
 
 
 @given(st.integers(1, 40), st.integers(-1, 50), st.data())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from gridwright.disturbance.processes import Identity, SeenProcess
+from gridwright.interference.processes import Identity, SeenProcess
 
 
 def serves_fuse(process: SeenProcess) -> bool:

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from gridwright.disturbance.herald import HeraldRequest, Others
-from gridwright.disturbance.markers import Announcement
+from gridwright.interference.heartbeat import HeartbeatRequest, Others
+from gridwright.interference.markers import Announcement
 from gridwright.messages import MessageError, decode, encode
 from gridwright.runs.load_record import OtherRun
 
-_COMMAND = [sys.executable, "-P", "-m", "gridwright.disturbance.herald"]
+_COMMAND = [sys.executable, "-P", "-m", "gridwright.interference.heartbeat"]
 _FIRST_LOOK_S = 5.0
 _GONE_S = 1.0
 
 
 @dataclass(slots=True)
 class Presence:
-    """The herald of a run on this node; nothing here waits for a file system."""
+    """The presence heartbeat of a run on this node; nothing here waits for a file system."""
 
     process: subprocess.Popen[bytes] | None = None
     _changes: list[Others] = field(default_factory=list)
@@ -36,8 +36,8 @@ class Presence:
     def begin(
         self, announcement: Announcement, *, scratch: Sequence[Path], libraries: Sequence[Path]
     ) -> None:
-        """Start the herald; see `seen` for what becomes of one that cannot be started."""
-        request = HeraldRequest(announcement, [*map(str, scratch)], [*map(str, libraries)])
+        """Start the heartbeat; see `seen` for what becomes of one that cannot be started."""
+        request = HeartbeatRequest(announcement, [*map(str, scratch)], [*map(str, libraries)])
         try:
             process = subprocess.Popen(
                 _COMMAND,
@@ -54,7 +54,7 @@ class Presence:
             self._fault = f"the look-out for them cannot be started: {error.strerror or error}"
 
     def wait(self) -> None:
-        """Wait until the herald has looked once, for a moment at most: the file system may hang."""
+        """Wait until the heartbeat has looked once, for a moment at most: the file system may hang."""
         deadline = time.monotonic() + _FIRST_LOOK_S
         while self.process is not None and not self._changes:
             left = deadline - time.monotonic()
@@ -65,7 +65,7 @@ class Presence:
 
     @property
     def pid(self) -> int | None:
-        """The herald's process."""
+        """The process of the heartbeat."""
         return self.process.pid if self.process is not None else None
 
     def seen(self, begin: float, end: float) -> tuple[frozenset[OtherRun], str | None]:
@@ -119,5 +119,5 @@ class Presence:
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
-        raise RuntimeError("the herald was started without its pipes")
+        raise RuntimeError("the heartbeat was started without its pipes")
     return pipe

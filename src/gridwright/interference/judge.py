@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gridwright.disturbance.limits import limits
-from gridwright.runs.load_record import Disturbance, ForeignProcess, NodeLoad
+from gridwright.interference.limits import limits
+from gridwright.runs.load_record import ForeignProcess, Interference, NodeLoad
 from gridwright.units import format_bytes, format_rate
 
 HYPERVISOR = "hypervisor"
@@ -14,7 +14,7 @@ _NAMED = 3
 """Processes that are named together."""
 
 
-def disturbances(load: NodeLoad, *, sequential: bool = True) -> list[Disturbance]:
+def disturbances(load: NodeLoad, *, sequential: bool = True) -> list[Interference]:
     """Everything that went beyond a limit, worst first, other runs before all.
 
     `sequential` says that the test moved data: beside operations on small files a file system's own journal
@@ -26,22 +26,22 @@ def disturbances(load: NodeLoad, *, sequential: bool = True) -> list[Disturbance
     return [*_runs(load), *sorted(found, key=lambda each: -(each.share or 0.0))]
 
 
-def on_node(node: str, found: list[Disturbance]) -> list[Disturbance]:
+def on_node(node: str, found: list[Interference]) -> list[Interference]:
     """The same, of a node that is named."""
     return [replace(each, node=node) for each in found]
 
 
-def _runs(load: NodeLoad) -> Iterator[Disturbance]:
+def _runs(load: NodeLoad) -> Iterator[Interference]:
     for run in load.runs:
         called = f"{run.what} {run.run} of {run.user} on {run.host}"
         text = f"another run of Gridwright uses this file system: {called}"
-        yield Disturbance("run", run.run, run.user, None, None, text)
+        yield Interference("run", run.run, run.user, None, None, text)
     if load.unseen_runs is not None:
         text = f"whether other runs of Gridwright use this file system is not known: {load.unseen_runs}"
-        yield Disturbance("run", "unknown", None, None, None, text)
+        yield Interference("run", "unknown", None, None, None, text)
 
 
-def _cpu(load: NodeLoad) -> Iterator[Disturbance]:
+def _cpu(load: NodeLoad) -> Iterator[Interference]:
     unseen = max(0.0, load.unseen_s - limits().unseen * load.cpu_s)
     foreign = load.foreign_s + unseen
     share = foreign / load.cpu_s
@@ -51,7 +51,7 @@ def _cpu(load: NodeLoad) -> Iterator[Disturbance]:
     if busiest is None or unseen > busiest.cpu_s:
         name = "short-lived processes" if load.sees_all else "processes outside this container"
         text = f"{name} used {_percent(unseen / load.cpu_s)} of the CPU time"
-        yield Disturbance("cpu", name, None, share, limits().cpu, text)
+        yield Interference("cpu", name, None, share, limits().cpu, text)
         return
     most = sorted(load.processes, key=lambda each: -each.cpu_s)[:_NAMED]
     named = [each for each in most if each is busiest or each.cpu_s >= limits().cpu / 2 * load.cpu_s]
@@ -60,17 +60,17 @@ def _cpu(load: NodeLoad) -> Iterator[Disturbance]:
     text += "".join(f", {_called(each)} {_percent(each.cpu_s / load.cpu_s)}" for each in named[1:])
     if share - own > 0.01:
         text += f"; with all others it is {_percent(share)}"
-    yield Disturbance("cpu", busiest.name, busiest.user, share, limits().cpu, text)
+    yield Interference("cpu", busiest.name, busiest.user, share, limits().cpu, text)
 
 
-def _steal(load: NodeLoad) -> Iterator[Disturbance]:
+def _steal(load: NodeLoad) -> Iterator[Interference]:
     share = load.steal_s / load.cpu_s
     if share > limits().steal and load.steal_s >= limits().least_cpu:
         text = f"the hypervisor took {_percent(share)} of the CPU time (steal)"
-        yield Disturbance("steal", HYPERVISOR, None, share, limits().steal, text)
+        yield Interference("steal", HYPERVISOR, None, share, limits().steal, text)
 
 
-def _throttling(load: NodeLoad) -> Iterator[Disturbance]:
+def _throttling(load: NodeLoad) -> Iterator[Interference]:
     group = load.throttling
     if group is None or not group.periods:
         return
@@ -78,10 +78,10 @@ def _throttling(load: NodeLoad) -> Iterator[Disturbance]:
     if share > limits().throttling:
         stopped = f"stopped processes in {_percent(share)} of its periods"
         text = f"the CPU limit of control group {group.group} {stopped}"
-        yield Disturbance("throttling", group.group, None, share, limits().throttling, text)
+        yield Interference("throttling", group.group, None, share, limits().throttling, text)
 
 
-def _traffic(load: NodeLoad) -> Iterator[Disturbance]:
+def _traffic(load: NodeLoad) -> Iterator[Interference]:
     for device in load.devices:
         if not device.moved_bytes or device.foreign_bytes / load.seconds < limits().traffic_floor:
             continue
@@ -94,10 +94,10 @@ def _traffic(load: NodeLoad) -> Iterator[Disturbance]:
         rate = format_rate(device.foreign_bytes / load.seconds)
         text = f"{who} moved {rate} on {device.device}, {_percent(share)} of its traffic"
         name, user = (mover.name, mover.user) if mover and known else ("unknown", None)
-        yield Disturbance("traffic", name, user, share, limits().traffic, text)
+        yield Interference("traffic", name, user, share, limits().traffic, text)
 
 
-def _memory(load: NodeLoad) -> Iterator[Disturbance]:
+def _memory(load: NodeLoad) -> Iterator[Interference]:
     waited = load.pressure.get("memory")
     held = load.foreign_memory_bytes / load.memory_bytes if load.memory_bytes else 0.0
     if waited is None or waited.some <= limits().memory or held <= limits().memory_held:
@@ -109,7 +109,7 @@ def _memory(load: NodeLoad) -> Iterator[Disturbance]:
         f"{format_bytes(load.foreign_memory_bytes)}, most of all {who}"
     )
     name, user = (largest.name, largest.user) if largest else ("unknown", None)
-    yield Disturbance("memory", name, user, waited.some, limits().memory, text)
+    yield Interference("memory", name, user, waited.some, limits().memory, text)
 
 
 def _called(process: ForeignProcess) -> str:

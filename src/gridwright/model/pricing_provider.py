@@ -10,8 +10,8 @@ from gridwright.filesystems.site import Site
 from gridwright.spec.model import GridSpec
 
 
-class Seller(Protocol):
-    """A provider as the model sees it; `gridwright.providers.provider.Provider` is one.
+class PricingProvider(Protocol):
+    """The pricing interface of a provider; `gridwright.providers.provider.Provider` implements it.
 
     What has no price has None in its line of the bill, and nothing is raised for it.
     """
@@ -43,6 +43,6 @@ class Seller(Protocol):
         """Note where nodes or servers would have more volumes attached than their type takes."""
 
 
-def seller_of(spec: GridSpec) -> Seller:
-    """The provider of a grid, to be asked as a seller."""
-    return cast("Seller", spec.provider_kind)
+def pricing_provider(spec: GridSpec) -> PricingProvider:
+    """The provider of a grid, by its pricing interface."""
+    return cast("PricingProvider", spec.provider_kind)

@@ -1,4 +1,4 @@
-"""What a search found, and its candidates in words."""
+"""The result of a search, and its candidates in words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gridwright.plan.needs import Needs
 
 
 @dataclass
-class Found:
-    """Everything a search came to, before designs are made of it."""
+class SearchResult:
+    """The candidates of a search, before designs are made of them."""
 
     needs: Needs
     market: Market
@@ -36,20 +36,20 @@ class Found:
 
 def search_market(
     needs: Needs, on_sale: Market, levels: Sequence[float] = LEVELS, sizes: Sequence[int] | None = None
-) -> Found:
+) -> SearchResult:
     """Cost every candidate of a market at so many times the rates, with so many cores.
 
     Raises GridwrightError for kept file systems that are not on sale.
     """
     filters = list(node_filters(needs))
     suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
-    found = Found(needs, on_sale, suitable)
+    found = SearchResult(needs, on_sale, suitable)
     found.without_price = tuple(
         one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
     )
     engine = Search(needs, on_sale, levels, sizes)
     if suitable:
-        engine.kept.check(suitable[0][0])
+        engine.existing.check(suitable[0][0])
     for instance, usd in suitable:
         found.candidates.extend(engine.candidates(instance, usd))
     return found

@@ -1,4 +1,4 @@
-"""What of a grid can die: its nodes, and the servers and targets of its file systems, by their names."""
+"""Failure domains of a grid: its nodes, and the servers and targets of its file systems, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EACH = "each"
 
 
 @dataclass(frozen=True, slots=True)
-class PartOfGrid:
+class FailureDomain:
     """One node, server or target: `name` as people call it, and `filesystem`, None for a node.
 
     `role` is that of a server or target, or the group of a node.
@@ -33,12 +33,12 @@ class PartOfGrid:
         return DeadPart(self.role, self.number)
 
 
-def parts_of(model: GridModel) -> Mapping[str, PartOfGrid]:
-    """Every part by its name: oss1, or shared.oss1 where two file systems have one; both names are known.
+def failure_domains(model: GridModel) -> Mapping[str, FailureDomain]:
+    """Every failure domain by name: oss1, or shared.oss1 where two file systems have one.
 
     Only file systems of libraries count: nobody misses another one.
     """
-    found: dict[str, list[PartOfGrid]] = {}
+    found: dict[str, list[FailureDomain]] = {}
     for part in _all_parts(model):
         found.setdefault(_short(part), []).append(part)
         if part.filesystem is not None:
@@ -46,24 +46,24 @@ def parts_of(model: GridModel) -> Mapping[str, PartOfGrid]:
     return {name: parts[0] for name, parts in found.items() if len(parts) == 1}
 
 
-def one_of_each(model: GridModel) -> list[PartOfGrid]:
+def representative_domains(model: GridModel) -> list[FailureDomain]:
     """The first server, target and node of each role and group."""
     return [part for part in _all_parts(model) if part.number == 1]
 
 
-def find_parts(model: GridModel, names: Sequence[str]) -> list[PartOfGrid]:
-    """The parts of these names, each once.
+def find_failure_domains(model: GridModel, names: Sequence[str]) -> list[FailureDomain]:
+    """The failure domains of these names, each once.
 
     Raises GridwrightError with every name that the grid does not have.
     """
-    known = parts_of(model)
+    known = failure_domains(model)
     problems = [_unknown(name, known) for name in dict.fromkeys(names) if name not in known]
     if problems:
         raise GridwrightError(*problems)
     return list(dict.fromkeys(known[name] for name in names))
 
 
-def _unknown(name: str, known: Mapping[str, PartOfGrid]) -> Problem:
+def _unknown(name: str, known: Mapping[str, FailureDomain]) -> Problem:
     close = nearest(name, known)
     roles: dict[tuple[str | None, str], list[str]] = {}
     for short, part in known.items():
@@ -77,18 +77,18 @@ def _unknown(name: str, known: Mapping[str, PartOfGrid]) -> Problem:
     )
 
 
-def _short(part: PartOfGrid) -> str:
+def _short(part: FailureDomain) -> str:
     return part.name.removeprefix(f"{part.filesystem}.") if part.filesystem else part.name
 
 
-def _all_parts(model: GridModel) -> Iterator[PartOfGrid]:
+def _all_parts(model: GridModel) -> Iterator[FailureDomain]:
     used = {library.filesystem for library in model.libraries.values()}
     for name, filesystem in model.spec.filesystems.items():
         if name not in used:
             continue
         for group in kind_of(filesystem).parts(filesystem, model.contributions[name]):
             for number, short in enumerate(group.names, 1):
-                yield PartOfGrid(f"{name}.{short}", group.sort, name, group.role, number)
+                yield FailureDomain(f"{name}.{short}", group.sort, name, group.role, number)
     for name, nodes in model.spec.nodes.items():
         for number, host in enumerate(nodes.node_names(name), 1):
-            yield PartOfGrid(host, "node", None, name, number)
+            yield FailureDomain(host, "node", None, name, number)

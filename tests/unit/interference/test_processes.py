@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from gridwright.disturbance.processes import ProcessFiles, moved_bytes, processes
+from gridwright.interference.processes import ProcessFiles, moved_bytes, processes
 
 
 def test_all_in_one_call_are_the_same_as_one_by_one() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.disturbance.processes import (
+from gridwright.interference.processes import (
     TICK_S,
     Identity,
     Ownership,
@@ -92,7 +92,7 @@ class Usage:
             total[1] += moved[1]
             held += process.memory_bytes if side == "foreign" else 0
             if side != "own" and (ticks or sum(moved)) and (side == "foreign" or sum(moved)):
-                self._blame(process, ticks if side == "foreign" else 0, sum(moved))
+                self._add_usage(process, ticks if side == "foreign" else 0, sum(moved))
         self._last, self._begun = known, True
         self._moved = {key: value for key, value in self._moved.items() if key in known}
         self._names = {key: value for key, value in self._names.items() if key in known}
@@ -131,7 +131,7 @@ class Usage:
         )
         return read, written
 
-    def _blame(self, process: SeenProcess, ticks: int, moved: int) -> None:
+    def _add_usage(self, process: SeenProcess, ticks: int, moved: int) -> None:
         name = self._names.get(process.identity)
         if name is None:
             name = self._names[process.identity] = (

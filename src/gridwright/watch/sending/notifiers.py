@@ -1,4 +1,4 @@
-"""Couriers: each brings the notices of one receiver, one after the other, beside the rounds of looking."""
+"""Notifiers send the notices of each receiver, one after the other, beside the rounds of looking."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROGRAM = (sys.executable, "-P", "-m", "gridwright.watch.sending.send_program")
 _SHOWN = 200
 
 
-class Couriers:
+class Notifiers:
     """Tries run in threads and wait for a process each; a stop ends them within a second.
 
     When a receiver is tried again is by a clock that does not step; a new watch tries at once.
@@ -44,7 +44,7 @@ class Couriers:
     ) -> None:
         self.receivers = dict(receivers)
         self._clock = clock
-        self._pool = ThreadPoolExecutor(max_workers=max(1, len(receivers)), thread_name_prefix="courier")
+        self._pool = ThreadPoolExecutor(max_workers=max(1, len(receivers)), thread_name_prefix="notifier")
         self._under_way: dict[str, tuple[str, Future[SendOutcome]]] = {}
         self._next: dict[str, float] = {}
         self._stop = threading.Event()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.disturbance import presence as presence_module
-from gridwright.disturbance.herald import STALE_S, Lookout, announcement
-from gridwright.disturbance.markers import MARKER, MOST_MARKERS, Announcement, Sighting, nearby, read_marker
-from gridwright.disturbance.presence import Presence
+from gridwright.interference import presence as presence_module
+from gridwright.interference.heartbeat import STALE_S, Lookout, announcement
+from gridwright.interference.markers import MARKER, MOST_MARKERS, Announcement, Sighting, nearby, read_marker
+from gridwright.interference.presence import Presence
 from gridwright.runs.load_record import OtherRun
 from tests.support.as_user import MALLORY, as_user, open_to_all
 from tests.support.command import wait_until
@@ -82,18 +82,18 @@ def test_libraries_side_by_side_are_looked_into_and_other_file_systems_are_not(t
 
 
 @pytest.fixture
-def heralds() -> Iterator[list[Presence]]:
+def heartbeats() -> Iterator[list[Presence]]:
     started: list[Presence] = []
     yield started
     for each in started:
         each.end()
 
 
-def herald(heralds: list[Presence], run: str, library: Path, *beside: Path) -> tuple[Presence, Path]:
+def heartbeat(heartbeats: list[Presence], run: str, library: Path, *beside: Path) -> tuple[Presence, Path]:
     scratch = library / f".gridwright-iotest-{run}"
     scratch.mkdir(mode=0o711)
     presence = Presence()
-    heralds.append(presence)
+    heartbeats.append(presence)
     presence.begin(
         announcement(f"token of {run}", run, "iotest"), scratch=[scratch], libraries=[library, *beside]
     )
@@ -106,13 +106,13 @@ def herald(heralds: list[Presence], run: str, library: Path, *beside: Path) -> t
     return presence, scratch
 
 
-def test_two_runs_see_each_other_until_one_ends(tmp_path: Path, heralds: list[Presence]) -> None:
+def test_two_runs_see_each_other_until_one_ends(tmp_path: Path, heartbeats: list[Presence]) -> None:
     begin = time.monotonic()
     data, work = tmp_path / "data", tmp_path / "work"
     data.mkdir()
     work.mkdir()
-    one, _ = herald(heralds, "run-1", data, work)
-    other, scratch = herald(heralds, "run-2", work)
+    one, _ = heartbeat(heartbeats, "run-1", data, work)
+    other, scratch = heartbeat(heartbeats, "run-2", work)
 
     def sees(presence: Presence, run: str, since: float) -> bool:
         return run in {each.run for each in presence.seen(since, time.monotonic())[0]}
@@ -145,8 +145,8 @@ def fault_of(presence: Presence) -> str:
     )
 
 
-def test_a_herald_that_ends_is_a_finding(tmp_path: Path, heralds: list[Presence]) -> None:
-    presence, _ = herald(heralds, "run-1", tmp_path)
+def test_a_heartbeat_that_ends_is_a_finding(tmp_path: Path, heartbeats: list[Presence]) -> None:
+    presence, _ = heartbeat(heartbeats, "run-1", tmp_path)
     assert presence.process is not None
     presence.process.kill()
     assert fault_of(presence) == "the look-out for them ended (exit status -9)"
@@ -154,10 +154,11 @@ def test_a_herald_that_ends_is_a_finding(tmp_path: Path, heralds: list[Presence]
     assert presence.seen(begin, begin)[1], "it goes on to be one"
 
 
-def test_an_error_in_the_herald_is_a_finding_with_its_words(
+def test_an_error_in_the_heartbeat_is_a_finding_with_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fails = "from gridwright.disturbance import herald; herald.read_marker = lambda _: 1 / 0; herald.main()"
+    module = "gridwright.interference.heartbeat"
+    fails = f"import {module} as it; it.read_marker = lambda _: 1 / 0; it.main()"
     monkeypatch.setattr(presence_module, "_COMMAND", [sys.executable, "-P", "-c", fails])
     scratch = tmp_path / ".gridwright-iotest-run-1"
     scratch.mkdir(mode=0o711)
@@ -169,7 +170,7 @@ def test_an_error_in_the_herald_is_a_finding_with_its_words(
     presence.end()
 
 
-def test_a_herald_that_cannot_be_started_is_a_finding(
+def test_a_heartbeat_that_cannot_be_started_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(presence_module, "_COMMAND", [str(tmp_path / "none")])
@@ -180,7 +181,7 @@ def test_a_herald_that_cannot_be_started_is_a_finding(
 
 @pytest.mark.root
 def test_a_flood_of_markers_is_read_within_bounds_and_is_a_finding(
-    tmp_path: Path, heralds: list[Presence]
+    tmp_path: Path, heartbeats: list[Presence]
 ) -> None:
     open_to_all(tmp_path)
     library = tmp_path / "library"
@@ -196,10 +197,10 @@ def test_a_flood_of_markers_is_read_within_bounds_and_is_a_finding(
 
     as_user(MALLORY, mallory)
     begin = time.monotonic()
-    one, _ = herald(heralds, "run-1", library)
+    one, _ = heartbeat(heartbeats, "run-1", library)
     fault = fault_of(one)
     assert f"more than {MOST_MARKERS} directories .gridwright-* lie in or beside {library}" in fault
-    other, _ = herald(heralds, "run-2", library)
+    other, _ = heartbeat(heartbeats, "run-2", library)
 
     def runs() -> set[str]:
         return {each.run for each in one.seen(begin, time.monotonic())[0]}

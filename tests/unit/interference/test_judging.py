@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.disturbance.judge import disturbances
-from gridwright.disturbance.limits import DisturbanceLimits, limits, table
+from gridwright.interference.judge import disturbances
+from gridwright.interference.limits import InterferenceLimits, limits, table
 from gridwright.runs.load_record import (
     DeviceLoad,
     ForeignProcess,
@@ -137,6 +137,6 @@ def test_a_file_system_whose_other_runs_are_not_known_is_not_taken_for_a_quiet_o
 
 def test_every_limit_has_its_reason() -> None:
     rows = table()
-    assert {row["name"] for row in rows} == set(DisturbanceLimits.__slots__)
+    assert {row["name"] for row in rows} == set(InterferenceLimits.__slots__)
     assert all(row["unit"] and len(row["reason"]) > 40 for row in rows)
     assert limits().cpu == 0.1

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.disturbance.processes import TICK_S
+from gridwright.interference.processes import TICK_S
 from gridwright.kernel_files import text_of
 from gridwright.runs.load_record import Pressure, Throttling
 

@@ -1,4 +1,4 @@
-"""DisturbanceLimits beyond which others disturb a measurement, from data/limits.csv, each with its reason."""
+"""Limits beyond which interference disturbs a measurement: data/limits.csv, each with its reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import resources
 
 
 @dataclass(frozen=True, slots=True)
-class DisturbanceLimits:
+class InterferenceLimits:
     """Parts from 0 to 1, but for `traffic_floor` in bytes/s and `least_cpu` in seconds."""
 
     cpu: float
@@ -25,13 +25,13 @@ class DisturbanceLimits:
 
 
 @cache
-def limits() -> DisturbanceLimits:
+def limits() -> InterferenceLimits:
     """The limits of this release."""
     rows = {row["name"]: float(row["limit"]) for row in table()}
-    return DisturbanceLimits(**{each.name: rows[each.name] for each in fields(DisturbanceLimits)})
+    return InterferenceLimits(**{each.name: rows[each.name] for each in fields(InterferenceLimits)})
 
 
 def table() -> list[dict[str, str]]:
     """The rows as they stand in the file: name, limit, unit, reason."""
-    text = resources.files("gridwright.disturbance").joinpath("data/limits.csv").read_text("utf-8")
+    text = resources.files("gridwright.interference").joinpath("data/limits.csv").read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))

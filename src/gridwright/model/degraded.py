@@ -1,4 +1,4 @@
-"""What is left of a grid while some of its nodes, servers or targets are dead, and whether that is enough."""
+"""Predicts a degraded grid: rates and files while nodes, servers or targets are dead, and if they suffice."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.loss import Fate, Remains
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Resource, Route
+from gridwright.model.failure_domains import FailureDomain, representative_domains
 from gridwright.model.grid import GridModel
-from gridwright.model.grid_parts import PartOfGrid, one_of_each
 from gridwright.model.predict import predict
 from gridwright.model.prediction import LibraryPrediction, Prediction
 from gridwright.spec.requirements import Availability
 
 
 @dataclass(frozen=True, slots=True)
-class RateLeft:
+class DegradedRate:
     """A library's rate in one direction, in bytes/s: in all, and of each core that is left.
 
     `part` is what is left of the whole grid's rate per core, None where that was nothing already.
@@ -30,7 +30,7 @@ class RateLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryLeft:
+class DegradedLibrary:
     """A library without the dead parts.
 
     `files` is what becomes of those that a dead part holds, `files_part` how many of all its files they are
@@ -43,13 +43,13 @@ class LibraryLeft:
     files: Fate
     files_part: float
     requires_bytes_per_s_per_core: float | None
-    rates: Mapping[Operation, RateLeft]
+    rates: Mapping[Operation, DegradedRate]
     met: bool | None
     holds: bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class GridLeft:
+class DegradedGrid:
     """A grid without some of its parts: `why` says in sentences what that means.
 
     `holds` is whether all requirements still hold, those of rates, files, cores and room; None where
@@ -60,26 +60,26 @@ class GridLeft:
     sort: str
     nodes: int
     cores: int
-    libraries: tuple[LibraryLeft, ...]
+    libraries: tuple[DegradedLibrary, ...]
     holds: bool | None
     why: tuple[str, ...]
 
 
-def each_dead(model: GridModel, streams_per_node: int | None = None) -> list[GridLeft]:
-    """One server and one target of each role, and one node of each group, each dead alone."""
-    return [grid_without(model, [part], streams_per_node) for part in one_of_each(model)]
+def single_failures(model: GridModel, streams_per_node: int | None = None) -> list[DegradedGrid]:
+    """Predict every single failure: of one server and target of each role, and of one node of each group."""
+    return [degraded_grid(model, [part], streams_per_node) for part in representative_domains(model)]
 
 
-def grid_without(
-    model: GridModel, dead: Sequence[PartOfGrid], streams_per_node: int | None = None
-) -> GridLeft:
+def degraded_grid(
+    model: GridModel, dead: Sequence[FailureDomain], streams_per_node: int | None = None
+) -> DegradedGrid:
     """Predict the grid while these parts are dead, until something is mended.
 
     Rates are those of what can still be reached, shared by the nodes that are left. Raises GridwrightError
     for libraries of which nothing is known.
     """
     whole = predict(model, streams_per_node)
-    remains = _remains(model, dead)
+    remains = _degraded_file_systems(model, dead)
     nodes = {
         group.name: group.nodes - sum(part.sort == "node" and part.role == group.name for part in dead)
         for group in model.groups
@@ -100,7 +100,7 @@ def grid_without(
         )
         for each in whole.libraries
     )
-    return GridLeft(
+    return DegradedGrid(
         names,
         sort,
         model.nodes - lost,
@@ -112,7 +112,7 @@ def grid_without(
 
 
 def _files_part(
-    model: GridModel, library: LibraryPrediction, dead: Sequence[PartOfGrid], of_filesystem: float
+    model: GridModel, library: LibraryPrediction, dead: Sequence[FailureDomain], of_filesystem: float
 ) -> float:
     """How many of a library's files are touched: by its own layout, where it has one."""
     if library.library not in model.layouts:
@@ -120,13 +120,13 @@ def _files_part(
     stripes = model.layouts[library.library].layout.components[-1].stripe_count
     there = model.contributions[library.filesystem]
     own = {**model.contributions, library.filesystem: replace(there, stripes=stripes)}
-    remains = _remains(replace(model, contributions=own), dead)
+    remains = _degraded_file_systems(replace(model, contributions=own), dead)
     return remains[library.filesystem].files_part if library.filesystem in remains else of_filesystem
 
 
-def _remains(model: GridModel, dead: Sequence[PartOfGrid]) -> dict[str, Remains]:
-    """What the file systems with dead parts say is left of them."""
-    found: dict[str, list[PartOfGrid]] = {}
+def _degraded_file_systems(model: GridModel, dead: Sequence[FailureDomain]) -> dict[str, Remains]:
+    """File systems with dead parts, and what each reports of its degraded state."""
+    found: dict[str, list[FailureDomain]] = {}
     for part in dead:
         if part.filesystem is not None:
             found.setdefault(part.filesystem, []).append(part)
@@ -225,13 +225,13 @@ def _library(
     files_part: float,
     *,
     nodes_died: bool,
-) -> LibraryLeft:
+) -> DegradedLibrary:
     now = None if left is None else next(each for each in left.libraries if each.library == whole.library)
-    rates = {operation: _rate_left(whole, now, operation) for operation in OPERATIONS}
+    rates = {operation: _degraded_rate(whole, now, operation) for operation in OPERATIONS}
     met = whole.met if whole.met is None else now is not None and now.met is True
     may = model.spec.requirements.availability if model.spec.requirements else Availability()
     allowed = fate == "kept" or (fate == "lost" and _may_be_lost(whole.library, may, nodes_died=nodes_died))
-    return LibraryLeft(
+    return DegradedLibrary(
         whole.library,
         whole.filesystem,
         fate,
@@ -250,17 +250,19 @@ def _may_be_lost(library: str, may: Availability, *, nodes_died: bool) -> bool:
     return may.lose_work_with_node or not nodes_died
 
 
-def _rate_left(whole: LibraryPrediction, now: LibraryPrediction | None, operation: Operation) -> RateLeft:
+def _degraded_rate(
+    whole: LibraryPrediction, now: LibraryPrediction | None, operation: Operation
+) -> DegradedRate:
     before = whole.rates[operation].bytes_per_s_per_core
     if now is None:
-        return RateLeft(0.0, 0.0, 0.0 if before else None, "")
+        return DegradedRate(0.0, 0.0, 0.0 if before else None, "")
     rates = now.rates[operation]
     part = rates.bytes_per_s_per_core / before if before else None
     bound = rates.bound_by.resource if rates.bytes_per_s else ""
-    return RateLeft(rates.bytes_per_s, rates.bytes_per_s_per_core, part, bound)
+    return DegradedRate(rates.bytes_per_s, rates.bytes_per_s_per_core, part, bound)
 
 
-def _holds(whole: Prediction, left: Prediction | None, libraries: Sequence[LibraryLeft]) -> bool | None:
+def _holds(whole: Prediction, left: Prediction | None, libraries: Sequence[DegradedLibrary]) -> bool | None:
     answers = [each.holds for each in libraries if each.holds is not None]
     if left is None or left.met is False:
         return None if whole.met is None and not answers else False

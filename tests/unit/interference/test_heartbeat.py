@@ -1,4 +1,4 @@
-"""A herald ends with the run that it announces, whatever state it is in."""
+"""A heartbeat ends with the run that it announces, whatever state it is in."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import psutil
 BEGINS = """
 import sys
 from pathlib import Path
-from gridwright.disturbance.herald import announcement
-from gridwright.disturbance.presence import Presence
+from gridwright.interference.heartbeat import announcement
+from gridwright.interference.presence import Presence
 presence, place = Presence(), Path(sys.argv[1])
 presence.begin(announcement("a" * 16, "run", "iotest"), scratch=[place], libraries=[place])
 presence.wait()
@@ -24,23 +24,23 @@ sys.stdin.read()
 """
 
 
-def test_a_herald_that_was_stopped_ends_when_its_run_is_killed(tmp_path: Path) -> None:
+def test_a_heartbeat_that_was_stopped_ends_when_its_run_is_killed(tmp_path: Path) -> None:
     run = subprocess.Popen(
         [sys.executable, "-c", BEGINS, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert run.stdout is not None
-    herald = psutil.Process(int(run.stdout.readline()))
+    heartbeat = psutil.Process(int(run.stdout.readline()))
     try:
-        os.kill(herald.pid, signal.SIGSTOP)
+        os.kill(heartbeat.pid, signal.SIGSTOP)
         run.kill()
         run.communicate()
         deadline = time.monotonic() + 60
-        while herald.is_running() and herald.status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < deadline, herald.status()
+        while heartbeat.is_running() and heartbeat.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline, heartbeat.status()
             time.sleep(0.05)
         assert list(tmp_path.iterdir()) == [], "its marker goes, too"
     except psutil.NoSuchProcess:
         pass
     finally:
-        if herald.is_running():
-            herald.kill()
+        if heartbeat.is_running():
+            heartbeat.kill()

@@ -1,4 +1,4 @@
-"""Which kept part of a spec stands in the way of a plan, by how much, and the nearest change that helps."""
+"""Existing parts of a spec that limit a plan, by how much, and the nearest change that helps."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate
+from gridwright.plan.existing import ExistingStorage
 from gridwright.plan.fits import BUDGET_ROW, STORAGE_ROW, held, hourly
-from gridwright.plan.found import Found, search_market, title
 from gridwright.plan.given import NODES, Given
-from gridwright.plan.kept import KeptStorage
 from gridwright.plan.node_side import Place, Placement
+from gridwright.plan.search_result import SearchResult, search_market, title
 
 
-def what_binds(found: Found) -> list[str]:
-    """A line for each kept part that misses something, or without which there would be a design.
+def bottlenecks(found: SearchResult) -> list[str]:
+    """A line for each existing part that misses something, or without which there would be a design.
 
     Call it where no design was found, or none within the budget.
     """
@@ -36,7 +36,7 @@ def what_binds(found: Found) -> list[str]:
     return lines
 
 
-def freed(found: Found, given: Given) -> Candidate | None:
+def freed(found: SearchResult, given: Given) -> Candidate | None:
     """The cheapest design that keeps only this much, within the budget; None where there is none."""
     there = search_market(replace(found.needs, given=given), found.market).candidates
     budget = found.needs.requirements.budget or math.inf
@@ -47,7 +47,7 @@ def freed(found: Found, given: Given) -> Candidate | None:
     )
 
 
-def _nearest(found: Found, part: str) -> tuple[str, Candidate] | None:
+def _nearest(found: SearchResult, part: str) -> tuple[str, Candidate] | None:
     """What to change about a part, in words, and the cheapest design after that; None where nothing helps."""
     given = found.needs.given
     if part.startswith(f"{NODES}.") and given.instance and given.count:
@@ -59,7 +59,7 @@ def _nearest(found: Found, part: str) -> tuple[str, Candidate] | None:
     return None if other is None else (what, other)
 
 
-def _lacks(found: Found, part: str) -> Iterator[str]:
+def _lacks(found: SearchResult, part: str) -> Iterator[str]:
     sort, _, name = part.partition(".")
     if sort == NODES:
         yield from _nodes_lack(found)
@@ -67,7 +67,7 @@ def _lacks(found: Found, part: str) -> Iterator[str]:
         yield from _filesystem_lacks(found, name)
 
 
-def _nodes_lack(found: Found) -> Iterator[str]:
+def _nodes_lack(found: SearchResult) -> Iterator[str]:
     """What kept nodes miss, whatever file systems they have."""
     needs, given = found.needs, found.needs.given
     if given.instance is None:
@@ -88,7 +88,7 @@ def _nodes_lack(found: Found) -> Iterator[str]:
         yield f"{wanted} cores take {least} of it, and requirements.nodes.count.most is {most}"
 
 
-def _filesystem_lacks(found: Found, name: str) -> Iterator[str]:
+def _filesystem_lacks(found: SearchResult, name: str) -> Iterator[str]:
     """What a kept file system misses of its own libraries' needs, on the nodes on which it misses least."""
     given = found.needs.given
     homes = {library: home for library, home in given.homes.items() if home == name}
@@ -98,7 +98,7 @@ def _filesystem_lacks(found: Found, name: str) -> Iterator[str]:
     place: Place = "kept-local" if kept.is_node_local else "kept"
     placement = Placement.of(found.needs, dict.fromkeys(homes, place), homes)
     alone = replace(found.needs, given=replace(given, filesystems={name: kept}, homes=homes))
-    storage = KeptStorage(alone, found.market.catalog)
+    storage = ExistingStorage(alone, found.market.catalog)
     # On nodes that are yet to be found, what a node of one type lets through says nothing.
     whole = kept.is_node_local or given.instance is not None
     least: list[str] | None = None
@@ -111,7 +111,7 @@ def _filesystem_lacks(found: Found, name: str) -> Iterator[str]:
     yield from least or ()
 
 
-def _types(found: Found) -> list[InstanceType]:
+def _types(found: SearchResult) -> list[InstanceType]:
     """The types that the nodes may be of; those with the fewest cores beyond what is required first."""
     given, wanted = found.needs.given, found.needs.cores
     if given.instance is not None:
@@ -125,7 +125,7 @@ def _types(found: Found) -> list[InstanceType]:
 
 
 def _short(
-    storage: KeptStorage,
+    storage: ExistingStorage,
     instance: InstanceType,
     placement: Placement,
     name: str,

@@ -1,10 +1,10 @@
-"""The process that announces a run on a file system, and looks out for others there.
+"""The presence heartbeat announces a run on a file system, and looks out for others there.
 
-    python -m gridwright.disturbance.herald
+    python -m gridwright.interference.heartbeat
 
-It is asked with a `HeraldRequest` on stdin, and writes the list of other runs, as JSON, whenever that
-changes. The end of stdin is its order to end. It is a process of its own, so that a file system that hangs
-holds up nothing else.
+It reads a `HeartbeatRequest` from stdin, and writes the list of other runs, as JSON, whenever that changes.
+The end of stdin is its order to end. It is a process of its own, so that a file system that hangs holds up
+nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.disturbance.markers import (
+from gridwright.interference.markers import (
     MOST_MARKERS,
     SCRATCH,
     Announcement,
@@ -44,7 +44,7 @@ _NEARBY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class HeraldRequest:
+class HeartbeatRequest:
     """Announce a run in these scratch directories, and look for others around these libraries."""
 
     announcement: Announcement
@@ -97,8 +97,8 @@ class Lookout:
         return path in self._seen and self.clock() - self._seen[path][1] < STALE_S
 
 
-class _Herald:
-    def __init__(self, request: HeraldRequest) -> None:
+class _PresenceHeartbeat:
+    def __init__(self, request: HeartbeatRequest) -> None:
         self._libraries = [Path(each) for each in request.libraries]
         self._lookout = Lookout(request.announcement)
         self._own: list[Path] = []
@@ -178,7 +178,7 @@ def main() -> None:
     # One that stands still goes on when its parent ends, and so ends itself (PR_SET_PDEATHSIG, prctl(2)).
     ctypes.CDLL(None).prctl(1, signal.SIGCONT, 0, 0, 0)
     line = sys.stdin.buffer.readline()
-    _Herald(decode(line, HeraldRequest)).run()
+    _PresenceHeartbeat(decode(line, HeartbeatRequest)).run()
 
 
 def announcement(token: str, run: str, what: str) -> Announcement:
