@@ -95,10 +95,10 @@ def oracle_prices(content: bytes) -> tuple[Mapping[tuple[str, str], float], Mapp
             where=ADDRESS,
             remedy="open the address in a browser: a proxy may have answered in its place",
         ) from error
-    wanted = {part for _, _, part, *_ in rows("oci-parts.csv", PART_COLUMNS)}
+    required = {part for _, _, part, *_ in rows("oci-parts.csv", PART_COLUMNS)}
     prices: dict[str, float] = {}
     unread: dict[str, str] = {}
-    for item in _items(listed, wanted, unread):
+    for item in _items(listed, required, unread):
         usd = item.usd()
         if usd is None:
             unread[item.part] = "it has no price on demand in USD"
@@ -113,10 +113,10 @@ def oracle_prices(content: bytes) -> tuple[Mapping[tuple[str, str], float], Mapp
     return found, unread
 
 
-def _items(listed: _List, wanted: set[str], unread: dict[str, str]) -> Iterator[_Item]:
+def _items(listed: _List, required: set[str], unread: dict[str, str]) -> Iterator[_Item]:
     for each in listed.items:
         part = each.get("partNumber") if isinstance(each, Mapping) else None
-        if not isinstance(part, str) or part not in wanted:
+        if not isinstance(part, str) or part not in required:
             continue
         try:
             yield _Item.model_validate(each)

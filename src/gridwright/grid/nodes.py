@@ -126,10 +126,10 @@ def names_in_set(names: Collection[str], chosen: str, where: str) -> list[str]:
     from gridwright.yamltext.fields import FieldError
 
     try:
-        wanted = expand_hosts(chosen)
+        desired = expand_hosts(chosen)
     except FieldError as error:
         raise input_error(error.text, where=where, remedy="write a set such as compute[1-4]") from error
-    strange = [node for node in wanted if node not in names]
+    strange = [node for node in desired if node not in names]
     if strange:
         near = nearest(strange[0], names)
         known = f"the nodes are {fold_hosts(names)}"
@@ -138,4 +138,4 @@ def names_in_set(names: Collection[str], chosen: str, where: str) -> list[str]:
             where=where,
             remedy=f"did you mean {near}? {known}" if near else known,
         )
-    return [name for name in names if name in set(wanted)]
+    return [name for name in names if name in set(desired)]

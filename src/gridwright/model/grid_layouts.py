@@ -120,12 +120,12 @@ def widths(targets: int) -> list[int]:
 
 def _smallest(streams: Streams, targets: Targets, files: int) -> int | None:
     """The smallest stripe count that is enough where a stream moves so many files; None where only all is."""
-    wanted = streams.required_bytes_per_s * (1 + margin_of("server").p90)
+    required = streams.required_bytes_per_s * (1 + margin_of("server").p90)
     for width in widths(targets.count)[:-1]:
-        if width * targets.bytes_per_s < wanted:
+        if width * targets.bytes_per_s < required:
             continue
         floor = spread(streams.count * files, targets.count, width, targets.space).floor
-        if floor * targets.count * targets.bytes_per_s >= wanted * streams.count:
+        if floor * targets.count * targets.bytes_per_s >= required * streams.count:
             return width
     return None
 

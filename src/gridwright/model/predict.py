@@ -224,12 +224,12 @@ def _size(model: GridModel, requirements: Requirements) -> Iterator[Finding]:
 
 
 def _memory_short(group: AlikeNodes, requirements: Requirements) -> Iterator[Finding]:
-    wanted, memory = requirements.memory_per_core, group.memory_bytes_per_node
-    if wanted is not None and memory is not None and memory / group.cores_per_node < wanted:
+    required, memory = requirements.memory_per_core, group.memory_bytes_per_node
+    if required is not None and memory is not None and memory / group.cores_per_node < required:
         yield Finding(
             "warning",
             "memory-short",
-            f"each core has {format_bytes(memory / group.cores_per_node)} of memory, {wanted} is required",
+            f"each core has {format_bytes(memory / group.cores_per_node)} of memory, {required} is required",
             "Choose a type with more memory per core, such as one of a family r",
         )
 
@@ -274,16 +274,16 @@ def _losses(model: GridModel, may: Availability) -> Iterator[Finding]:
 
 def _capacity_short(model: GridModel) -> Iterator[Finding]:
     for name, contribution in model.contributions.items():
-        wanted = [
+        required = [
             library.capacity
             for library in model.spec.libraries.values()
             if library.filesystem == name and library.capacity is not None
         ]
-        if contribution.capacity_bytes is not None and sum(wanted) > contribution.capacity_bytes:
+        if contribution.capacity_bytes is not None and sum(required) > contribution.capacity_bytes:
             yield Finding(
                 "warning",
                 "capacity-short",
-                f"libraries on {name} need {Bytes(sum(wanted))}, and it holds "
+                f"libraries on {name} need {Bytes(sum(required))}, and it holds "
                 f"{format_bytes(contribution.capacity_bytes)}",
                 f"Make {name} larger, or move a library",
             )

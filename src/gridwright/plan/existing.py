@@ -176,13 +176,13 @@ class ExistingOnNodes:
         for home in dict.fromkeys(placement.homes.values()):
             has = self.contributions[home].capacity_bytes
             names = [name for name, where in placement.homes.items() if where == home]
-            wanted = self.needs.capacity_later(names)
-            when = " in 12 months" if wanted > self.needs.capacity(names) else ""
-            if has is not None and wanted > has:
+            required = self.needs.capacity_later(names)
+            when = " in 12 months" if required > self.needs.capacity(names) else ""
+            if has is not None and required > has:
                 yield (
                     home,
-                    f"it holds {format_bytes(has)} of {format_bytes(wanted)} required{when} for "
-                    f"{' and '.join(names)}, {format_bytes(wanted - has)} too little",
+                    f"it holds {format_bytes(has)} of {format_bytes(required)} required{when} for "
+                    f"{' and '.join(names)}, {format_bytes(required - has)} too little",
                 )
 
     def losses(self, placement: Placement) -> Iterator[tuple[str, str]]:

@@ -76,16 +76,17 @@ def _nodes_lack(found: SearchResult) -> Iterator[str]:
     if given.instance not in found.market.prices:
         where = needs.region or needs.spec.provider
         yield f"no price of {given.instance} is known in {where}; catalog.yaml beside the spec can have one"
-    wanted = needs.cores
-    if given.count and given.count * instance.cores < wanted:
+    required = needs.cores
+    if given.count and given.count * instance.cores < required:
         has = given.count * instance.cores
-        yield f"{given.count} x {instance.name} have {has} of {wanted} cores required, {wanted - has} too few"
+        lacking = required - has
+        yield f"{given.count} x {instance.name} have {has} of {required} cores required, {lacking} too few"
     beside = (STORAGE_ROW, BUDGET_ROW, "cores", "price in")
     yield from (each for each in held(found, instance).excluded_by if not each.startswith(beside))
     most = needs.requirements.nodes.count.most
-    least = math.ceil(wanted / instance.cores)
+    least = math.ceil(required / instance.cores)
     if given.count is None and most is not None and least > most:
-        yield f"{wanted} cores take {least} of it, and requirements.nodes.count.most is {most}"
+        yield f"{required} cores take {least} of it, and requirements.nodes.count.most is {most}"
 
 
 def _filesystem_lacks(found: SearchResult, name: str) -> Iterator[str]:
@@ -113,15 +114,15 @@ def _filesystem_lacks(found: SearchResult, name: str) -> Iterator[str]:
 
 def _types(found: SearchResult) -> list[InstanceType]:
     """The types that the nodes may be of; those with the fewest cores beyond what is required first."""
-    given, wanted = found.needs.given, found.needs.cores
+    given, required = found.needs.given, found.needs.cores
     if given.instance is not None:
         return [found.market.catalog.instance(given.instance, found.needs.spec.provider)]
     types = [one for one, _ in found.suitable]
     if given.count is not None:
         # So many nodes of a smaller type have too few cores, of a larger one more than are required.
-        types = [one for one in types if one.cores * given.count >= wanted] or types
+        types = [one for one in types if one.cores * given.count >= required] or types
         return sorted(types, key=lambda one: (one.cores, one.name))
-    return sorted(types, key=lambda one: (-wanted % one.cores, one.name))
+    return sorted(types, key=lambda one: (-required % one.cores, one.name))
 
 
 def _short(

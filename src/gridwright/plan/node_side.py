@@ -159,11 +159,11 @@ class NodeSide:
         rate = self.place_rate("volumes")
         if rate is not None and self.needs.rate(own) > rate:
             return f"its way to volumes passes {self._of(rate, own)} for {listed(own)}"
-        wanted = self.needs.rate(own) * self.instance.cores
+        required = self.needs.rate(own) * self.instance.cores
         room = self.needs.capacity_later(own) / self.nodes(places)
         most = most_volumes(self.instance) - self.needs.given.node_volumes
-        if self.volumes.cheapest(wanted, room, most) is None:
-            brought = f"{format_rate(wanted)} and {format_bytes(room)} to each node"
+        if self.volumes.cheapest(required, room, most) is None:
+            brought = f"{format_rate(required)} and {format_bytes(room)} to each node"
             return f"no volumes on sale, of at most {most}, bring {brought}"
         return None
 

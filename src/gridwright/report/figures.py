@@ -54,12 +54,12 @@ def required(value: object) -> str:
     return ABSENT if number is None else f"{number / MB:,.3f}".rstrip("0").rstrip(".")
 
 
-def against(value: object, wanted: object) -> str:
+def against(value: object, required: object) -> str:
     """A rate in MB/s, with as many digits as it takes to tell it from what is required.
 
     Without them 124.96 against 125 would read "125, missed".
     """
-    number, bound = finite(value), finite(wanted)
+    number, bound = finite(value), finite(required)
     if number is None:
         return ABSENT
     rate = number / MB

@@ -64,14 +64,16 @@ class RunSummary:
     def document(self) -> dict[str, Any]:
         """The requirement and the figure, as JSON has them; null where there is none."""
         of = {"library": self.library, "op": self.op}
-        rate, wanted = self.per_core_bytes_per_s, self.requires_bytes_per_s_per_core
+        rate, required = self.per_core_bytes_per_s, self.requires_bytes_per_s_per_core
         figure: dict[str, Any] | None = {**of, "per_core_bytes_per_s": rate} if rate is not None else None
         if self.carries is not None:
             figure = {"carries": self.carries, "at_least": self.at_least}
         return {
             "verdict": self.kind,
             "grade": self.grade,
-            "requirement": {**of, "requires_bytes_per_s_per_core": wanted} if wanted is not None else None,
+            "requirement": {**of, "requires_bytes_per_s_per_core": required}
+            if required is not None
+            else None,
             "figure": {"cpu_real_ratio": self.ratio} if self.ratio is not None else figure,
         }
 

@@ -224,10 +224,10 @@ def _is_start(launch: LaunchRecord, phase: LaunchPhase) -> bool:
 def _threads(phase: LaunchPhase, most: float) -> float:
     """Cores it wanted on average while no library held it up: (CPU + wait for a core) / time."""
     computing = phase.seconds - phase.io_wait_s
-    wanted = phase.cpu_s + phase.core_wait_s
-    if wanted <= 0.0:
+    required = phase.cpu_s + phase.core_wait_s
+    if required <= 0.0:
         return 1.0
-    return round(max(0.01, min(most, wanted / computing if computing > 0.0 else most)), 3)
+    return round(max(0.01, min(most, required / computing if computing > 0.0 else most)), 3)
 
 
 def _reads(phase: LaunchPhase) -> dict[LibraryName, int]:

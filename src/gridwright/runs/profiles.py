@@ -109,11 +109,11 @@ class Profiles(_Strict):
 
     def of(self, tests: Iterable[str], *, where: str = "the profiles") -> Mapping[str, LaunchProfile]:
         """The profiles of these tests. Raises GridwrightError that names every test without one."""
-        wanted = list(dict.fromkeys(tests))
-        problems = [_absent(test, self.profiles, where) for test in wanted if test not in self.profiles]
+        required = list(dict.fromkeys(tests))
+        problems = [_absent(test, self.profiles, where) for test in required if test not in self.profiles]
         if problems:
             raise GridwrightError(*problems)
-        return {test: self.profiles[test] for test in wanted}
+        return {test: self.profiles[test] for test in required}
 
     def scaled_by(self, scale: str | None, *, where: str = "the profiles") -> float:
         """How many times larger the data set of a scale is than the recorded one.

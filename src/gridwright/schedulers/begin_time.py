@@ -28,10 +28,10 @@ def parse_begin(text: str, now: float | None = None, where: str = "--begin") -> 
     here = datetime.fromtimestamp(now).astimezone()
     if found := _CLOCK.fullmatch(text):
         clock = {"hour": int(found[1]), "minute": int(found[2]), "second": int(found[3] or 0)}
-        wanted = here.replace(tzinfo=None, microsecond=0, **clock)
-        if wanted.timestamp() <= now:
-            wanted += timedelta(days=1)
-        return wanted.timestamp()
+        requested = here.replace(tzinfo=None, microsecond=0, **clock)
+        if requested.timestamp() <= now:
+            requested += timedelta(days=1)
+        return requested.timestamp()
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:

@@ -113,10 +113,10 @@ def _change(event: Mapping[str, Any]) -> SettingChange:
     sides = [
         (str(each.get("before", "")), str(each.get("after", ""))) for each in event.get("differences", [])
     ]
-    task, where, name, setting, found, wanted = (
+    task, where, name, setting, found, desired = (
         str(event.get(key, "")) for key in ("task", "where", "name", "setting", "found", "wanted")
     )
-    return SettingChange(task, where, name, setting, found, wanted, tuple(sides))
+    return SettingChange(task, where, name, setting, found, desired, tuple(sides))
 
 
 def _end(node: NodeSetup, counts: Mapping[str, Any]) -> None:

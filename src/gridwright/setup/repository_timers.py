@@ -104,7 +104,7 @@ def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, 
     archive = spec.hsm_archive(name)
     where += ["--hsm-archive", str(archive)] if archive is not None else []
     out, back = found.export, found.imports
-    for verb, what, schedule, wanted in (
+    for verb, what, schedule, desired in (
         ("export", "Export", out.changed, {"--deletions": out.deletions}),
         (
             "import",
@@ -114,7 +114,7 @@ def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, 
         ),
     ):
         if schedule.is_timed:
-            flags = [flag for flag, is_set in wanted.items() if is_set]
+            flags = [flag for flag, is_set in desired.items() if is_set]
             if verb == "export" and out.by == "changelog":
                 flags += ["--changelog", users_file(name)]
             yield verb, what, schedule, [PROGRAM, "repo", verb, name, "--name", name, *where, *flags]

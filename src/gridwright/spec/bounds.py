@@ -78,14 +78,14 @@ def bound_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], F
 def _too_few_cores(
     requirements: Mapping[str, Any], bounds: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
-    wanted = requirements.get("cores")
+    needed = requirements.get("cores")
     count, cores = (_value(name, _mapping(bounds, name).get("most")) for name in ("count", "cores"))
-    if isinstance(wanted, int) and count is not None and cores is not None and count * cores < wanted:
+    if isinstance(needed, int) and count is not None and cores is not None and count * cores < needed:
         yield (
             ("requirements", "nodes", "count", "most"),
             FieldError(
-                f"{count} nodes of at most {cores} cores have {count * cores} of the {wanted} cores required",
-                f"allow {-(-wanted // max(cores, 1))} nodes, or nodes of {-(-wanted // max(count, 1))} cores",
+                f"{count} nodes of at most {cores} cores have {count * cores} of the {needed} cores required",
+                f"allow {-(-needed // max(cores, 1))} nodes, or nodes of {-(-needed // max(count, 1))} cores",
             ),
         )
 

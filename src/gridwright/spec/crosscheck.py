@@ -96,12 +96,12 @@ def _numbers(people: Mapping[str, Any], groups: Mapping[str, Any]) -> _Problems:
 def _memberships(people: Mapping[str, Any], groups: Mapping[str, Any]) -> _Problems:
     """Groups that the spec does not have."""
     for name, each in people.items():
-        wanted: list[tuple[tuple[str, ...], Any]] = [(("group",), each.get("group"))]
+        required: list[tuple[tuple[str, ...], Any]] = [(("group",), each.get("group"))]
         listed = each.get("groups")
-        wanted += [
+        required += [
             (("groups", str(at)), one) for at, one in enumerate(listed if isinstance(listed, list) else [])
         ]
-        for path, group in wanted:
+        for path, group in required:
             if isinstance(group, str) and group not in groups:
                 near = nearest(group, list(groups))
                 hint = f"did you mean {near}? " if near else ""
@@ -297,8 +297,10 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
     yield from bound_problems(data)
     yield from _growth_problems(data)
     yield from _shared_directories(data)
-    wanted = data.get("requirements")
-    if isinstance(wanted, Mapping) and not ("cores" in wanted or {"jobs", "finish_within"} <= set(wanted)):
+    required = data.get("requirements")
+    if isinstance(required, Mapping) and not (
+        "cores" in required or {"jobs", "finish_within"} <= set(required)
+    ):
         yield ("requirements",), "cores"
     provider = provider_in(data)
     yield from _named_nodes(data, provider)
@@ -346,19 +348,19 @@ def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldErro
                     "remove the line; file systems of Lustre have layouts",
                 ),
             )
-        wanted = library.get("filesystem")
+        required = library.get("filesystem")
         if "filesystem" not in library:
             # A spec with requirements leaves it to the plan.
             if "requirements" not in data:
                 yield ("libraries", name), "filesystem"
-        elif isinstance(wanted, str) and wanted not in defined:
-            near = nearest(wanted, defined)
+        elif isinstance(required, str) and required not in defined:
+            near = nearest(required, defined)
             hint = f"did you mean {near}? " if near and len(defined) > 1 else ""
             names = f"write {defined[0]}" if len(defined) == 1 else f"File systems are {', '.join(defined)}"
             yield (
                 ("libraries", name, "filesystem"),
                 FieldError(
-                    f"there is no file system {show(wanted)}", f"{hint}{names}; or add it under filesystems"
+                    f"there is no file system {show(required)}", f"{hint}{names}; or add it under filesystems"
                 ),
             )
 

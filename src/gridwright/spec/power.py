@@ -85,10 +85,10 @@ def _queues_of_one_idle(
     queues = _mapping(_mapping(data, "scheduler"), "queues") or {"batch": {}}
     for name, queue in queues.items():
         chosen = queue.get("nodes") if isinstance(queue, Mapping) else None
-        wanted = chosen if isinstance(chosen, list) else [*groups]
+        required = chosen if isinstance(chosen, list) else [*groups]
         idles = {
             group: _seconds(groups[group].get("idle")) or IDLE_S
-            for group in wanted
+            for group in required
             if group in groups and groups[group].get("min") is not None
         }
         if len(set(idles.values())) > 1:

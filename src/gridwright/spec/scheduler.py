@@ -109,12 +109,12 @@ def queue_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], F
         return
     known = [str(name) for name in groups]
     for name, queue in queues.items():
-        wanted = queue.get("nodes") if isinstance(queue, Mapping) else None
-        if not isinstance(wanted, Sequence) or isinstance(wanted, str):
+        required = queue.get("nodes") if isinstance(queue, Mapping) else None
+        if not isinstance(required, Sequence) or isinstance(required, str):
             continue
-        for at, group in enumerate(wanted):
+        for at, group in enumerate(required):
             path = ("scheduler", "queues", str(name), "nodes", str(at))
-            if group in wanted[:at]:
+            if group in required[:at]:
                 yield path, FieldError(f"group {show(group)} is named twice", "remove one")
             elif group not in known:
                 near = nearest(str(group), known)

@@ -210,12 +210,12 @@ def _serve(request: DataRequest, stop: threading.Event) -> None:
     prepare(data, tables, request.copies, workers=request.workers, emit=_say, stopped=stop.is_set)
     data.evict()
     entries = data.entries()
-    wanted = [entries[f"{copy}/{name}"] for copy in range(request.copies) for name in sorted(tables)]
+    required = [entries[f"{copy}/{name}"] for copy in range(request.copies) for name in sorted(tables)]
     _say(
         DataReady(
             directory=str(data.directory),
-            bytes=sum(entry["bytes"] for entry in wanted),
-            tables=len(wanted),
+            bytes=sum(entry["bytes"] for entry in required),
+            tables=len(required),
             made=len(missing),
             seconds=time.monotonic() - began,
         )

@@ -81,13 +81,13 @@ def check_space(libraries: Mapping[str, Path], needed: SpaceNeeds) -> None:
         path = libraries[names[0]]
         status = os.statvfs(path)
         usable = int((status.f_bavail - _RESERVE * status.f_blocks) * status.f_frsize)
-        wanted = {name: getattr(needed, name) for name in names}
-        if status.f_blocks and sum(wanted.values()) > usable:
-            parts = ", ".join(f"{format_bytes(size)} for {name}" for name, size in wanted.items())
+        required = {name: getattr(needed, name) for name in names}
+        if status.f_blocks and sum(required.values()) > usable:
+            parts = ", ".join(f"{format_bytes(size)} for {name}" for name, size in required.items())
             problems.append(
                 Problem(
                     what=(
-                        f"not enough space: the workload needs {format_bytes(sum(wanted.values()))} "
+                        f"not enough space: the workload needs {format_bytes(sum(required.values()))} "
                         f"({parts}), "
                         f"{format_bytes(max(0, usable))} may be used"
                     ),

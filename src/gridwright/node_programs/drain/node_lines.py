@@ -27,17 +27,17 @@ def hardware(text: str) -> dict[str, str]:
     return found
 
 
-def retain_hardware(wanted: str, there: str, held: Collection[str]) -> str:
+def retain_hardware(desired: str, there: str, held: Collection[str]) -> str:
     """The desired slurm.conf, in which nodes that are held keep the hardware of the existing one.
 
     Raises ValueError where one of them has a list of nodes that is none.
     """
-    old, new = hardware(there), hardware(wanted)
+    old, new = hardware(there), hardware(desired)
     kept = {name: old[name] for name in new if name in held and name in old and old[name] != new[name]}
     if not kept:
-        return wanted
+        return desired
     lines: list[str] = []
-    for line in wanted.splitlines():
+    for line in desired.splitlines():
         seen = _LINE.match(line)
         if seen is None:
             lines.append(line)

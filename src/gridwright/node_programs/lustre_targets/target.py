@@ -93,10 +93,10 @@ class TargetReader(JsonReader):
             mount=self.path(given.get("mount"), f"{where}.mount"),
         )
 
-    def once(self, where: str, values: Sequence[str], wanted: str) -> None:
+    def once(self, where: str, values: Sequence[str], desired: str) -> None:
         """No value is there twice."""
         for value in sorted({each for each in values if values.count(each) > 1}):
-            self.wrong(where, value, wanted)
+            self.wrong(where, value, desired)
 
     def directories(self, data: Any, kind: type[Paths]) -> Paths:  # noqa: ANN401
         """Paths of a system, a dataclass of them, where they are not where `kind` has them."""
@@ -106,10 +106,10 @@ class TargetReader(JsonReader):
             **{name: self.path(given[name], f"directories.{name}") for name in given if name in known}
         )
 
-    def text(self, given: Mapping[str, Any], key: str, pattern: str, wanted: str, where: str = "") -> str:
+    def text(self, given: Mapping[str, Any], key: str, pattern: str, desired: str, where: str = "") -> str:
         """A text of that form."""
         data = given.get(key)
         if not isinstance(data, str) or not re.fullmatch(pattern, data, re.ASCII):
-            self.wrong(f"{where}.{key}".lstrip("."), data, wanted)
+            self.wrong(f"{where}.{key}".lstrip("."), data, desired)
             return "wrong"
         return data

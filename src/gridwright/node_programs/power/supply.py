@@ -24,7 +24,7 @@ class Settled:
 class Supply(Protocol):
     """Has machines of nodes there, or not."""
 
-    def settle(self, wanted: frozenset[str]) -> Settled:
+    def settle(self, desired: frozenset[str]) -> Settled:
         """Go on until the machines of these nodes are there, or on their way, and no others.
 
         Called again and again, also after it was cut off anywhere: it looks at what there is, and never

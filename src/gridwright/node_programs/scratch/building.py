@@ -128,17 +128,17 @@ def _shortage(case: Case, reusable: tuple[Claim, ...], in_the_way: tuple[Claim, 
     return []
 
 
-def _what(case: Case, reusable: tuple[Claim, ...], wanted: int) -> str:
+def _what(case: Case, reusable: tuple[Claim, ...], desired: int) -> str:
     found = listed(case.candidates)
     return (
-        f"array {case.desired.name} needs {wanted} disks, and of {len(case.candidates)} found "
+        f"array {case.desired.name} needs {desired} disks, and of {len(case.candidates)} found "
         f"{len(reusable)} are blank or its own; nothing was touched. Found: {found}"
     )
 
 
-def _remedy(case: Case, in_the_way: tuple[Claim, ...], wanted: int) -> str:
+def _remedy(case: Case, in_the_way: tuple[Claim, ...], desired: int) -> str:
     foreign = tuple(each for each in in_the_way if each.standing in (FOREIGN, OURS))
-    if len(case.candidates) < wanted:
+    if len(case.candidates) < desired:
         return (
             "attach what is missing; or have the configuration say how many there are, to make it of those, "
             "empty: "

@@ -51,7 +51,7 @@ class JsonReader:
             return self.example
         return Path(data)
 
-    def wrong(self, where: str, found: Any, wanted: str) -> None:  # noqa: ANN401
+    def wrong(self, where: str, found: Any, desired: str) -> None:  # noqa: ANN401
         """Note what is wrong at a place."""
         text = json.dumps(found, default=str)
-        self.troubles.append(Trouble(f"{where}: {text[:80]} is given", f"it takes {wanted}"))
+        self.troubles.append(Trouble(f"{where}: {text[:80]} is given", f"it takes {desired}"))

@@ -21,10 +21,10 @@ def disk_errors(names: Iterable[str], since: float, log: Path = KERNEL_LOG) -> t
 
     Nothing where the log cannot be read.
     """
-    wanted = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in names)})\b")
+    desired = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in names)})\b")
     found = []
     for stamp, text in _records(log):
-        if stamp >= since - _SLACK_S and wanted.search(text) and _BAD.search(text):
+        if stamp >= since - _SLACK_S and desired.search(text) and _BAD.search(text):
             found.append(text)
     return tuple(found[-_MOST_LINES:])
 

@@ -42,10 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     made = Plan()
     try:
-        wanted = read_configuration(given.config)
-        made = _planned(wanted, given.root, homes=not given.no_homes)
+        desired = read_configuration(given.config)
+        made = _planned(desired, given.root, homes=not given.no_homes)
         if not given.dry_run and not made.troubles:
-            _carry_out(made, wanted, given.root)
+            _carry_out(made, desired, given.root)
         status = FAILED if made.troubles else 0
     except UsersError as error:
         made.troubles.append(str(error))
@@ -56,31 +56,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _planned(wanted: UsersConfiguration, root: Path, *, homes: bool) -> Plan:
-    there = observe(root, [each.home for each in wanted.accounts])
-    made = plan(wanted, there, homes=homes)
-    if is_of_another(wanted, there):
+def _planned(desired: UsersConfiguration, root: Path, *, homes: bool) -> Plan:
+    there = observe(root, [each.home for each in desired.accounts])
+    made = plan(desired, there, homes=homes)
+    if is_of_another(desired, there):
         return made
     try:
-        made.changes += directory_changes(wanted, there, root)
+        made.changes += directory_changes(desired, there, root)
     except UsersError as error:
         if os.geteuid() == 0:  # else the secret cannot be read, and nothing is done anyway
             made.troubles.append(str(error))
-    if wanted.directory is not None and root == _RUNNING:
+    if desired.directory is not None and root == _RUNNING:
         # useradd and groupadd ask the directory, too, and say less.
-        made.troubles += conflicts(wanted, there)
-    made.notes += directory_notes(wanted, root)
+        made.troubles += conflicts(desired, there)
+    made.notes += directory_notes(desired, root)
     return made
 
 
-def _carry_out(made: Plan, wanted: UsersConfiguration, root: Path) -> None:
+def _carry_out(made: Plan, desired: UsersConfiguration, root: Path) -> None:
     apply(made.changes, root)
     if root != _RUNNING:  # nothing runs there
         return
     written = [each.act.path for each in made.changes if isinstance(each.act, (Write, Remove))]
-    settle(wanted, written)
-    if wanted.directory is not None:
-        made.troubles += conflicts(wanted, observe(root, []))
+    settle(desired, written)
+    if desired.directory is not None:
+        made.troubles += conflicts(desired, observe(root, []))
 
 
 def _document(made: Plan) -> dict[str, object]:

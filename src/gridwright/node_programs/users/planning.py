@@ -24,50 +24,50 @@ class Plan:
     troubles: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def change(self, setting: str, found: str, wanted: str, act: Run | Write | Remove | MakeHome) -> None:
+    def change(self, setting: str, found: str, desired: str, act: Run | Write | Remove | MakeHome) -> None:
         """Add one."""
-        self.changes.append(Change(setting, found, wanted, act))
+        self.changes.append(Change(setting, found, desired, act))
 
 
-def plan(wanted: UsersConfiguration, there: Machine, *, homes: bool = True) -> Plan:
+def plan(desired: UsersConfiguration, there: Machine, *, homes: bool = True) -> Plan:
     """Accounts, groups, keys and homes; a directory of users has its own (sssd.py)."""
     made = Plan()
-    if is_of_another(wanted, there):
+    if is_of_another(desired, there):
         return made
-    _state(made, wanted, there)
-    _groups(made, wanted, there)
-    for account in wanted.accounts:
-        _account(made, account, wanted, there)
-    _departed(made, wanted, there)
-    _keys(made, wanted, there)
-    made.changes += sshd_changes(wanted, there)
+    _state(made, desired, there)
+    _groups(made, desired, there)
+    for account in desired.accounts:
+        _account(made, account, desired, there)
+    _departed(made, desired, there)
+    _keys(made, desired, there)
+    made.changes += sshd_changes(desired, there)
     if homes:
-        _homes(made, wanted, there)
+        _homes(made, desired, there)
     return made
 
 
-def is_of_another(wanted: UsersConfiguration, there: Machine) -> bool:
+def is_of_another(desired: UsersConfiguration, there: Machine) -> bool:
     """Whether a spec without users says nothing of the people here: they are of another grid, or of none.
 
     Such a spec is that of a machine of no grid (`gridwright setup --local`), or one that only measures.
     """
-    return wanted.is_empty and there.grid != wanted.grid
+    return desired.is_empty and there.grid != desired.grid
 
 
-def _state(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+def _state(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
     """Who is made is written down before it is made, so that who leaves the grid later is known."""
-    known = {**there.known, **{each.name: each.uid for each in wanted.accounts}}
-    if known != there.known or there.grid != wanted.grid:
-        state = {"schema": 1, "grid": wanted.grid, "accounts": known}
+    known = {**there.known, **{each.name: each.uid for each in desired.accounts}}
+    if known != there.known or there.grid != desired.grid:
+        state = {"schema": 1, "grid": desired.grid, "accounts": known}
         text = json.dumps(state, indent=2, sort_keys=True) + "\n"
-        new = named(sorted(known.keys() - there.known.keys())) or f"grid {wanted.grid}"
+        new = named(sorted(known.keys() - there.known.keys())) or f"grid {desired.grid}"
         made.change(f"/{STATE}", "without " + new, "with " + new, Write(STATE, text, 0o600))
 
 
-def _groups(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
-    own = {each.name: each.gid for each in wanted.accounts if each.own_group}
+def _groups(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
+    own = {each.name: each.gid for each in desired.accounts if each.own_group}
     whose = {group.gid: name for name, group in there.groups.items()}
-    for name, gid in {**wanted.groups, **own}.items():
+    for name, gid in {**desired.groups, **own}.items():
         if name in there.groups:
             if there.groups[name].gid != gid:
                 made.troubles.append(
@@ -83,7 +83,7 @@ def _groups(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
             made.change(f"group {name}", "missing", str(gid), Run(("groupadd", "--gid", str(gid), name)))
 
 
-def _account(made: Plan, account: Account, wanted: UsersConfiguration, there: Machine) -> None:
+def _account(made: Plan, account: Account, desired: UsersConfiguration, there: Machine) -> None:
     found = there.users.get(account.name)
     whose = {user.uid: name for name, user in there.users.items()}
     if found is None and account.uid in whose:
@@ -99,7 +99,7 @@ def _account(made: Plan, account: Account, wanted: UsersConfiguration, there: Ma
             "change it with usermod and the files with it, or write that number into the spec"
         )
     else:
-        for what, was, now, options in _differences(account, found, wanted, there):
+        for what, was, now, options in _differences(account, found, desired, there):
             made.change(f"user {account.name}: {what}", was, now, Run(("usermod", *options, account.name)))
 
 
@@ -113,7 +113,7 @@ def _useradd(account: Account) -> tuple[str, ...]:
 
 
 def _differences(
-    account: Account, found: ThereUser, wanted: UsersConfiguration, there: Machine
+    account: Account, found: ThereUser, desired: UsersConfiguration, there: Machine
 ) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     """What of an account is not as it should be: what, what it was, what it becomes, options of usermod."""
     if found.is_locked:
@@ -128,7 +128,7 @@ def _differences(
             yield what, was or "none", now or "none", (option, now)
     now_in = {name for name, group in there.groups.items() if account.name in group.members}
     # Groups of the machine's own, such as docker, are nobody's business here.
-    be_in = (now_in - wanted.groups.keys()) | set(account.groups)
+    be_in = (now_in - desired.groups.keys()) | set(account.groups)
     if now_in != be_in:
         yield (
             "groups",
@@ -138,9 +138,9 @@ def _differences(
         )
 
 
-def _departed(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+def _departed(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
     """Who was in the spec and is not any more: locked. No file is removed, and no job ended."""
-    here = {each.name for each in wanted.accounts}
+    here = {each.name for each in desired.accounts}
     for name, uid in sorted(there.known.items()):
         found = there.users.get(name)
         if name in here or found is None or found.uid != uid:
@@ -154,11 +154,11 @@ def _departed(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
         )
 
 
-def _keys(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+def _keys(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
     """One file of root for each account: who leaves, or a key that leaves, is out at once."""
     files = {
         f"{KEYS}/{each.name}": "".join(f"{key}\n" for key in each.keys)
-        for each in wanted.accounts
+        for each in desired.accounts
         if each.keys
     }
     for path, text in files.items():
@@ -171,11 +171,11 @@ def _keys(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
             made.change(f"/{path}", "there", "removed", Remove(path))
 
 
-def _homes(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
-    missing = [each for each in wanted.accounts if each.home not in there.homes]
-    if wanted.homes is not None and not wanted.makes_homes:
+def _homes(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
+    missing = [each for each in desired.accounts if each.home not in there.homes]
+    if desired.homes is not None and not desired.makes_homes:
         return
-    mount = wanted.homes.mount if wanted.homes else None
+    mount = desired.homes.mount if desired.homes else None
     if mount is not None and mount not in there.mounts:
         if missing:
             # A home below a mount point that is empty would be hidden when it is mounted.

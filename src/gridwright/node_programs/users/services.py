@@ -23,12 +23,12 @@ _READY_S, _PAUSE_S = 30.0, 0.1
 _OF_SSSD, _OF_SSHD = frozenset({SSSD, CA}), frozenset({SSHD, DROP_IN})
 
 
-def settle(wanted: UsersConfiguration, written: Collection[str]) -> None:
+def settle(desired: UsersConfiguration, written: Collection[str]) -> None:
     """Have services read what was written. Raises UsersError."""
     if _OF_SSHD & set(written):
         _reload_sshd()
     anew = bool(_OF_SSSD & set(written))
-    if wanted.directory is None:
+    if desired.directory is None:
         if anew:
             _stop_sssd()
     elif SYSTEMD.exists():
@@ -36,16 +36,16 @@ def settle(wanted: UsersConfiguration, written: Collection[str]) -> None:
         run(["systemctl", "restart" if anew else "start", "sssd"])
     elif anew or not _answers():
         _start_sssd()
-    if wanted.directory is not None:
+    if desired.directory is not None:
         _wait()
 
 
-def conflicts(wanted: UsersConfiguration, there: Machine) -> Iterator[str]:
+def conflicts(desired: UsersConfiguration, there: Machine) -> Iterator[str]:
     """Names and numbers of the spec that the directory has, too; SSSD is asked, where it runs."""
-    users = {each.name: each.uid for each in wanted.accounts}
+    users = {each.name: each.uid for each in desired.accounts}
     for database, own, kind, here in (
         ("passwd", users, "user", there.users.keys()),
-        ("group", wanted.groups, "group", there.groups.keys()),
+        ("group", desired.groups, "group", there.groups.keys()),
     ):
         if not own:
             continue

@@ -13,28 +13,28 @@ DROP_IN = f"{SSHD_DIRECTORY}/20-gridwright-users.conf"
 BEGIN, END = "# BEGIN gridwright users", "# END gridwright users"
 
 
-def sshd_text(wanted: UsersConfiguration) -> str:
+def sshd_text(desired: UsersConfiguration) -> str:
     """Lines of sshd_config; empty where there is nothing to say."""
     lines = []
-    if any(each.keys for each in wanted.accounts):
+    if any(each.keys for each in desired.accounts):
         lines.append(f"AuthorizedKeysFile .ssh/authorized_keys /{KEYS}/%u")
-    if wanted.directory is not None:
-        if "keys" in wanted.directory.login:
+    if desired.directory is not None:
+        if "keys" in desired.directory.login:
             lines += [
                 "AuthorizedKeysCommand /usr/bin/sss_ssh_authorizedkeys %u",
                 "AuthorizedKeysCommandUser nobody",
             ]
-        if "password" in wanted.directory.login:
+        if "password" in desired.directory.login:
             lines += ["PasswordAuthentication yes", "KbdInteractiveAuthentication yes"]
     return "".join(f"{line}\n" for line in lines)
 
 
-def sshd_changes(wanted: UsersConfiguration, there: Machine) -> Iterator[Change]:
+def sshd_changes(desired: UsersConfiguration, there: Machine) -> Iterator[Change]:
     """The file that is read first, or the head of the one file where sshd reads no others (Red Hat 8)."""
     main = there.files.get(SSHD)
     if main is None:  # a machine that nobody logs in to
         return
-    text = sshd_text(wanted)
+    text = sshd_text(desired)
     includes = any(line.split()[:2] == ["Include", f"/{SSHD_DIRECTORY}/*.conf"] for line in main.splitlines())
     if includes:
         now, path = there.files.get(DROP_IN), DROP_IN

@@ -31,9 +31,9 @@ def sssd_text(directory: DirectoryOfUsers, secret: str | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def directory_changes(wanted: UsersConfiguration, there: Machine, root: Path) -> Iterator[Change]:
+def directory_changes(desired: UsersConfiguration, there: Machine, root: Path) -> Iterator[Change]:
     """Everything of a directory of users, also its end. Raises UsersError."""
-    found, directory = there.files.get(SSSD), wanted.directory
+    found, directory = there.files.get(SSSD), desired.directory
     ours = found is None or found.startswith(_OURS)
     if directory is None:
         if found is not None and ours:
@@ -59,7 +59,7 @@ def directory_changes(wanted: UsersConfiguration, there: Machine, root: Path) ->
         yield Change(
             f"/{SSSD}", "another one" if found else "missing", "as in the spec", Write(SSSD, text, 0o600)
         )
-    yield from _pam(wanted, there)
+    yield from _pam(desired, there)
 
 
 def read_secret(root: Path, path: str | None) -> str | None:
@@ -94,16 +94,16 @@ def _join(domain: JoinedDomain, secret: str) -> Iterator[Change]:
     )
 
 
-def _pam(wanted: UsersConfiguration, there: Machine) -> Iterator[Change]:
+def _pam(desired: UsersConfiguration, there: Machine) -> Iterator[Change]:
     """Who logs in for the first time gets a home, where root may make one."""
     if shutil.which("authselect"):
-        profile = ["sssd", *(["with-mkhomedir"] if wanted.makes_homes else [])]
+        profile = ["sssd", *(["with-mkhomedir"] if desired.makes_homes else [])]
         now = printed(["authselect", "current", "--raw"]).split()
         if now[:1] != profile[:1] or set(profile) - set(now):
             command = ("authselect", "select", *profile, "--force")
             yield Change("PAM and NSS", " ".join(now) or "otherwise", " ".join(profile), Run(command))
     elif (
-        wanted.makes_homes
+        desired.makes_homes
         and PAM_SESSION in there.files
         and "pam_mkhomedir.so" not in there.files[PAM_SESSION]
     ):
@@ -115,9 +115,9 @@ def _pam(wanted: UsersConfiguration, there: Machine) -> Iterator[Change]:
         )
 
 
-def directory_notes(wanted: UsersConfiguration, root: Path) -> Iterator[str]:
+def directory_notes(desired: UsersConfiguration, root: Path) -> Iterator[str]:
     """What works otherwise than it is written."""
-    if wanted.directory is not None and "keys" in wanted.directory.login and (root / _CONNECT).exists():
+    if desired.directory is not None and "keys" in desired.directory.login and (root / _CONNECT).exists():
         yield (
             "EC2 Instance Connect gives sshd its own command for keys, so that keys of the directory let "
             "nobody in: remove the package ec2-instance-connect where people log in, or write "

@@ -43,7 +43,9 @@ def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
     """The bill of a grid that is stopped: file systems, disks of machines that are kept, and the network."""
     catalog = load_catalog(spec.file.parent if spec.file else None)
     # Machines beside the nodes have lines of their own.
-    retained_machines = [each for each in layout.machines if not each.replaced and each.role is not Role.MACHINE]
+    retained_machines = [
+        each for each in layout.machines if not each.replaced and each.role is not Role.MACHINE
+    ]
     plain_nodes = [each for each in retained_machines if each.role is Role.COMPUTE]
     nodes = (
         CostLine(each.what, each.usd_per_hour)

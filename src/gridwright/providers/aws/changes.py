@@ -63,9 +63,9 @@ class ResourceChange:
         return f"{self.action} {self.logical_id} ({self.type}){of}"
 
 
-def field_changes(deployed: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[FieldChange, ...]:
+def field_changes(deployed: Mapping[str, Any], desired: Mapping[str, Any]) -> tuple[FieldChange, ...]:
     """Fields that differ between two specs as plain values, each with its policy, in the spec's order."""
-    return tuple(_differing(deployed, wanted, (), deployed, wanted, None))
+    return tuple(_differing(deployed, desired, (), deployed, desired, None))
 
 
 def _differing(
@@ -73,12 +73,12 @@ def _differing(
     new: Any,  # noqa: ANN401
     path: tuple[str, ...],
     deployed: Mapping[str, Any],
-    wanted: Mapping[str, Any],
+    desired: Mapping[str, Any],
     above: Update | None,
 ) -> Iterator[FieldChange]:
     if old == new:
         return
-    info = (field_at(path, wanted) or field_at(path, deployed)) if path else None
+    info = (field_at(path, desired) or field_at(path, deployed)) if path else None
     # A name that the user chose has no policy of its own: that of the section it stands in holds.
     declared = next((each for each in info.metadata if isinstance(each, Update)), None) if info else None
     update = declared or above
@@ -86,7 +86,7 @@ def _differing(
     other_kind = len(path) == 2 and path[0] == "filesystems" and _kind(old) != _kind(new)
     if isinstance(old, Mapping) and isinstance(new, Mapping) and not other_kind:
         for name in dict.fromkeys((*new, *old)):
-            yield from _differing(old.get(name), new.get(name), (*path, name), deployed, wanted, update)
+            yield from _differing(old.get(name), new.get(name), (*path, name), deployed, desired, update)
         return
     yield FieldChange(path, old, new, update or _UNKNOWN)
 

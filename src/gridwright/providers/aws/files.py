@@ -98,9 +98,9 @@ def _is_there(name: str, contents: tuple[str, ...]) -> bool:
 
 def _root_squash(spec: GridSpec) -> Iterator[dict[str, str]]:
     """What of root squash is set by hand: CloudFormation has no property for it."""
-    for name, wanted in desired_root_squash(spec).items():
-        if wanted["RootSquash"] != OFF:
-            text = json.dumps({"RootSquashConfiguration": wanted})
+    for name, desired in desired_root_squash(spec).items():
+        if desired["RootSquash"] != OFF:
+            text = json.dumps({"RootSquashConfiguration": desired})
             yield {"name": name, "resource": logical_id(name), "configuration": text}
 
 

@@ -123,14 +123,14 @@ def fixed_machines(
 
 
 def with_images(
-    layout: AwsLayout, old: Mapping[str, Any], had: Mapping[str, str], wanted: Mapping[str, str]
+    layout: AwsLayout, old: Mapping[str, Any], had: Mapping[str, str], desired: Mapping[str, str]
 ) -> Mapping[str, Any]:
     """A template in which these machines have the images that they were launched with.
 
-    `had` and `wanted` are values of the stack's parameters: another value would have them replaced as other
+    `had` and `desired` are values of the stack's parameters: another value would have them replaced as other
     launch data would, and so would one that is there no more.
     """
-    moved = {name: value for name, value in had.items() if wanted.get(name) != value}
+    moved = {name: value for name, value in had.items() if desired.get(name) != value}
     template = copy.deepcopy(dict(old))
     for machine in layout.machines:
         data = None if machine.replaced else _launch_data(machine, template)

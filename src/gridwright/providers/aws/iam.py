@@ -186,13 +186,13 @@ def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
     Only of machines of the same kind: a node that runs jobs cannot become a server.
     """
     table = ["dynamodb:GetItem", "dynamodb:UpdateItem"]
-    wanted = [f"{WANTED}{each}" for each in _slots([each for each in machines if each.powered])]
+    desired = [f"{WANTED}{each}" for each in _slots([each for each in machines if each.powered])]
     look = ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes"]
     return [
         _allow("Claims", table, exported(spec, Export.CLAIMS_TABLE_ARN), _of_slots(machines)),
         *(
-            [_allow("Wanted", ["dynamodb:GetItem"], exported(spec, Export.CLAIMS_TABLE_ARN), _keys(wanted))]
-            if wanted
+            [_allow("Wanted", ["dynamodb:GetItem"], exported(spec, Export.CLAIMS_TABLE_ARN), _keys(desired))]
+            if desired
             else []
         ),
         _allow("Look", look, _ANY),  # descriptions know no resources (Service Authorization Reference, EC2)

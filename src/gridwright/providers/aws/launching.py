@@ -136,15 +136,15 @@ def _bought(group: NodeGroup | None) -> dict[str, Any]:
         found["InstanceMarketOptions"] = ec2.InstanceMarketOptions(
             MarketType="spot", SpotOptions=ec2.SpotOptions(SpotInstanceType="one-time", **most)
         )
-    wanted = group.reservation if group is not None else None
-    if wanted in ("open", "none"):
+    desired = group.reservation if group is not None else None
+    if desired in ("open", "none"):
         found["CapacityReservationSpecification"] = ec2.CapacityReservationSpecification(
-            CapacityReservationPreference=wanted
+            CapacityReservationPreference=desired
         )
-    elif wanted is not None:
-        key = "CapacityReservationId" if wanted.startswith("cr-") else "CapacityReservationResourceGroupArn"
+    elif desired is not None:
+        key = "CapacityReservationId" if desired.startswith("cr-") else "CapacityReservationResourceGroupArn"
         found["CapacityReservationSpecification"] = ec2.CapacityReservationSpecification(
-            CapacityReservationTarget=ec2.CapacityReservationTarget(**{key: wanted})
+            CapacityReservationTarget=ec2.CapacityReservationTarget(**{key: desired})
         )
     return found
 

@@ -28,9 +28,9 @@ LONGEST_S = 1800.0
 POLL_S = 5.0
 
 
-def leaving(deployed: AwsLayout, wanted: AwsLayout) -> dict[str, tuple[Machine, ...]]:
+def leaving(deployed: AwsLayout, desired: AwsLayout) -> dict[str, tuple[Machine, ...]]:
     """Nodes of the grid as it is deployed that the spec has no more, by group."""
-    stay = {each.name for each in wanted.machines}
+    stay = {each.name for each in desired.machines}
     gone = [each for each in deployed.of_role(Role.COMPUTE) if each.name not in stay]
     return {name: tuple(found) for name, found in itertools.groupby(gone, lambda each: each.group)}
 

@@ -140,19 +140,19 @@ def _kind(instance: InstanceType) -> str:
     return found["kind"] if found else instance.family
 
 
-def _distance(wanted: InstanceType, other: InstanceType) -> tuple[float, ...]:
+def _distance(desired: InstanceType, other: InstanceType) -> tuple[float, ...]:
     """How far a type is from the one wanted, the weightiest first.
 
     Bare metal for virtual machines comes last; then what the letters of the family promise (n: network,
     d: disks), the size, the family itself, and of others the newest.
     """
     generation, extras = _promises(other)
-    _, promised = _promises(wanted)
+    _, promised = _promises(desired)
     return (
-        other.bare_metal != wanted.bare_metal,
+        other.bare_metal != desired.bare_metal,
         len(promised - extras),
-        abs(other.cores - wanted.cores),
-        other.family != wanted.family,
+        abs(other.cores - desired.cores),
+        other.family != desired.family,
         -generation,
         len(extras - promised),
     )

@@ -19,11 +19,11 @@ def persistent_machines(spec: GridSpec) -> dict[str, str]:
     }
 
 
-def lost_machines(deployed: GridSpec | None, wanted: GridSpec, replace: frozenset[str]) -> Iterator[Problem]:
+def lost_machines(deployed: GridSpec | None, desired: GridSpec, replace: frozenset[str]) -> Iterator[Problem]:
     """Those of the grid as it is deployed that the spec has no more; `replace` names groups that may go."""
     if deployed is None:
         return
-    staying = persistent_machines(wanted)
+    staying = persistent_machines(desired)
     gone = {name: group for name, group in persistent_machines(deployed).items() if name not in staying}
     for group in dict.fromkeys(gone.values()):
         if group in replace:
@@ -31,9 +31,9 @@ def lost_machines(deployed: GridSpec | None, wanted: GridSpec, replace: frozense
         names = [name for name, each in gone.items() if each == group]
         disks = "its disk" if len(names) == 1 else "their disks"
         what = f"{', '.join(names)} would go, with what lies on {disks}"
-        place = ("machines", group, "count") if group in wanted.machines else ("machines",)
+        place = ("machines", group, "count") if group in desired.machines else ("machines",)
         yield problem_at(
-            wanted,
+            desired,
             place,
             what,
             f"write it as it was; or save what is needed, and run gridwright up with --replace {group}",

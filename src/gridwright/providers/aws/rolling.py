@@ -98,7 +98,7 @@ def group_rolls(
 
     That machines are left is what Auto Scaling says. Raises CloudError.
     """
-    wanted = {
+    desired = {
         group_name(spec.name, each.group, str(each.role), serves=each.role.serves_lustre)
         for each in layout.machines
         if each.replaced
@@ -107,7 +107,7 @@ def group_rolls(
     rolls = []
     for each in _groups(cloud, spec):
         name = next((tag["Value"] for tag in each["Tags"] if tag["Key"] == "Name"), "")
-        if name in wanted:
+        if name in desired:
             known = says.get(name, GroupRoll(name, 0, 0))
             left = max(sum(_is_left(one, each) for one in each["Instances"]), known.left)
             rolls.append(

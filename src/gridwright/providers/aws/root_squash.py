@@ -31,17 +31,17 @@ def settle_root_squash(cloud: Cloud, spec: GridSpec, physical: Mapping[str, str]
     `physical` has the resources of the storage stack by their logical IDs. Raises CloudError.
     """
     changed = []
-    for name, wanted in desired_root_squash(spec).items():
+    for name, desired in desired_root_squash(spec).items():
         identifier = physical[logical_id(name)]
         (found,) = cloud.call("fsx", "describe_file_systems", FileSystemIds=[identifier])["FileSystems"]
         settings = found.get("LustreConfiguration", {}).get("RootSquashConfiguration") or {}
         squashed, kept = settings.get("RootSquash", OFF), settings.get("NoSquashNids") or []
-        if squashed != wanted["RootSquash"] or set(kept) != set(wanted["NoSquashNids"]):
+        if squashed != desired["RootSquash"] or set(kept) != set(desired["NoSquashNids"]):
             cloud.call(
                 "fsx",
                 "update_file_system",
                 FileSystemId=identifier,
-                LustreConfiguration={"RootSquashConfiguration": wanted},
+                LustreConfiguration={"RootSquashConfiguration": desired},
             )
             changed.append(name)
     return tuple(changed)

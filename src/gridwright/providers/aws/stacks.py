@@ -313,11 +313,11 @@ class Stacks:
         found = self.cloud.call("cloudformation", "describe_stacks", StackName=stack)["Stacks"]
         return str(found[0]["StackStatus"])
 
-    def _ended(self, stack_id: str, wanted: str) -> Stack:
+    def _ended(self, stack_id: str, desired: str) -> Stack:
         name = stack_id.split("/")[1] if "/" in stack_id else stack_id
         found = self.cloud.call("cloudformation", "describe_stacks", StackName=stack_id)["Stacks"]
         state, failed = self._wait(_stack(found[0]))
-        if state != wanted:
+        if state != desired:
             raise failure_of(name, state, failed[0] if failed else "", self.cloud.region)
         found = self.cloud.call("cloudformation", "describe_stacks", StackName=stack_id)["Stacks"]
         return _stack(found[0])

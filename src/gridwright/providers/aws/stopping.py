@@ -63,10 +63,10 @@ class Deployed:
             )
         return self.grid.parameters[PARAMETER]
 
-    def set_running(self, wanted: str) -> None:
+    def set_running(self, desired: str) -> None:
         """Set its groups to a size, and wait until AWS has taken that over."""
-        if self.running != wanted:
-            self.grid = self.stacks.set_parameter(self.grid, PARAMETER, wanted)
+        if self.running != desired:
+            self.grid = self.stacks.set_parameter(self.grid, PARAMETER, desired)
 
 
 def is_stopped(grid: Stack | None) -> bool:

@@ -130,8 +130,8 @@ def settle_passing_tags(cloud: Cloud, spec: GridSpec) -> None:
     (EC2 Auto Scaling User Guide, tag groups and instances). Raises CloudError.
     """
     found = dict(_tags(cloud, spec))
-    for name, wanted in passing_tags(spec).items():
-        _set(cloud, name, wanted, [each for each, tags in found.items() if tags.get(name) != wanted])
+    for name, desired in passing_tags(spec).items():
+        _set(cloud, name, desired, [each for each, tags in found.items() if tags.get(name) != desired])
 
 
 def _tags(cloud: Cloud, spec: GridSpec) -> Iterator[tuple[str, dict[str, str]]]:
@@ -191,17 +191,17 @@ def up(
     `new_images`: machines start from what names of images stand for today.
     """
     started = time.monotonic()
-    wanted = deployment(spec)
+    desired = deployment(spec)
     cloud = Cloud(str(spec.region))
-    work = _Up(wanted, Stacks(cloud, caller), replace, new_images)
+    work = _Up(desired, Stacks(cloud, caller), replace, new_images)
     storage = work.ready(storage_stack(spec))
     grid = work.ready(grid_stack(spec))
     made = grid is None
     work.note_deployed(grid)
     if storage is None or made:
-        preflight(spec, wanted.layout, cloud).refuse()
+        preflight(spec, desired.layout, cloud).refuse()
     if storage is None:
-        _check_names(spec, replace, [*spec.filesystems, *spec.machines, *replaceable(wanted.layout)])
+        _check_names(spec, replace, [*spec.filesystems, *spec.machines, *replaceable(desired.layout)])
         retired.mark(cloud, spec, ())
         storage = work.make_storage()
     else:
@@ -211,10 +211,10 @@ def up(
     settle_root_squash(cloud, spec, stored)
     grid = work.bring_grid(grid, stored[SITE_BUCKET])
     settle_passing_tags(cloud, spec)
-    bundles = {part: each.key for part, each in wanted.bundles.items()}
-    ready = MachinesReady(cloud, caller, spec, wanted.layout, bundles, stored[SITE_BUCKET])
+    bundles = {part: each.key for part, each in desired.bundles.items()}
+    ready = MachinesReady(cloud, caller, spec, desired.layout, bundles, stored[SITE_BUCKET])
     ready.wait()
-    MachinesReplaced(cloud, caller, spec, wanted.layout).wait()
+    MachinesReplaced(cloud, caller, spec, desired.layout).wait()
     ready.wait()
     resources = work.stacks.resources(grid)
     told = rows(cloud, spec)
@@ -224,9 +224,11 @@ def up(
         made=made,
         fields=tuple(work.fields),
         resources=tuple(work.resources),
-        machines=machines(wanted.layout, instances(cloud, spec), resources, claims(told), boot_reports(told)),
+        machines=machines(
+            desired.layout, instances(cloud, spec), resources, claims(told), boot_reports(told)
+        ),
         set_up_again=() if made else tuple(work.brought),
-        costs=wanted.costs,
+        costs=desired.costs,
         images=work.images,
         least_usd_per_hour=least_usd_per_hour(spec),
         kept=tuple(each.text for each in retired.retired(cloud, spec, stored.values())),
@@ -373,18 +375,18 @@ class _Up:
         Machines that run are brought what is new as they are. Those that are to be replaced are known as
         such before they are told of it: slurm.conf keeps what it says of them.
         """
-        wanted, name = self.wanted, grid_stack(self.spec)
-        for made in wanted.bundles.values():
+        desired, name = self.wanted, grid_stack(self.spec)
+        for made in desired.bundles.values():
             put_once(self.cloud, bucket, made.key, made.content)
-        for key, text in wanted.nested.items():
+        for key, text in desired.nested.items():
             put_once(self.cloud, bucket, key, text.encode())
         if grid is None:
             self._point(bucket)
-            body = body_of(self.cloud, bucket, wanted.grid)
+            body = body_of(self.cloud, bucket, desired.grid)
             return self._create(name, body, self._parameters(None), protected=False)
         if is_stopped(grid):
             self.stacks.caller.say(f"{name}: the grid was stopped, and is started again")
-            start_fixed(self.stacks, self.spec, wanted.layout, grid)
+            start_fixed(self.stacks, self.spec, desired.layout, grid)
         grid = self._change_grid(grid, bucket)
         self._point(bucket)
         return grid
@@ -430,9 +432,9 @@ class _Up:
     def _shrink(self, grid: Stack) -> None:
         """End what the spec has no more before its interfaces are removed with the stack."""
         if self.before is not None:
-            wanted, physical = self.wanted, self.stacks.resources(grid)
+            desired, physical = self.wanted, self.stacks.resources(grid)
             caller = self.stacks.caller
-            Shrinking(self.cloud, caller, self.spec, self.before, wanted.layout, physical).let_go()
+            Shrinking(self.cloud, caller, self.spec, self.before, desired.layout, physical).let_go()
 
     def _propose(self, grid: Stack, bucket: str, template: Mapping[str, Any]) -> ChangeSet | None:
         body = body_of(self.cloud, bucket, template)

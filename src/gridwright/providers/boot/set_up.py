@@ -103,8 +103,8 @@ def variables(cloud: Cloud, settings: Settings, first: bool) -> Path:
 def secrets_of_the_site(cloud: Cloud) -> None:
     """Secrets that the grid spec names, each into its file of root alone: roles read them there."""
     listed = BUNDLE / "boot/secrets.json"
-    wanted: dict[str, str] = json.loads(listed.read_text()) if listed.exists() else {}
-    for path, secret in wanted.items():
+    desired: dict[str, str] = json.loads(listed.read_text()) if listed.exists() else {}
+    for path, secret in desired.items():
         write(ROOT / path.lstrip("/"), cloud.secret(f"secret {secret}", secret))
 
 

@@ -26,7 +26,7 @@ OPEN_PYTHON = (
 
 def python_directories() -> list[Path]:
     """Directories that `sys.executable` and this package need, none within another."""
-    wanted = {
+    desired = {
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path(sys.exec_prefix),
@@ -36,7 +36,7 @@ def python_directories() -> list[Path]:
         *map(Path, _search_path()),
     }
     found: list[Path] = []
-    for path in sorted(wanted, key=lambda each: len(each.parts)):
+    for path in sorted(desired, key=lambda each: len(each.parts)):
         if not path.is_absolute() or not path.is_dir() or _in_image(path):
             continue
         if not any(path.is_relative_to(outer) for outer in found):

@@ -91,15 +91,15 @@ def layout_of(spec: GridSpec) -> LabLayout:
     few addresses.
     """
     network = ipaddress.IPv4Network((spec.section(Lab) or Lab()).network)
-    wanted = list(_planned_nodes(spec))
-    problems = [*_double_names(wanted), *_long_names(wanted)]
+    desired = list(_planned_nodes(spec))
+    problems = [*_double_names(desired), *_long_names(desired)]
     # Low addresses are kept free in an ordinary network, as people expect routers there.
     first = 10 if network.num_addresses >= 32 else 1
     last = network.num_addresses - 2
-    if first + len(wanted) - 1 > last:
+    if first + len(desired) - 1 > last:
         problems.append(
             Problem(
-                what=f"the lab has {len(wanted)} nodes, and {network} has addresses for {last - first + 1}",
+                what=f"the lab has {len(desired)} nodes, and {network} has addresses for {last - first + 1}",
                 field="lab.network",
                 where=str(spec.file) if spec.file else None,
                 remedy="name a larger range, such as 10.77.0.0/16, or have fewer nodes",
@@ -109,7 +109,7 @@ def layout_of(spec: GridSpec) -> LabLayout:
         raise GridwrightError(*problems)
     nodes = tuple(
         PlannedNode(name, role, group, str(network[first + index]))
-        for index, (name, role, group) in enumerate(wanted)
+        for index, (name, role, group) in enumerate(desired)
     )
     return LabLayout(spec.name, str(network), nodes)
 
@@ -131,8 +131,8 @@ def _planned_nodes(spec: GridSpec) -> Iterator[tuple[str, LabRole, str]]:
             yield name, LabRole.MACHINE, group
 
 
-def _long_names(wanted: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:
-    for name, _, group in wanted:
+def _long_names(desired: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:
+    for name, _, group in desired:
         if len(name) > LONGEST_NAME:
             yield Problem(
                 what=f"{name} has {len(name)} characters, and a host name has at most {LONGEST_NAME}",
@@ -142,9 +142,9 @@ def _long_names(wanted: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:
             return
 
 
-def _double_names(wanted: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:
+def _double_names(desired: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:
     groups: dict[str, str] = {}
-    for name, _, group in wanted:
+    for name, _, group in desired:
         if name in groups:
             yield Problem(
                 what=f"groups {groups[name]} and {group} would both have a node {name}",

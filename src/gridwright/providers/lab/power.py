@@ -37,23 +37,23 @@ class LabSupply:
         self._lab = lab
         self._powered = powered
 
-    def settle(self, wanted: frozenset[str]) -> Settled:
+    def settle(self, desired: frozenset[str]) -> Settled:
         """Boot what is wanted and off, kill what is on and not wanted; see Supply."""
         failed: dict[str, str] = {}
         done: list[str] = []
         for node in self._record().nodes:
             name = node.plan.name
-            if name not in self._powered or node.up is (name in wanted):
+            if name not in self._powered or node.up is (name in desired):
                 continue
             try:
-                if name in wanted:
+                if name in desired:
                     power_on(self._lab, name, wait=False)
                     done.append(f"{name} is on")
                 else:
                     power_off(self._lab, name)
                     done.append(f"{name} is off")
             except (GridwrightError, OSError) as error:
-                if name not in wanted:
+                if name not in desired:
                     raise SupplyError(str(error)) from error
                 failed[name] = error.problems[0].what if isinstance(error, GridwrightError) else str(error)
         return Settled(failed, tuple(done))

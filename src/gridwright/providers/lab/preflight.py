@@ -255,12 +255,12 @@ def _kernel(facts: Facts) -> Iterator[Problem]:
 
 def _tools(spec: GridSpec, facts: Facts) -> Iterator[Problem]:
     lab = spec.section(Lab)
-    wanted = {*_PACKAGES}
+    required = {*_PACKAGES}
     if lab is not None and lab.disk is not None:
-        wanted |= {*_PACKAGES_OF_DISKS}
+        required |= {*_PACKAGES_OF_DISKS}
     if lab is not None and lab.bandwidth is not None:
-        wanted |= {*_PACKAGES_OF_BANDWIDTH}
-    if needed := facts.missing_tools & wanted:
+        required |= {*_PACKAGES_OF_BANDWIDTH}
+    if needed := facts.missing_tools & required:
         packages = sorted({_ALL_PACKAGES[tool] for tool in needed})
         yield Problem(
             what=f"not installed here: {', '.join(sorted(needed))}",
@@ -320,13 +320,13 @@ def _places(spec: GridSpec) -> Iterator[Problem]:
 
 def _addresses(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:
     """Ranges that this machine uses: people would take one for the other."""
-    wanted = ipaddress.IPv4Network(layout.network)
+    planned = ipaddress.IPv4Network(layout.network)
     for network, interface in facts.networks:
-        if network.overlaps(wanted):
+        if network.overlaps(planned):
             used = [each for each, _ in facts.networks]
             free = next((each for each in _SUGGESTED if not any(each.overlaps(one) for one in used)), None)
             yield Problem(
-                what=f"addresses of the lab, {wanted}, are in use on this machine: {network} on {interface}",
+                what=f"addresses of the lab, {planned}, are in use on this machine: {network} on {interface}",
                 field="lab.network",
                 where=_file(spec),
                 remedy=f"write lab: {{network: {free or 'another private range'}}}",

@@ -72,9 +72,9 @@ def site_status(spec: GridSpec, head: HeadNode) -> SiteStatus:
     found = kind.nodes(spec, head)
     if not spec.names_hosts:
         return SiteStatus(spec.name, head.name, found, (), kind.policies(spec, head))
-    wanted = {name for group, each in spec.nodes.items() for name in each.node_names(group)}
-    own = [node for node in found if node.name in wanted]
-    missing = sorted(wanted - {node.name for node in found})
+    desired = {name for group, each in spec.nodes.items() for name in each.node_names(group)}
+    own = [node for node in found if node.name in desired]
+    missing = sorted(desired - {node.name for node in found})
     return SiteStatus(spec.name, head.name, own, missing, kind.policies(spec, head))
 
 

@@ -125,14 +125,14 @@ def together_table(together: Together | None) -> Table | None:
     if together is None:
         return None
     rows = [(operation, part, together.bound_by[operation]) for operation, part in together.share.items()]
-    wanted = f"{together.required_share * 100:.3g} %"
+    required = f"{together.required_share * 100:.3g} %"
     table = table_of(
         "All libraries at once: the part of its requirement that the worst-served one gets",
         rows,
         {
             "Operation": lambda row: row[0],
             "Gets": lambda row: share(row[1]),
-            "Must be there": lambda _: wanted,
+            "Must be there": lambda _: required,
             "Met": lambda row: _met(together.answer_of(row[0])),
             "Bound by": lambda row: row[2].resource if row[2] else "nothing",
         },

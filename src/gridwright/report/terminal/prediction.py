@@ -174,11 +174,11 @@ def _print_together(console: Console, together: Together) -> None:
 
 def _print_chains(console: Console, prediction: Prediction) -> None:
     for names, library in groups(prediction.libraries):
-        wanted = library.requires_bytes_per_s_per_core
+        required = library.requires_bytes_per_s_per_core
         for operation, rates in library.rates.items():
             console.print()
             say(console, f"{names}, {operation}: {_judged(library, operation)}", "bold")
-            unit = wanted * prediction.cores if wanted else rates.bytes_per_s
+            unit = required * prediction.cores if required else rates.bytes_per_s
             widths = (
                 max(len(bound.resource) for bound in rates.chain),
                 max(len(megabytes(bound.bytes_per_s)) for bound in rates.chain),

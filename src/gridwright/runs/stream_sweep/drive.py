@@ -252,14 +252,14 @@ class StreamSweep:
             if stopped():
                 self.ended_by = "interrupted"
                 return
-            wanted = search(self.steps, self.rule)
-            if isinstance(wanted, JobsCarried):
-                self.ended_by = wanted.ended_by
-            elif self._too_late(wanted, now() - begun):
+            required = search(self.steps, self.rule)
+            if isinstance(required, JobsCarried):
+                self.ended_by = required.ended_by
+            elif self._too_late(required, now() - begun):
                 self.ended_by = "time"
             else:
-                attempt = 1 + sum(step.streams == wanted.streams for step in self.steps)
-                step = measure(wanted.streams, attempt)
+                attempt = 1 + sum(step.streams == required.streams for step in self.steps)
+                step = measure(required.streams, attempt)
                 self.steps.append(step)
                 if step.status in ("interrupted", "failed"):
                     self.ended_by = "interrupted" if step.status == "interrupted" else "failed"
@@ -302,18 +302,18 @@ class StreamSweep:
         )
         return record.model_copy(update={"answer": answer(record)})
 
-    def _too_late(self, wanted: Next, elapsed_s: float) -> bool:
+    def _too_late(self, required: Next, elapsed_s: float) -> bool:
         """Whether a step would end after the time limit, if launches keep their pace."""
         if self.rule.within_s is None or not self.steps:
             return False
         nearest = min(
             (step for step in self.steps if step.wall_s and step.launches),
-            key=lambda step: abs(step.streams - wanted.streams),
+            key=lambda step: abs(step.streams - required.streams),
             default=None,
         )
         if nearest is None or not nearest.wall_s:
             return elapsed_s > self.rule.within_s
-        expected = nearest.wall_s / nearest.streams * wanted.streams
+        expected = nearest.wall_s / nearest.streams * required.streams
         return elapsed_s + expected > self.rule.within_s
 
     def _point(self, tried: StreamsTried) -> CurvePoint:
@@ -337,9 +337,9 @@ class StreamSweep:
 
     def _why(self, tried: StreamsTried, ratio: float | None) -> str | None:
         """Why a number of streams does not hold, or is not judged."""
-        wanted = required_ratio(self.steps, self.rule)
-        if tried.fell and ratio is not None and wanted is not None and ratio < wanted:
-            return below(ratio, wanted)
+        required = required_ratio(self.steps, self.rule)
+        if tried.fell and ratio is not None and required is not None and ratio < required:
+            return below(ratio, required)
         return next((said.why for said in reversed(tried.verdicts) if said.why is not None), None)
 
 

@@ -101,18 +101,18 @@ def verdict(step: SweepStep, steps: Sequence[SweepStep], rule: SweepRule) -> Ste
 
 def _short(step: SweepStep, ratio: float, steps: Sequence[SweepStep], rule: SweepRule) -> str | None:
     """Which ratio is below what is required; None if none is. One stream alone keeps all of its own."""
-    wanted = required_ratio(steps, rule)
-    if wanted is not None and ratio < wanted and not (rule.by_default and step.streams == 1):
-        return below(ratio, wanted)
+    required = required_ratio(steps, rule)
+    if required is not None and ratio < required and not (rule.by_default and step.streams == 1):
+        return below(ratio, required)
     for test, least in rule.tests.items():
         if test in step.tests and step.tests[test] < least:
             return f"CPU/real of {test} was {step.tests[test]:.3f}, below {least:g}"
     return None
 
 
-def below(ratio: float, wanted: float) -> str:
+def below(ratio: float, required: float) -> str:
     """That a ratio is below the least, which the grid spec or one stream alone sets."""
-    return f"CPU/real was {ratio:.3f}, below {wanted:.3f}"
+    return f"CPU/real was {ratio:.3f}, below {required:.3f}"
 
 
 def _slow(step: SweepStep, steps: Sequence[SweepStep]) -> str | None:

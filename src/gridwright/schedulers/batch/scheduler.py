@@ -162,14 +162,14 @@ class Reconciliation:
 
     def _end_by_accounting(self, missing: Mapping[str, _Missing]) -> dict[str, _Missing]:
         """Write down why jobs were killed; what the accounting does not know, by token."""
-        wanted = {each.submission.tag: each.submission.number for each in missing.values()}
-        if not wanted:
+        requested = {each.submission.tag: each.submission.number for each in missing.values()}
+        if not requested:
             return {}
         since = min(each.submission.submitted for each in missing.values())
         past: dict[JobTag, dict[int, BatchRow]] = {}
-        for row in self._system.past(wanted, since):
+        for row in self._system.past(requested, since):
             # The name of a job is its user's to choose: one of another user may have our tag.
-            if wanted.get(row.tag) not in (None, row.number):
+            if requested.get(row.tag) not in (None, row.number):
                 continue
             past.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
         self._adopt(

@@ -154,8 +154,8 @@ class BatchSystem(Protocol):
     def queue(self) -> list[BatchRow]:
         """The jobs of this user and of Gridwright that wait or run."""
 
-    def past(self, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
-        """What its accounting has of these jobs; `wanted` has the number of each where it is known."""
+    def past(self, requested: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
+        """What its accounting has of these jobs; `requested` has the number of each where it is known."""
 
     def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:
         """End jobs by number, of an array those at some positions or all; those that have ended stay so."""

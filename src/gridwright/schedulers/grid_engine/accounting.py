@@ -52,19 +52,19 @@ def parse_accounts(text: str) -> Iterator[dict[str, str]]:
             yield fields
 
 
-def past(tools: BatchTools, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
+def past(tools: BatchTools, requested: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
     """How jobs ended that are in the accounting. Raises GridwrightError (ENVIRONMENT).
 
     A job whose node was lost has no time of its begin there, and is found by its name alone.
     """
     found: list[BatchRow] = []
-    if len(wanted) > _SINGLY:
+    if len(requested) > _SINGLY:
         found += _rows(read_accounts(tools, _since(since)))
     known = {each.tag for each in found}
-    for tag in wanted:
+    for tag in requested:
         if tag not in known:
             found += _rows(read_accounts(tools, ["-j", f"*~{tag}"]))
-    return [each for each in found if each.tag in wanted]
+    return [each for each in found if each.tag in requested]
 
 
 def _rows(accounts: Sequence[Mapping[str, str]]) -> list[BatchRow]:

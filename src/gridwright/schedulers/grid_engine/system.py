@@ -94,10 +94,10 @@ def read_environments(tools: BatchTools) -> list[str]:
     return printed.decode(errors="replace").split()
 
 
-def read_facts(tools: BatchTools, memory: str, wanted: Sequence[str]) -> BatchFacts:
+def read_facts(tools: BatchTools, memory: str, requested: Sequence[str]) -> BatchFacts:
     """Queues and nodes as they are now. Raises GridwrightError (ENVIRONMENT).
 
-    `wanted` are queues, the first of which that is there is the default; `memory` is the complex of memory.
+    `requested` are queues: the first that exists is the default; `memory` is the complex of memory.
     """
     hosts = parse_answer(tools.query(["qhost", "-q", "-F", "-xml"]), "qhost")
     names = [name for each in hosts.iter("host") if (name := each.get("name", "")) not in ("", "global")]
@@ -121,7 +121,7 @@ def read_facts(tools: BatchTools, memory: str, wanted: Sequence[str]) -> BatchFa
         for name, limit in limits.items()
     }
     return BatchFacts(
-        queues=found, nodes=nodes, default_queue=next((each for each in wanted if each in found), None)
+        queues=found, nodes=nodes, default_queue=next((each for each in requested if each in found), None)
     )
 
 
@@ -330,8 +330,8 @@ class GridEngine:
     def facts(self) -> BatchFacts:
         """Its queues and nodes."""
         section = self._section
-        wanted = [section.queue] if section.queue else list(section.queues)[:1]
-        return read_facts(self._tools, section.memory, wanted)
+        requested = [section.queue] if section.queue else list(section.queues)[:1]
+        return read_facts(self._tools, section.memory, requested)
 
     def request_problems(self, request: JobRequest) -> list[Problem]:
         """What it lacks for a request."""
@@ -428,9 +428,9 @@ class GridEngine:
         """The jobs of this user and of Gridwright that wait or run."""
         return read_queue(self._tools)
 
-    def past(self, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
+    def past(self, requested: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What qacct has of these jobs."""
-        return past(self._tools, wanted, since)
+        return past(self._tools, requested, since)
 
     def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:
         """End jobs with qdel."""

@@ -61,10 +61,10 @@ def read_jobs(store: Store, keys: Collection[JobKey] | None) -> list[Job]:
     """Jobs, elements of arrays singly, in the order of their numbers. None: all."""
     if keys is None:
         return [_job(store, row) for row in store.all(f"{_JOB} ORDER BY t.job, t.idx")]
-    wanted = sorted({key.job for key in keys})
+    requested = sorted({key.job for key in keys})
     whole = {key.job for key in keys if key.element == NO_INDEX}
     rows: list[Any] = []
-    for part in _parts([job for job in wanted if job in whole]):
+    for part in _parts([job for job in requested if job in whole]):
         rows += store.all(f"{_JOB} WHERE t.job IN ({_marks(part)})", part)
     for key in keys:
         if key.job not in whole:

@@ -19,9 +19,9 @@ EVENT = re.compile(r"^[A-Z][a-z]{2} ([A-Z][a-z]{2}\s+\d+ \d+:\d+:\d+(?: \d{4})?)
 """A line of a job's history: when, and what."""
 
 
-def read_history(tools: BatchTools, wanted: Mapping[JobTag, int | None]) -> list[BatchRow]:
+def read_history(tools: BatchTools, requested: Mapping[JobTag, int | None]) -> list[BatchRow]:
     """What bhist has of these jobs, by their numbers. Raises GridwrightError (ENVIRONMENT)."""
-    numbers = [str(number) for number in wanted.values() if number is not None]
+    numbers = [str(number) for number in requested.values() if number is not None]
     found: list[BatchRow] = []
     for first in range(0, len(numbers), _AT_ONCE):
         command = ["bhist", "-a", "-l", "-UF", "-n", "0", *numbers[first : first + _AT_ONCE]]
@@ -31,7 +31,7 @@ def read_history(tools: BatchTools, wanted: Mapping[JobTag, int | None]) -> list
                 each in (answer.stdout + answer.stderr).decode(errors="replace").lower() for each in NO_JOBS
             ),
         )
-        found += [each for each in parse_history(printed.decode(errors="replace")) if each.tag in wanted]
+        found += [each for each in parse_history(printed.decode(errors="replace")) if each.tag in requested]
     return found
 
 

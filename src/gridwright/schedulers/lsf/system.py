@@ -257,11 +257,11 @@ class Lsf:
         """The jobs of this user and of Gridwright that LSF knows."""
         return read_queue(self._tools)
 
-    def past(self, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
+    def past(self, requested: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What bjobs has still, and bhist of the others."""
-        found = [each for each in self.queue() if each.tag in wanted and each.state.final]
+        found = [each for each in self.queue() if each.tag in requested and each.state.final]
         known = {each.tag for each in found}
-        left = {tag: number for tag, number in wanted.items() if tag not in known}
+        left = {tag: number for tag, number in requested.items() if tag not in known}
         return [*found, *read_history(self._tools, left)]
 
     def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:

@@ -77,30 +77,30 @@ class AccountingAnswer:
 
 
 def read_past(
-    tools: Tools, config: Mapping[str, str], wanted: Mapping[JobTag, str], since: float
+    tools: Tools, config: Mapping[str, str], requested: Mapping[JobTag, str], since: float
 ) -> AccountingAnswer:
-    """What is known of this user's submissions since a time; `wanted` has the name of each in Slurm.
+    """What is known of this user's submissions since a time; `requested` has the name of each in Slurm.
 
     Raises GridwrightError (ENVIRONMENT) where the database does not answer.
     """
-    if not wanted:
+    if not requested:
         return AccountingAnswer({}, complete=True)
     if "slurmdbd" in config.get("AccountingStorageType", ""):
-        return _from_database(tools, wanted, since)
+        return _from_database(tools, requested, since)
     kind = config.get("JobCompType", "jobcomp/none")
-    if kind == "jobcomp/filetxt" and (past := _from_file(tools, config.get("JobCompLoc", ""), wanted)):
+    if kind == "jobcomp/filetxt" and (past := _from_file(tools, config.get("JobCompLoc", ""), requested)):
         return past
     if kind != "jobcomp/none":
-        return _from_sacct_c(tools, wanted)
+        return _from_sacct_c(tools, requested)
     return AccountingAnswer({}, complete=False)
 
 
 def _chosen(
-    rows: Sequence[AccountingRow | None], wanted: Mapping[JobTag, str], *, complete: bool
+    rows: Sequence[AccountingRow | None], requested: Mapping[JobTag, str], *, complete: bool
 ) -> AccountingAnswer:
     found: dict[tuple[JobTag, int], list[AccountingRow]] = {}
     for row in rows:
-        if row is not None and row.tag in wanted:
+        if row is not None and row.tag in requested:
             found.setdefault((row.tag, row.element), []).append(row)
     return AccountingAnswer(found, complete)
 
@@ -120,9 +120,9 @@ def believed_row(
     return next(iter(agreeing[::-1] or [row for row in matching if row not in by_itself][::-1]), None)
 
 
-def _from_file(tools: Tools, path: str, wanted: Mapping[JobTag, str]) -> AccountingAnswer | None:
+def _from_file(tools: Tools, path: str, requested: Mapping[JobTag, str]) -> AccountingAnswer | None:
     rows: list[AccountingRow | None] = []
-    tags = [str(tag) for tag in wanted]
+    tags = [str(tag) for tag in requested]
     for first in range(0, len(tags), _AT_ONCE):
         patterns = [part for tag in tags[first : first + _AT_ONCE] for part in ("-e", f"~{tag} ")]
         answer = tools.head.run(["grep", "-aF", *patterns, "--", path], timeout_s=60.0)
@@ -130,28 +130,28 @@ def _from_file(tools: Tools, path: str, wanted: Mapping[JobTag, str]) -> Account
             return None
         lines = answer.stdout.decode(errors="replace").split("\n")
         rows += [parse_completion(line, os.geteuid()) for line in lines]
-    return _chosen(rows, wanted, complete=True)
+    return _chosen(rows, requested, complete=True)
 
 
-def _from_database(tools: Tools, wanted: Mapping[JobTag, str], since: float) -> AccountingAnswer:
+def _from_database(tools: Tools, requested: Mapping[JobTag, str], since: float) -> AccountingAnswer:
     rows: list[AccountingRow | None] = []
-    names = list(wanted.values())
+    names = list(requested.values())
     # A day earlier: the clocks of the head node and of this machine need not agree, nor their zones.
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - 86_400))
     for first in range(0, len(names), _AT_ONCE):
         chosen = ",".join(names[first : first + _AT_ONCE])
         command = ["sacct", "-n", "-P", "-X", *_own(), "-S", start, f"--name={chosen}", f"--format={FIELDS}"]
         rows += [parse_sacct(line) for line in tools.query(command).decode(errors="replace").splitlines()]
-    return _chosen(rows, wanted, complete=True)
+    return _chosen(rows, requested, complete=True)
 
 
-def _from_sacct_c(tools: Tools, wanted: Mapping[JobTag, str]) -> AccountingAnswer:
+def _from_sacct_c(tools: Tools, requested: Mapping[JobTag, str]) -> AccountingAnswer:
     try:
         output = tools.once(["sacct", "-c", "-n", "-P", *_own(), f"--format={FIELDS}"], timeout_s=60.0).stdout
     except (ToolRefused, GridwrightError):
         return AccountingAnswer({}, complete=False)
     rows = [parse_sacct(line) for line in output.decode(errors="replace").splitlines()]
-    return _chosen(rows, wanted, complete=False)
+    return _chosen(rows, requested, complete=False)
 
 
 def _own() -> list[str]:

@@ -103,15 +103,15 @@ def _resolve(record: JobRecord, request: JobRequest, each: Dependency, found: Re
         found.unknown.append(each.job)
         return
     name = name_of(submission, element)
-    wanted = submission.elements if element is None else (element,)
+    requested = submission.elements if element is None else (element,)
     if each.type is DependencyType.EACH:
         array = submission.request.array if element is None else None
         if unlike := list(aftercorr_problems(request.array, array, name)):
             found.problems += unlike
             return
-        wanted = tuple(request.array or ())
+        requested = tuple(request.array or ())
     ended = record.ended(submission.token)
-    word = _judged(each.type, ended, wanted, name, found)
+    word = _judged(each.type, ended, requested, name, found)
     if word is not None:
         found.unsent = found.unsent or submission.slurm_id is None
         number = f"{submission.slurm_id}" if element is None else f"{submission.slurm_id}_{element}"
@@ -121,13 +121,13 @@ def _resolve(record: JobRecord, request: JobRequest, each: Dependency, found: Re
 def _judged(
     kind: DependencyType,
     ended: Mapping[int, JobEnd],
-    wanted: Sequence[int],
+    requested: Sequence[int],
     name: str,
     found: ResolvedDependencies,
 ) -> DependencyType | None:
     """What is still to be waited for; None where that is nothing, or nothing that helps."""
-    failed = [each for each in wanted if each in ended and ended[each].state is not JobState.COMPLETED]
-    all_ended = all(each in ended for each in wanted)
+    failed = [each for each in requested if each in ended and ended[each].state is not JobState.COMPLETED]
+    all_ended = all(each in ended for each in requested)
     if kind is DependencyType.EACH:
         found.doomed_elements.update(failed)
         return None if all_ended else kind

@@ -110,11 +110,11 @@ def parse_release(text: str) -> Release:
     Raises GridwrightError (status INPUT) for one that no configuration is known for.
     """
     found = re.search(r"\b(2\d)\.(0?\d|1[0-2])\b", text)
-    wanted = (int(found[1]), int(found[2])) if found else None
-    if wanted is None or not OLDEST <= wanted <= NEWEST:
+    requested = (int(found[1]), int(found[2])) if found else None
+    if requested is None or not OLDEST <= requested <= NEWEST:
         known = ", ".join(f"{year}.{month:02}" for year, month in RELEASES)
         raise input_error(
             f"{text.strip()[:60]!r} is no release of Slurm that Gridwright writes a configuration for",
             remedy=f"write one of {known}",
         )
-    return wanted
+    return requested

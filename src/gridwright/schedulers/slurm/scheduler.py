@@ -735,12 +735,12 @@ class SlurmScheduler:
         if submission is None:
             return None
         ended = record.ended(submission.token)
-        wanted = submission.elements if element is None else (element,)
-        states = [ended[each].state for each in wanted if each in ended]
+        requested = submission.elements if element is None else (element,)
+        states = [ended[each].state for each in requested if each in ended]
         bad = [each for each in states if each is not JobState.COMPLETED]
         if bad:
             return bad[0]
-        return JobState.COMPLETED if len(states) == len(wanted) else None
+        return JobState.COMPLETED if len(states) == len(requested) else None
 
     def usage(self, since: float, until: float) -> list[JobUsage]:
         """What jobs used that ended from `since` to `until`; see SchedulerKind.usage."""

@@ -118,10 +118,10 @@ def option_check_problems(request: JobRequest, label: str, cluster: Cluster) -> 
         for each in options.licences:
             name = re.split(r"[:*=]", each, maxsplit=1)[0]
             yield from _unknown(f"{label}: Slurm has no licence", name, licences, "licences")
-    wanted = options.constraint
-    if wanted is not None and _PLAIN.fullmatch(wanted):
+    requested = options.constraint
+    if requested is not None and _PLAIN.fullmatch(requested):
         features = sorted({name for node in cluster.nodes.values() for name in node.features})
-        yield from _unknown(f"{label}: no node has the feature", wanted, features, "constraint")
+        yield from _unknown(f"{label}: no node has the feature", requested, features, "constraint")
 
 
 def _listed(cluster: Cluster, key: str) -> list[str]:

@@ -68,19 +68,19 @@ def _is_right(found: str, value: int | str | Sequence[int | str], compare: str) 
     listed = [str(each) for each in value] if isinstance(value, (list, tuple)) else [str(value)]
     if compare in ("one-of", "absent"):
         return any(_same(found, each) for each in listed) is (compare == "one-of")
-    wanted = " ".join(listed)
-    has, bounds = _numbers(found), _numbers(wanted)
+    desired = " ".join(listed)
+    has, bounds = _numbers(found), _numbers(desired)
     if compare == "equal" or has is None or bounds is None or len(has) != len(bounds):
-        return _same(found, wanted)
+        return _same(found, desired)
     pairs = zip(has, bounds)  # noqa: B905 - Python 3.9 has no strict=, and the lengths are equal
     return all(one >= two if compare == "at-least" else one <= two for one, two in pairs)
 
 
-def _same(found: str, wanted: str) -> bool:
-    if found.split() == wanted.split():
+def _same(found: str, desired: str) -> bool:
+    if found.split() == desired.split():
         return True
     numbers = _numbers(found)
-    return numbers is not None and numbers == _numbers(wanted)
+    return numbers is not None and numbers == _numbers(desired)
 
 
 def _numbers(text: str) -> list[float] | None:

@@ -32,8 +32,8 @@ def shares_of(
     """
     if real_s <= 0:
         return {}
-    wanted = max(1.0, (cpu_s + core_wait_s) / real_s)
-    found = {"cpu": cpu_s / wanted, "core": core_wait_s / wanted}
+    required = max(1.0, (cpu_s + core_wait_s) / real_s)
+    found = {"cpu": cpu_s / required, "core": core_wait_s / required}
     for library, (read, write) in waits.items():
         if library == "util":
             found["util"] = read + write

@@ -44,8 +44,8 @@ def _run(launch: Launch) -> None:
         for place, values in enumerate(columns_of(batch, ["y_count", "y_gamma"])):
             sums[place] += values.astype(np.float64).sum()
 
-    wanted = ("y_count", "y_gamma", *_PREDICTORS)
-    rows = read_sample(launch, "observations", wanted, launch.settings["glm_rows"], count)
+    required = ("y_count", "y_gamma", *_PREDICTORS)
+    rows = read_sample(launch, "observations", required, launch.settings["glm_rows"], count)
     facts = launch.facts("observations")
     launch.check("sum of y_count", float(sums[0]), facts.expected["count"])
     launch.check("sum of y_gamma", float(sums[1]), facts.expected["gamma"], tolerance=1e-9 * facts.rows)

@@ -105,9 +105,9 @@ def _check(launch: Launch, matrix: _Matrix, correlation: Floats, inverse: Floats
         row = CROSSED.index(name)
         launch.check(f"sum of {name}", matrix.sums[one], expected["sums"][row], tolerance=rounding)
         for column, two in enumerate(places):
-            wanted = expected["products"][row][column]
+            required = expected["products"][row][column]
             what = f"products of {name} and {CROSSED[column]}"
-            launch.check(what, matrix.products[one, two], wanted, tolerance=rounding)
+            launch.check(what, matrix.products[one, two], required, tolerance=rounding)
     # Within a factor, a correlation is the product of the loadings; between factors it is zero.
     error = STANDARD_ERRORS / np.sqrt(matrix.rows)
     for number in range(1, 30):

@@ -46,8 +46,8 @@ def _run(launch: Launch) -> None:
         launch.require("a group does not exist", bool(((group >= 0) & (group < count)).all()))
         entries[:] += np.bincount(group, minlength=count)
 
-    wanted = ("y_mixed", *_FIXED, "grp")
-    rows = read_sample(launch, "observations", wanted, launch.settings["mixed_rows"], tally)
+    required = ("y_mixed", *_FIXED, "grp")
+    rows = read_sample(launch, "observations", required, launch.settings["mixed_rows"], tally)
     for number, expected in enumerate(launch.facts("observations").expected["rows_by_group"]):
         launch.check(f"rows of group {number}", int(entries[number]), expected)
     group = rows[:, -1].astype(np.int64)

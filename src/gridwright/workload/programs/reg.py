@@ -129,9 +129,9 @@ def _check_fit(
     rows = products[0, 0]
     launch.check("complete rows", rows, expected["complete"])
     for what, place in (("", 0), ("_x01", 1), ("_squared", -1)):
-        wanted = expected[f"complete_linear{what}"]
+        required = expected[f"complete_linear{what}"]
         # Rounding grows with the number of rows: n * 2^-53 of the sum of the sizes, which is below 20 n.
-        launch.check(f"sum of y_linear{what}", products[place, -1], wanted, tolerance=1e-9 * rows)
+        launch.check(f"sum of y_linear{what}", products[place, -1], required, tolerance=1e-9 * rows)
     check_coefficients(launch, "least squares", _NAMES, found, errors, LINEAR)
     truth = LINEAR_SIGMA**2
     error = STANDARD_ERRORS * truth * np.sqrt(2 / rows)

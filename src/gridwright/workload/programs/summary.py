@@ -29,11 +29,11 @@ def _run(launch: Launch) -> None:
 
     source = launch.open("transactions")
     measures = [f"m{number:02d}" for number in range(1, MEASURES + 1)]
-    wanted = [_STATISTICS.format(c=name) for name in ("amount_cents", *measures)]
+    required = [_STATISTICS.format(c=name) for name in ("amount_cents", *measures)]
     # A missing value is NaN in the table, and NULL to the statistics.
     cleared = [f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END AS {name}" for name in measures]
     query = f"""
-        SELECT store, region, count(*) AS entries, {", ".join(wanted)}
+        SELECT store, region, count(*) AS entries, {", ".join(required)}
         FROM (SELECT store, region, amount_cents, {", ".join(cleared)} FROM t) GROUP BY store, region
     """  # noqa: S608 - no word of it comes from outside
     with database(launch) as sql:
@@ -78,10 +78,10 @@ def _check(launch: Launch, found: pa.Table) -> None:
     for number in range(stores):
         launch.check(f"rows of store {number}", int(entries[number]), expected["rows_by_store"][number])
         launch.check(f"amount of store {number}", cents[number], expected["cents_by_store"][number])
-        wanted = expected["m03_by_store"][number]
+        required = expected["m03_by_store"][number]
         # Sums in another order differ by rounding: n * 2^-53 of the sum of the sizes, about n.
         launch.check(
-            f"m03 of store {number}", third[number], wanted, tolerance=1e-9 * (1 + int(entries[number]))
+            f"m03 of store {number}", third[number], required, tolerance=1e-9 * (1 + int(entries[number]))
         )
     missing = sum(found.column("entries").to_pylist()) - sum(found.column("n_m03").to_pylist())
     launch.check("missing values of m03", missing, expected["missing_m03"])

@@ -123,10 +123,10 @@ class Aws:
 
     def instances(self, names: Iterable[str]) -> Mapping[str, str]:
         """State of each instance; a filter names those that EC2 has forgotten without an error."""
-        wanted = sorted(set(names))
-        states = dict.fromkeys(wanted, UNKNOWN)
-        for start in range(0, len(wanted), _MOST_VALUES):
-            part = wanted[start : start + _MOST_VALUES]
+        desired = sorted(set(names))
+        states = dict.fromkeys(desired, UNKNOWN)
+        for start in range(0, len(desired), _MOST_VALUES):
+            part = desired[start : start + _MOST_VALUES]
             for found in self._described("describe_instances", "Reservations", {"instance-id": part}):
                 for each in found["Instances"]:
                     states[each["InstanceId"]] = each["State"]["Name"]

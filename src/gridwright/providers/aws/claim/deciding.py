@@ -184,13 +184,13 @@ def _wrong_interfaces(slot: Slot, found: tuple[Interface, ...]) -> Trouble:
 def _network(observation: Observation, slot: Slot, link: str) -> Step | None:
     """Lustre's network on the address that stays when instances are replaced."""
     nids = observation.nids()
-    wanted = f"{slot.address}@tcp"
-    if wanted in nids:
+    desired = f"{slot.address}@tcp"
+    if desired in nids:
         return None
     if nids:
         raise ClaimError(
             Trouble(
-                f"Lustre's network is up as {', '.join(nids)}, and {slot.name} is {wanted}",
+                f"Lustre's network is up as {', '.join(nids)}, and {slot.name} is {desired}",
                 "take it down (lustre_rmmod), or start the machine again; then start the claim again",
             )
         )

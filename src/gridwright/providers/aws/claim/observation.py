@@ -38,17 +38,17 @@ class Observation:
 
     def owners(self, names: Iterable[str]) -> Mapping[str, str]:
         """State of instances; one that EC2 does not know is asked for twice."""
-        wanted = tuple(sorted(set(names)))
+        desired = tuple(sorted(set(names)))
 
         def ask() -> Mapping[str, str]:
-            states = dict(self._cloud.instances(wanted))
+            states = dict(self._cloud.instances(desired))
             strange = [name for name, state in states.items() if state == UNKNOWN]
             if strange:
                 self._machine.wait(_ASK_AGAIN_S)
                 states.update(self._cloud.instances(strange))
             return states
 
-        return self._once(("owners", wanted), ask)
+        return self._once(("owners", desired), ask)
 
     def volumes(self, slot: str) -> tuple[Volume, ...]:
         """Volumes of a slot."""

@@ -95,7 +95,7 @@ def _volumes(observation: Observation, slot: Slot) -> dict[str, Volume]:
 
 def _recorded(slot: Slot, record: Record, volumes: dict[str, Volume]) -> Step | None:
     """Volumes that the table does not know yet; refused where it knows another one with data."""
-    wanted = record
+    desired = record
     for target in slot.targets:
         volume = volumes[target.name].id
         if volume in record.volumes and record.volumes[volume].target == target.name:
@@ -113,10 +113,10 @@ def _recorded(slot: Slot, record: Record, volumes: dict[str, Volume]) -> Step | 
                     f"{other[0]} out of the item {slot.name} of the table of claims; {_AGAIN}",
                 )
             )
-        wanted = wanted.with_volume(volume, VolumeRecord(target.name, NEW))
-    if wanted is record:
+        desired = desired.with_volume(volume, VolumeRecord(target.name, NEW))
+    if desired is record:
         return None
-    return Write(wanted, f"{slot.name} has {', '.join(volumes[each.name].id for each in slot.targets)}")
+    return Write(desired, f"{slot.name} has {', '.join(volumes[each.name].id for each in slot.targets)}")
 
 
 def _attached(observation: Observation, record: Record, volume: Volume, device: str) -> Step | None:

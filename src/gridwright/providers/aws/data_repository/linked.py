@@ -306,7 +306,7 @@ class LinkedStatus:
         """The result for people."""
         when = "never" if self.last_export is None else _moment(self.last_export)
         point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
-        wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
+        desired = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
         state = f"{self.association}{f': {self.why}' if self.why else ''}"
         lines = [
             f"{self.repository}: {self.directory} of {self.filesystem} ({self.filesystem_id}) and "
@@ -315,7 +315,7 @@ class LinkedStatus:
             f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
             f"  export               {self.export}",
             f"  last whole export    {when}, by a task",
-            f"  oldest change that may have no object: {point}{wanted}",
+            f"  oldest change that may have no object: {point}{desired}",
             f"  full restore: {restore_text(self)}",
         ]
         lines += [
@@ -354,9 +354,9 @@ def _concerns(task: Task, below: str, bucket_url: str) -> bool:
     """Whether a task is about the directory, or a part of it."""
     if _covers(task, below) or not below:
         return True
-    wanted = (below, bucket_url)
+    desired = (below, bucket_url)
     paths = [each.strip("/") for each in task.paths]
-    return any(each == one or each.startswith(f"{one}/") for each in paths for one in wanted)
+    return any(each == one or each.startswith(f"{one}/") for each in paths for one in desired)
 
 
 def note_tasks(status: LinkedStatus, tasks: Sequence[Task], directory: LinkedDirectory) -> None:

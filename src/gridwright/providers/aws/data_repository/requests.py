@@ -32,10 +32,10 @@ def import_request(directory: LinkedDirectory, paths: Sequence[bytes], *, identi
     keys = Keys(prefix_of(bucket))
     root = bucket_of(bucket)
     try:
-        wanted = [f"s3://{root}/{keys.key_of(each)}" for each in _few(paths)] or [bucket]
+        desired = [f"s3://{root}/{keys.key_of(each)}" for each in _few(paths)] or [bucket]
     except KeyRefusal as error:
         raise input_error(f"{error.what} {error.reason}", where="PATH") from None
-    return _request(IMPORT, wanted, directory, identity)
+    return _request(IMPORT, desired, directory, identity)
 
 
 def release_request(
@@ -46,8 +46,8 @@ def release_request(
     Raises GridwrightError (INPUT).
     """
     days = {"Unit": "DAYS", "Value": math.ceil(unread_for_s / DAY_S)}
-    wanted = _of_files(directory, paths) or ["/"]
-    return _request(RELEASE, wanted, directory, identity) | {
+    desired = _of_files(directory, paths) or ["/"]
+    return _request(RELEASE, desired, directory, identity) | {
         "ReleaseConfiguration": {"DurationSinceLastAccess": days}
     }
 

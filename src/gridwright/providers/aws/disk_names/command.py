@@ -177,12 +177,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 3 if troubles else 0
 
 
-def _name(wanted: DiskNames, done: list[str]) -> None:
+def _name(desired: DiskNames, done: list[str]) -> None:
     """Look until all are attached and have their names: attachments come when the machine runs already."""
-    deadline = time.monotonic() + wanted.wait_seconds
+    deadline = time.monotonic() + desired.wait_seconds
     instance = Metadata().instance()
     while True:
-        serial_of, missing = serials(wanted.disks, _volumes(wanted), instance)
+        serial_of, missing = serials(desired.disks, _volumes(desired), instance)
         if serial_of:
             _write(udev_rules(serial_of), done)
         missing += [
@@ -243,7 +243,7 @@ def _serial_behind(path: str) -> str:
         return ""
 
 
-def _volumes(wanted: DiskNames) -> list[dict[str, Any]]:
+def _volumes(desired: DiskNames) -> list[dict[str, Any]]:
     """All volumes of the grid, as EC2 describes them. Raises DiskNamesError."""
     try:
         import boto3
@@ -254,13 +254,13 @@ def _volumes(wanted: DiskNames) -> list[dict[str, Any]]:
             "boto3, by which AWS is asked, is not installed: install python3-boto3"
         ) from None
     limits = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "max_attempts": 6})
-    slots = sorted({each.slot for each in wanted.disks})
+    slots = sorted({each.slot for each in desired.disks})
     filters = [
-        {"Name": f"tag:{GRID_TAG}", "Values": [wanted.grid]},
+        {"Name": f"tag:{GRID_TAG}", "Values": [desired.grid]},
         {"Name": "tag:gridwright:slot", "Values": slots},
     ]
     try:
-        ec2 = boto3.session.Session(region_name=wanted.region).client("ec2", config=limits)
+        ec2 = boto3.session.Session(region_name=desired.region).client("ec2", config=limits)
         pages = ec2.get_paginator("describe_volumes").paginate(Filters=filters)
         return [dict(each) for page in pages for each in page["Volumes"]]
     except (BotoCoreError, ClientError) as error:

@@ -162,14 +162,14 @@ class AwsPower:
     def table(self, nodes: Sequence[str]) -> TableState:
         """Owners and wishes of nodes."""
         owners: dict[str, str] = {}
-        wanted: dict[str, float] = {}
+        desired: dict[str, float] = {}
         for item in self._items([key for node in nodes for key in (node, f"{WANTED}{node}")]):
             key = item["slot"]["S"]
             if key.startswith(WANTED):
-                wanted[key[len(WANTED) :]] = float(item.get("since", {}).get("N", 0))
+                desired[key[len(WANTED) :]] = float(item.get("since", {}).get("N", 0))
             elif "owner" in item:
                 owners[key] = item["owner"]["S"]
-        return TableState(owners, wanted)
+        return TableState(owners, desired)
 
     def _items(self, keys: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         for start in range(0, len(keys), _AT_ONCE):
@@ -338,13 +338,13 @@ def _unwanted(
 
 def hopeless(
     group: PoweredGroup,
-    wanted: frozenset[str],
+    desired: frozenset[str],
     state: GroupState,
     table: TableState,
     starts: Sequence[StartTry],
 ) -> dict[str, str]:
     """Powered nodes that are wanted, that no machine is on its way for, and why there is none."""
-    lacking = without_machine(group, wanted, state, table)
+    lacking = without_machine(group, desired, state, table)
     if not lacking or any(each.state in _GOING_ON for each in starts):
         return {}
     found = {}
@@ -357,14 +357,14 @@ def hopeless(
 
 
 def without_machine(
-    group: PoweredGroup, wanted: frozenset[str], state: GroupState, table: TableState
+    group: PoweredGroup, desired: frozenset[str], state: GroupState, table: TableState
 ) -> list[str]:
     """Powered nodes that are wanted and for which no machine is there, not even one without a name yet."""
     there = set(state.machines)
     owned = {node: table.owners[node] for node in group.nodes if table.owners.get(node) in there}
     coming = len(there) - len(set(owned.values()))
     free_always = sum(node not in owned for node in group.always_on)
-    lacking = [node for node in group.powered if node in wanted and node not in owned]
+    lacking = [node for node in group.powered if node in desired and node not in owned]
     return lacking[max(0, coming - free_always) :]
 
 
@@ -384,7 +384,7 @@ class AwsSupply:
         self._groups = groups
         self._now = now
 
-    def settle(self, wanted: frozenset[str]) -> Settled:
+    def settle(self, desired: frozenset[str]) -> Settled:
         """Take the steps that are left, and tell of nodes that the cloud has no machine for."""
         failed: dict[str, str] = {}
         done: list[str] = []
@@ -392,11 +392,11 @@ class AwsSupply:
             # The group first: a machine that claims a node meanwhile is its owner by the table.
             state = self._cloud.group(group.name)
             table = self._cloud.table(group.nodes)
-            for step in steps(group, wanted, state, table):
+            for step in steps(group, desired, state, table):
                 self._carry_out(state, step)
                 done.append(f"{group.name}: {step}")
-            if without_machine(group, wanted, state, table):
-                failed |= hopeless(group, wanted, state, table, self._cloud.starts(state))
+            if without_machine(group, desired, state, table):
+                failed |= hopeless(group, desired, state, table, self._cloud.starts(state))
         return Settled(failed, tuple(done))
 
     def _carry_out(self, state: GroupState, step: Step) -> None:

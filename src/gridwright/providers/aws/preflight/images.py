@@ -63,10 +63,10 @@ def images(
         image = parameters.get(image_parameter(machine.role, kind), named) if _is_name(named) else named
         field = f"aws.images.{'storage' if storage else 'compute'}"
         root = root_device(layout.aws, serves_files=storage)
-        wanted = _RequiredImage(
+        required = _RequiredImage(
             *(image, named.removeprefix(BY_NAME), field, machine.instance), kind.architecture, root
         )
-        found.setdefault((image, kind.architecture), wanted)
+        found.setdefault((image, kind.architecture), required)
     return list(found.values())
 
 
@@ -137,8 +137,8 @@ def _described(cloud: Cloud, image: str) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-def _unfit(wanted: _RequiredImage, found: dict[str, Any]) -> Iterator[Finding]:
-    name = wanted.name
+def _unfit(required: _RequiredImage, found: dict[str, Any]) -> Iterator[Finding]:
+    name = required.name
     number = str(found.get("ImageId", name))
     image = f"image {number}" if name == number else f"image {number} ({name})"
     until = str(found.get("DeprecationTime") or "")
@@ -147,32 +147,32 @@ def _unfit(wanted: _RequiredImage, found: dict[str, Any]) -> Iterator[Finding]:
             "warning",
             "image-deprecated",
             f"{image} is deprecated since {until[:10]}: no machine starts any more once its owner removes it",
-            f"{RENEW} takes today's" if wanted.is_pinned else f"name a newer one in {wanted.field}",
+            f"{RENEW} takes today's" if required.is_pinned else f"name a newer one in {required.field}",
         )
     if found.get("State", "available") != "available":
         yield Finding(
             "error",
             "image-not-available",
             f"{image} is {found['State']}",
-            f"name another one in {wanted.field}, or wait until it is available",
+            f"name another one in {required.field}, or wait until it is available",
         )
-    if found.get("Architecture") != wanted.architecture:
+    if found.get("Architecture") != required.architecture:
         yield Finding(
             "error",
             "image-of-another-architecture",
-            f"{image} is for {found.get('Architecture')}, and {wanted.instance} is {wanted.architecture}",
-            f"name an image for {wanted.architecture} in {wanted.field}, or choose another type",
+            f"{image} is for {found.get('Architecture')}, and {required.instance} is {required.architecture}",
+            f"name an image for {required.architecture} in {required.field}, or choose another type",
         )
     root = found.get("RootDeviceName")
-    if root != wanted.root:
-        known = looked_up(found) if wanted.is_of_nodes else None
-        remedy = f"name an image of Ubuntu, Red Hat or Rocky Linux in {wanted.field}"
+    if root != required.root:
+        known = looked_up(found) if required.is_of_nodes else None
+        remedy = f"name an image of Ubuntu, Red Hat or Rocky Linux in {required.field}"
         if known is not None and known.in_cloud:
             remedy = f"write distribution: {known.name} in aws.images"
         yield Finding(
             "error",
             "image-with-another-root-device",
-            f"{image} starts from {root}, and Gridwright gives it a volume at {wanted.root}: "
+            f"{image} starts from {root}, and Gridwright gives it a volume at {required.root}: "
             "the machine would have two, and its root without its size and encryption",
             remedy,
         )

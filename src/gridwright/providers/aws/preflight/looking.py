@@ -465,13 +465,13 @@ def zone_findings(cloud: Cloud, layout: AwsLayout) -> Iterator[Finding]:
 
 
 def _types(cloud: Cloud, layout: AwsLayout) -> Iterator[Finding]:
-    wanted: dict[str, str] = {}
+    required: dict[str, str] = {}
     for machine in layout.machines:
-        wanted.setdefault(machine.instance, machine.name)
-    zones = _zones_of_types(cloud, wanted)
+        required.setdefault(machine.instance, machine.name)
+    zones = _zones_of_types(cloud, required)
     zone = layout.aws.zone
-    with_all = sorted(set.intersection(*(zones.get(each, set()) for each in wanted)))[:_MOST_NAMED]
-    for name, machine_name in wanted.items():
+    with_all = sorted(set.intersection(*(zones.get(each, set()) for each in required)))[:_MOST_NAMED]
+    for name, machine_name in required.items():
         if zone in zones.get(name, set()):
             continue
         others = sorted(zones.get(name, set()))[:_MOST_NAMED]
@@ -608,9 +608,9 @@ def preflight(spec: GridSpec, layout: AwsLayout, cloud: Cloud) -> Preflight:
     for what, look in looks.items():
         findings += _looked(what, look)[0]
     figures: list[QuotaUse] = []
-    wanted, usage = needs(spec, layout, catalog), AccountUsage(cloud, catalog, spec.name, layout.aws.zone)
+    required, usage = needs(spec, layout, catalog), AccountUsage(cloud, catalog, spec.name, layout.aws.zone)
     for quota in all_quotas():
-        if needed := quota.sum(wanted):
+        if needed := quota.sum(required):
             look = partial(_count, quota, needed, cloud, usage, figures)
             found, code = _looked(f"quota {quota.name}", look)
             findings += found

@@ -13,16 +13,16 @@ from gridwright.providers.aws.session import Cloud, CloudError
 def group_findings(cloud: Cloud, layout: AwsLayout) -> Iterator[Finding]:
     """Security groups that machines are to be in. Raises CloudError."""
     vpc = layout.aws.vpc
-    wanted = {each: role for role, groups in vpc.security_groups.items() for each in groups} if vpc else {}
-    if vpc is None or not wanted:
+    required = {each: role for role, groups in vpc.security_groups.items() for each in groups} if vpc else {}
+    if vpc is None or not required:
         return
     there = {
         each["GroupId"]: str(each.get("VpcId", ""))
         for each in cloud.listed(
-            "ec2", "describe_security_groups", "SecurityGroups", Filters=chosen("group-id", *sorted(wanted))
+            "ec2", "describe_security_groups", "SecurityGroups", Filters=chosen("group-id", *sorted(required))
         )
     }
-    for group, role in wanted.items():
+    for group, role in required.items():
         field = f"aws.vpc.security_groups.{role}"
         if group not in there:
             yield Finding(

@@ -121,15 +121,15 @@ def places(cloud: Cloud, layout: AwsLayout) -> list[SubnetPlace]:
     vpc = layout.aws.vpc
     if vpc is None:
         return []
-    wanted = vpc.subnets()
-    ids = sorted({each.subnet for each in wanted.values()})
+    required = vpc.subnets()
+    ids = sorted({each.subnet for each in required.values()})
     there = {
         each["SubnetId"]: each
         for each in cloud.listed("ec2", "describe_subnets", "Subnets", Filters=chosen("subnet-id", *ids))
     }
     return [
         SubnetPlace(name, each, there[each.subnet], tuple(m for m in layout.machines if m.subnet == name))
-        for name, each in wanted.items()
+        for name, each in required.items()
         if each.subnet in there
     ]
 
@@ -243,7 +243,7 @@ def _by_chance(
     together: list[SubnetPlace],
     machines: list[Machine],
     interfaces: list[Mapping[str, Any]],
-    wanted: Collection[str],
+    required: Collection[str],
 ) -> int:
     """Addresses that AWS chooses: of machines that claim their own, and of FSx."""
     needed = sum(each.replaced for each in machines)
@@ -251,7 +251,7 @@ def _by_chance(
         for managed in fsx_file_systems(spec).values():
             needed += 1 + -(-int(managed.capacity or 0) // (GIB_OF_SERVER * 2**30))
     own = [each for each in interfaces if tags_of(each).get(GRID_TAG) == spec.name]
-    there = sum(each.get("PrivateIpAddress") not in wanted for each in own)
+    there = sum(each.get("PrivateIpAddress") not in required for each in own)
     return max(0, needed - there)
 
 

@@ -117,8 +117,8 @@ def _to_services(ways: Ways, spec: GridSpec, layout: AwsLayout) -> Iterator[Find
     if ways.leads_out or (public and ways.to_internet_gateway):
         return
     proxy = layout.aws.proxy is not None
-    wanted = [*DIRECT, *([] if proxy else _services(spec, layout, ways.place))]
-    if lacking := [each for each in wanted if not ways.reaches(each)]:
+    required = [*DIRECT, *([] if proxy else _services(spec, layout, ways.place))]
+    if lacking := [each for each in required if not ways.reaches(each)]:
         names = ", ".join(lacking)
         why = (
             "its route to an internet gateway is of no use to private addresses"

@@ -134,11 +134,11 @@ def is_outdated(instance: Mapping[str, Any], group: Mapping[str, Any]) -> bool:
     Both are as Auto Scaling describes them. What has no template at all is compared with nothing.
     """
     policy = (group.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
-    wanted = group.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification") or {}
+    desired = group.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification") or {}
     launched = instance.get("LaunchTemplate") or {}
-    if not wanted.get("Version") or not launched.get("Version"):
+    if not desired.get("Version") or not launched.get("Version"):
         return False
-    return _version(launched) != _version(wanted)
+    return _version(launched) != _version(desired)
 
 
 def _version(known: Mapping[str, Any]) -> tuple[str, str]:

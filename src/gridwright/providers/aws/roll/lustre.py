@@ -17,15 +17,15 @@ Operations Manual, osc.*.idle_timeout)."""
 
 def unserved(targets: Collection[str], runner: Callable[[Sequence[str], float], Ended] = run) -> str:
     """The targets that are not served, in words; empty where a client has all of them."""
-    wanted = {each for each in targets if each != "MGS"}
-    if not wanted:
+    desired = {each for each in targets if each != "MGS"}
+    if not desired:
         return ""
     asked = runner(_ASK, _LIMIT_S)
     states = states_of(asked.output)
-    bad = {name: state for name, state in states.items() if name in wanted and state not in _WELL}
+    bad = {name: state for name, state in states.items() if name in desired and state not in _WELL}
     if bad:
         return "targets are not served: " + ", ".join(f"{name} is {bad[name]}" for name in sorted(bad))
-    missing = sorted(wanted - states.keys())
+    missing = sorted(desired - states.keys())
     if missing:
         why = "" if asked.well else f" ({asked})"
         return (

@@ -98,8 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     done: list[str] = []
     try:
-        wanted = json.loads(given.config.read_text("utf-8"))
-        cards = _awaited(set(wanted["addresses"]), float(wanted["wait_seconds"]))
+        desired = json.loads(given.config.read_text("utf-8"))
+        cards = _awaited(set(desired["addresses"]), float(desired["wait_seconds"]))
         for words in commands(cards, _interfaces(given.sysfs)):
             if _run(words):
                 done.append(" ".join(words))

@@ -327,7 +327,7 @@ class OciLinkStatus:
         """The result for people."""
         when = "never" if self.last_export is None else _moment(self.last_export)
         point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
-        wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
+        desired = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
         restore = (
             "unknown"
             if self.restore_s is None
@@ -340,7 +340,7 @@ class OciLinkStatus:
             f"  link                 {self.link_id or 'none'}, {state}",
             f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
             f"  last whole export    {when}, by a job",
-            f"  oldest change that may have no object: {point}{wanted}",
+            f"  oldest change that may have no object: {point}{desired}",
             f"  full restore: {restore}; Oracle does not say how fast jobs are",
         ]
         lines += [f"  under way: {_described(each)}" for each in self.under_way]
@@ -598,10 +598,10 @@ class OciLinkedRepository:
 
     def link(self) -> Any | None:  # noqa: ANN401 - a model of the SDK, which has no types
         """The link as OCI tells it; None where there is none of this directory and bucket."""
-        wanted = NamespacedPlace.parse(self.directory.link.bucket).of_service
+        desired = NamespacedPlace.parse(self.directory.link.bucket).of_service
         for each in links_of(self.cloud, self.compartment, self.filesystem_id):
             same_place = str(each.file_system_path).strip("/") == self.directory.below
-            if same_place and str(each.object_storage_prefix).rstrip("/") == wanted:
+            if same_place and str(each.object_storage_prefix).rstrip("/") == desired:
                 return each
         return None
 

@@ -195,13 +195,13 @@ def _size(shape: str, ocpus: int, memory: int, found: Any) -> Iterator[Finding]:
         ("OCPUs", ocpus, found.ocpu_options, "min", "max"),
         ("GB of memory", memory, found.memory_options, "min_in_g_bs", "max_in_g_bs"),
     )
-    for what, wanted, options, low, high in limits:
+    for what, required, options, low, high in limits:
         least, most = getattr(options, low, None), getattr(options, high, None)
-        if (least is not None and wanted < least) or (most is not None and wanted > most):
+        if (least is not None and required < least) or (most is not None and required > most):
             yield Finding(
                 "error",
                 "shape-size-not-offered",
-                f"{shape} has {least:g} to {most:g} {what}, and the spec wants {wanted:g}",
+                f"{shape} has {least:g} to {most:g} {what}, and the spec wants {required:g}",
                 "write a size within that, or another shape",
             )
 
@@ -260,11 +260,11 @@ def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Fin
 
 def capacity_findings(cloud: OciCloud, needed: StillNeeded, domain: str) -> Iterator[Finding]:
     """Whether OCI has so many machines free at the moment; what is reserved is not asked for."""
-    wanted = {each: number for each, number in needed.machines.items() if not each.is_reserved}
-    if not wanted:
+    required = {each: number for each, number in needed.machines.items() if not each.is_reserved}
+    if not required:
         return
-    answers = _report(cloud, wanted, domain)
-    for need, number in wanted.items():
+    answers = _report(cloud, required, domain)
+    for need, number in required.items():
         answer = answers.get((need.shape, need.ocpus, f"FAULT-DOMAIN-{need.fault_domain}"))
         if answer is None or answer.availability_status == "UNKNOWN_ENUM_VALUE":
             continue
@@ -283,13 +283,13 @@ def capacity_findings(cloud: OciCloud, needed: StillNeeded, domain: str) -> Iter
 
 
 def _report(
-    cloud: OciCloud, wanted: Iterable[ShapeNeed], domain: str
+    cloud: OciCloud, required: Iterable[ShapeNeed], domain: str
 ) -> dict[tuple[str, float | None, str], Any]:
     """Answers by shape, OCPUs and fault domain."""
     from oci.core import models
 
     asked = []
-    for each in wanted:
+    for each in required:
         size = None
         if each.ocpus is not None:
             size = models.CapacityReportInstanceShapeConfig(ocpus=each.ocpus, memory_in_gbs=each.memory_gib)

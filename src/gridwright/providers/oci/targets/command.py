@@ -259,13 +259,13 @@ def _path(configuration: TargetsConfiguration, device: str, target: str) -> str:
 def _network(configuration: TargetsConfiguration, seen: SeenServer) -> NetworkStep | None:
     """Lustre's network on the address that clients know, which stays when the machine is made anew."""
     nids = seen.nids()
-    wanted = f"{configuration.address}@tcp"
-    if wanted in nids:
+    desired = f"{configuration.address}@tcp"
+    if desired in nids:
         return None
     if nids:
         raise ClaimError(
             Trouble(
-                f"Lustre's network is up as {', '.join(nids)}, and {configuration.name} is {wanted}",
+                f"Lustre's network is up as {', '.join(nids)}, and {configuration.name} is {desired}",
                 f"take it down (lustre_rmmod), or restart the machine; {AGAIN}",
             )
         )

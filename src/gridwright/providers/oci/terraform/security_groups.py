@@ -104,8 +104,8 @@ def _rule(
         "description": why,
     }
     if ports:
-        wanted = {"destination_port_range": [{"min": ports.first, "max": ports.last}]}
-        arguments[f"{ports.protocol}_options"] = [wanted]
+        desired = {"destination_port_range": [{"min": ports.first, "max": ports.last}]}
+        arguments[f"{ports.protocol}_options"] = [desired]
     root.resource("oci_core_network_security_group_security_rule", name, arguments)
 
 

@@ -405,14 +405,14 @@ def plan_leave(leaving: Sequence[tuple[str, str, Portal]], observed: ObservedVol
 
 
 def lacking(
-    wanted: Sequence[DesiredVolume], attachments: Sequence[VolumeAttachment], observed: ObservedVolumes
+    desired: Sequence[DesiredVolume], attachments: Sequence[VolumeAttachment], observed: ObservedVolumes
 ) -> tuple[str, ...]:
     """What this machine does not have yet of what it should, one sentence each."""
     found = {each.device: each for each in attachments}
     answering = {each.target for each in observed.sessions if each.answers}
     silent = {each.target for each in observed.sessions} - answering
     missing = []
-    for each in wanted:
+    for each in desired:
         attachment = found.get(each.device)
         if attachment is None:
             missing.append(f"{each.name} is not attached to this machine as {each.device}")
@@ -484,12 +484,12 @@ def _join(configuration: VolumesConfiguration, done: list[str]) -> None:
     devices = [each.device for each in configuration.volumes]
     while True:
         attachments = attachments_of(_documents(configuration))
-        wanted = [each for each in attachments if each.device in devices]
-        _carry_out(plan_join(wanted, observe(devices)), done, wanted)
-        _forget(wanted, done)
-        _name(wanted, devices, done)
+        desired = [each for each in attachments if each.device in devices]
+        _carry_out(plan_join(desired, observe(devices)), done, desired)
+        _forget(desired, done)
+        _name(desired, devices, done)
         observed = observe_disks(devices)
-        if wrong := misled(wanted, observed):
+        if wrong := misled(desired, observed):
             raise VolumesError(*wrong)
         missing = lacking(configuration.volumes, attachments, observed)
         if not missing:
@@ -499,22 +499,22 @@ def _join(configuration: VolumesConfiguration, done: list[str]) -> None:
         time.sleep(PAUSE_S)
 
 
-def _carry_out(plan: VolumePlan, done: list[str], wanted: Sequence[VolumeAttachment] = ()) -> None:
-    if plan.steps and wanted:
+def _carry_out(plan: VolumePlan, done: list[str], desired: Sequence[VolumeAttachment] = ()) -> None:
+    if plan.steps and desired:
         # Before the first of them: what a kill leaves half done is known as this program's own.
-        _note({*_noted(), *((each.device, each.iqn, one) for each in wanted for one in each.portals)})
+        _note({*_noted(), *((each.device, each.iqn, one) for each in desired for one in each.portals)})
     for step in plan.steps:
         run(step.argv)
         done.append(step.why)
     if plan.steps:
-        flush_records(((each.iqn, one) for each in wanted for one in each.portals), ROOT)
+        flush_records(((each.iqn, one) for each in desired for one in each.portals), ROOT)
     if plan.troubles:
         raise VolumesError(*plan.troubles)
 
 
-def _forget(wanted: Sequence[VolumeAttachment], done: list[str]) -> None:
+def _forget(desired: Sequence[VolumeAttachment], done: list[str]) -> None:
     """Log out of what was detached."""
-    there = {(each.iqn, one) for each in wanted for one in each.portals}
+    there = {(each.iqn, one) for each in desired for one in each.portals}
     gone = [each for each in _noted() if (each[1], each[2]) not in there]
     if gone:
         _leave(gone, done)
@@ -529,9 +529,9 @@ def _leave(leaving: Sequence[tuple[str, str, Portal]], done: list[str]) -> None:
     _note({*_noted()} - {*leaving})
 
 
-def _name(wanted: Sequence[VolumeAttachment], devices: Sequence[str], done: list[str]) -> None:
+def _name(desired: Sequence[VolumeAttachment], devices: Sequence[str], done: list[str]) -> None:
     """Have udev give disks their names, where one lacks its own or the rules are others."""
-    path, text = ROOT / RULES, udev_rules(wanted)
+    path, text = ROOT / RULES, udev_rules(desired)
     is_new = not path.exists() or path.read_text("utf-8") != text
     if is_new:
         _write(path, text)

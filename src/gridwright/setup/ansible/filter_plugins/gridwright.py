@@ -311,8 +311,8 @@ def _is_number(value: str) -> bool:
 
 
 def _first(row: Row) -> str:
-    wanted = row["wanted"]
-    return str(wanted[0] if isinstance(wanted, (list, tuple)) else wanted)
+    desired = row["wanted"]
+    return str(desired[0] if isinstance(desired, (list, tuple)) else desired)
 
 
 def _entry(row: Row, setting: str, value: str) -> dict[str, Any]:
