@@ -27,7 +27,7 @@ from tests.support.changelog_double import build_library, write_log, write_names
 from tests.support.changelog_model import LustreModel
 from tests.support.command import GRIDWRIGHT, wait_until
 from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_of_environment
-from tests.support.repositories import SameStore
+from tests.support.repositories import SameStore, looking
 from tests.support.skips import needs
 from tests.unit.repository.test_many_objects import ListedStore
 
@@ -73,7 +73,8 @@ class Bucket:
     ) -> RepositoryReport:
         with self.opened(lustre) as opened:
             options = ExportOptions(deletions=deletions, dry_run=dry_run)
-            return export(opened, options, source_of=lambda _mount: lustre)
+            with looking(opened) if dry_run else contextlib.nullcontext(opened) as each:
+                return export(each, options, source_of=lambda _mount: lustre)
 
     def differing(self, lustre: LustreModel) -> list[tuple[str, str]]:
         """What a comparison of all files and objects finds."""

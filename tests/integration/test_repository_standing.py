@@ -26,7 +26,7 @@ from tests.support.as_user import ALICE, as_user
 from tests.support.command import Command
 from tests.support.lying_store import Answer, LyingStore
 from tests.support.object_store import BUCKET, StoreServer
-from tests.support.repositories import forget, run
+from tests.support.repositories import forget, looking, run
 
 SPEC = """\
 filesystems: {{disk: {{type: local, path: .}}}}
@@ -46,9 +46,9 @@ def spec(tmp_path: Path, server: StoreServer, url: str) -> Path:
 
 
 def counted(library: Path) -> tuple[int, int]:
-    """Names of files and their bytes, those of a file with several names once."""
+    """Names of files and links, and their bytes, those of a file with several names once."""
     found = [each.lstat() for each in library.rglob("*") if ".gridwright" not in each.parts]
-    files = [each for each in found if stat.S_ISREG(each.st_mode)]
+    files = [each for each in found if not stat.S_ISDIR(each.st_mode)]
     return len(files), sum({each.st_ino: each.st_size for each in files}.values())
 
 
@@ -76,7 +76,8 @@ def sent(opened: OpenRepository) -> RepositoryReport:
 
 
 def planned(opened: OpenRepository) -> RepositoryReport:
-    return export(opened, ExportOptions(dry_run=True))
+    with looking(opened) as plan:
+        return export(plan, ExportOptions(dry_run=True))
 
 
 def bring(opened: OpenRepository) -> RepositoryReport:

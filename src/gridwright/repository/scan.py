@@ -50,7 +50,7 @@ class Action(StrEnum):
 
 @dataclass(slots=True)
 class MetFiles:
-    """Files that a scan has met, without directories and links."""
+    """Files and symbolic links that a scan has met: of what it has, directories are not counted."""
 
     count: int = 0
     """Of names."""
@@ -60,7 +60,7 @@ class MetFiles:
 
     def add(self, status: FileStatus) -> None:
         """Count one more name."""
-        if not stat.S_ISREG(status.st_mode):
+        if stat.S_ISDIR(status.st_mode) or not is_kept(status.st_mode):
             return
         self.count += 1
         if status.st_nlink > 1:
@@ -233,7 +233,9 @@ def find_gone(
             report.note_of("were released to another bucket: objects stay", row.path)
         elif deletions:
             batch.append((row.path, Action.DELETE, row.size, None))
-        elif not opened.known.is_listed or opened.known.listed(row.key or "") is not None:
+        elif not row.attributes.is_directory and (
+            not opened.known.is_listed or opened.known.listed(row.key or "") is not None
+        ):
             left += 1
     opened.known.add_work(batch)
     if left:
