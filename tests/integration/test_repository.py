@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.bringing import import_objects
 from gridwright.repository.entries import list_entries
 from gridwright.repository.export import ExportOptions, export
-from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.importing import ImportOptions, import_names, import_objects
 from gridwright.repository.lease import Lease
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.repository.bringing import import_objects
 from gridwright.repository.export import ExportOptions, export
-from gridwright.repository.importing import ImportOptions
+from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
 from tests.support.command import Command, Ended

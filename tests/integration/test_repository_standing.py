@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository.bringing import import_objects
 from gridwright.repository.export import ExportOptions, export
-from gridwright.repository.importing import ImportOptions
+from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.manifest import Manifest
 from gridwright.repository.release import ReleaseOptions, release

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
@@ -23,10 +24,10 @@ from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
 from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, part_name
 from gridwright.repository.placing import place_new
 from gridwright.repository.planned import PlannedStore
-from gridwright.repository.room import check_room, disk_is_full
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
+from gridwright.units import format_bytes
 
 CONTENTS = "import --contents"
 MOST_AT_ONCE = 64
@@ -416,3 +417,33 @@ class _Contents:
             self._failures += 1
             if self._failures >= MOST_FAILURES:
                 raise error
+
+
+def check_room(opened: OpenRepository, size: int) -> None:
+    """Raise GridwrightError where the disk has no room for so many bytes."""
+    room = os.fstatvfs(opened.below.root)
+    free = (room.f_bfree if os.geteuid() == 0 else room.f_bavail) * room.f_frsize
+    if size > free:
+        raise environment_error(
+            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: nothing was done",
+            where=str(opened.settings.directory),
+            remedy=f"make room, name fewer paths, or {_left(opened)}",
+        )
+
+
+def disk_is_full(opened: OpenRepository) -> GridwrightError:
+    """The error of a disk that is full."""
+    return environment_error(
+        f"the disk is full; files that were brought are whole, and {_others(opened)} as before",
+        where=str(opened.settings.directory),
+        remedy="make room, and run the command again: it goes on",
+    )
+
+
+def _left(opened: OpenRepository) -> str:
+    """What to do without contents; only a file system that guards them has names of such files."""
+    return "leave them names only" if opened.is_guarded else "leave the others in the bucket"
+
+
+def _others(opened: OpenRepository) -> str:
+    return "the others are names only" if opened.is_guarded else "the others are in the bucket alone"

@@ -13,7 +13,7 @@ import os
 import queue
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,8 @@ from gridwright.repository.comparing import (
     is_name_only,
     note_restored,
 )
-from gridwright.repository.head_row import row_of_head
+from gridwright.repository.contents import ContentOptions, import_contents
+from gridwright.repository.export import Progress
 from gridwright.repository.knowledge import tell_manifest
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import (
@@ -42,10 +43,10 @@ from gridwright.repository.listed import (
     listed_objects,
 )
 from gridwright.repository.making import Maker, note_here
-from gridwright.repository.object_format import PERMISSIONS
+from gridwright.repository.object_format import PERMISSIONS, attributes_of, is_target
 from gridwright.repository.removing import count_known, remove_gone
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
-from gridwright.repository.store import StoreError, StoreFault
+from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
@@ -55,6 +56,7 @@ MOST_WHOLE_BYTES = 1 << 20
 _BATCH = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 GIVEN = "given new attributes"
+Ended = Callable[[OpenRepository, RepositoryReport], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,41 @@ class ImportOptions:
     """Bring no content that is not here: where names need contents, what is not here is only noted."""
     contents: bool = False
     """Leave small files that are not here yet to `import_contents`: they come whole, with no name before."""
+
+
+def import_objects(
+    opened: OpenRepository,
+    options: ImportOptions,
+    *,
+    restore: str | None = None,
+    progress: Progress = lambda _bytes: None,
+    ended: Ended = lambda _opened, _report: None,
+) -> RepositoryReport:
+    """Make files of what was created or changed in the bucket. Raises GridwrightError.
+
+    Contents come where the file system does not hold back who reads a name, and where they are asked for.
+    `restore` is as in `ContentOptions`; `ended` is called with the report of each half.
+    """
+    has_contents = options.contents or not opened.is_guarded
+    names = import_names(opened, replace(options, contents=has_contents))
+    ended(opened, names)
+    if not has_contents:
+        return names
+    wanted = ContentOptions(options.paths, options.prefer, options.dry_run, restore)
+    contents = import_contents(opened, wanted, progress)
+    ended(opened, contents)
+    contents.verb = names.verb
+    for name, each in contents.done.items():
+        if each.count:
+            names.count(name).add_all(each)
+    contents.done = names.done
+    names.failed.take(contents.failed)
+    contents.failed = names.failed
+    contents.notes = names.all_notes + contents.notes
+    contents.seconds += names.seconds
+    times = (names.at_least_s, contents.at_least_s)
+    contents.at_least_s = None if None in times else sum(each for each in times if each is not None)
+    return contents
 
 
 def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryReport:
@@ -384,3 +421,35 @@ class _Import:
 def _compared(row: KnownFile) -> tuple[int, int, int, int]:
     """The attributes that make a difference; when a file was last read does not."""
     return row.mode, row.uid, row.gid, row.mtime_ns
+
+
+def row_of_head(
+    opened: OpenRepository, report: RepositoryReport, admission: Admission, path: bytes, head: ObjectHead
+) -> KnownFile | None:
+    """The row of an object that the manifest does not know; None for one that is named as no file.
+
+    Raises StoreError where the target of a link cannot be read.
+    """
+    entry = head.entry
+    is_directory = entry.key.endswith("/")
+    read = attributes_of(
+        head.metadata,
+        is_directory=is_directory,
+        last_modified_ns=entry.last_modified_ns,
+        owner=opened.owner,
+    )
+    for each in read.problems:
+        report.problem(path, each)
+    file, target = read.attributes, None
+    if file.is_link:
+        target = opened.store.get(entry.key) if entry.size <= 1 << 16 else b""
+        if not is_target(target):
+            report.problem(path, "its object is a symbolic link, and has no target")
+            return None
+    row = KnownFile(
+        path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,
+        atime_ns=file.atime_ns, mtime_ns=file.mtime_ns, ctime_ns=0, inode=0, links=1, key=entry.key or None,
+        etag=entry.etag, version_id=head.version_id, crc64=head.crc64, target=target, xattrs=None,
+        link_of=None, is_name_only=False, stored_ns=entry.last_modified_ns,
+    )  # fmt: skip
+    return admission.admitted(row)

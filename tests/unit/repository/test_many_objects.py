@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository.bringing import import_objects
-from gridwright.repository.importing import ImportOptions
+from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.keys import RESERVED
 from gridwright.repository.settings import OpenRepository, ReportedCount, RepositorySettings
 from gridwright.repository.store import (
