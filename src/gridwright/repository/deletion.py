@@ -58,13 +58,15 @@ class ExportDeletions:
         """Whether the file of a row was found under another name, with the content that it had."""
         return any(
             self._opened.known.was_seen(other.path)
-            and (other.size, other.mtime_ns) == (row.size, row.mtime_ns)
-            and (self._crc64(other) if other.etag == PLANNED else other.crc64) == row.crc64
+            and (other.size, other.mtime_ns, other.target) == (row.size, row.mtime_ns, row.target)
+            and (other.target is not None or self._crc64(other) == row.crc64)
             for other in self._opened.known.by_inode(row.inode)
         )
 
     def _crc64(self, row: KnownFile) -> str | None:
-        """That of a file of which nothing was sent, in a dry run."""
+        """That of a file, of which a dry run has sent nothing."""
+        if row.etag != PLANNED:
+            return row.crc64
         with suppress(OSError):
             directory, name = self._opened.below.parent(row.path)
             descriptor = open_for_reading(name, directory)

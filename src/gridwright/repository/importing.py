@@ -1,4 +1,4 @@
-"""Makes of a bucket's objects what needs no content, and says which contents are to come.
+"""Imports: makes of a bucket's objects what needs no content, and has contents come where they belong to it.
 
 Directories, links and empty files are made at once. So are names of other files where the file system holds
 back who reads them; elsewhere a file is made with its content (`contents.py`). What the listing does not say
