@@ -341,6 +341,8 @@ def test_who_finds_an_object_deleted_has_not_deleted_it(
     first = gridwright("repo", "export", "--deletions", *flags)
     assert count(first, "deleted from the bucket") == 1
     monkeypatch.setenv(VARIABLE, f"{state}-second")
+    second = gridwright("repo", "export", "--deletions", "--name", "x", "f3", *flags)
+    assert (second.status, count(second, "deleted from the bucket")) == (0, 0)
     second = gridwright("repo", "export", "--deletions", *flags)
     assert (second.status, count(second, "deleted from the bucket")) == (0, 0)
     second = gridwright("repo", "import", "--deletions", *flags)
