@@ -149,7 +149,7 @@ def test_what_differs_is_told_once_for_all_files_of_a_row() -> None:
 def test_a_setting_that_is_not_there_is_skipped_and_said() -> None:
     gone = row(key="net.ipv4.gone", absent="It went in Linux 9.")
     assert FILTERS.drift([gone], {}) == []
-    assert FILTERS.kept([gone], {}) == []
+    assert FILTERS.settings_to_write([gone], {}) == []
     assert FILTERS.absent([gone], {}) == [
         {"name": "a-row", "setting": "net.ipv4.gone", "skipped": "It went in Linux 9."}
     ]
@@ -161,7 +161,7 @@ def test_a_setting_that_is_not_there_is_skipped_and_said() -> None:
     ids=["worse: is set", "as wanted: stays set", "better: is left alone"],
 )
 def test_what_is_better_already_is_left_alone(value: str, lines: list[str]) -> None:
-    kept = FILTERS.kept([row(compare="at-most")], {"/proc/sys/vm/swappiness": value})
+    kept = FILTERS.settings_to_write([row(compare="at-most")], {"/proc/sys/vm/swappiness": value})
     assert [line["value"] for line in kept] == lines
 
 

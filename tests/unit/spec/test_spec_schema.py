@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import gridwright.spec
 from gridwright.errors import GridwrightError
 from gridwright.spec import PROVIDERS, init_text, json_schema, parse_spec, warn
 from gridwright.spec.reference import refreshed
@@ -94,9 +93,3 @@ def test_every_spec_in_the_reference_is_valid() -> None:
     assert len(specs) >= 2
     for block in specs:
         parse_spec(block)
-
-
-def test_files_of_the_room_stay_readable() -> None:
-    files = list(Path(gridwright.spec.__file__).parent.glob("*.py"))
-    assert files
-    assert all(len(file.read_text("utf-8").splitlines()) <= 400 for file in files)
