@@ -12,7 +12,7 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.setup.site_roles import read_site_roles
 from gridwright.spec.load import parse_spec
-from gridwright.watch.notices import Notice
+from gridwright.watch.notifications import Notification
 from gridwright.watch.sending.notifiers import send_once
 from gridwright.watch.sending.receivers import ProgramReceiver
 from tests.support.as_user import ALICE, MALLORY, let_write, open_to_all, private_group_user, words_of
@@ -261,7 +261,7 @@ def test_no_role_and_no_program_of_the_watch_of_mallory_is_run(trap: Path) -> No
     program = trap / "page"
     program.write_text(f"#!/bin/sh\nid -u >> {trap.parent}/caught\n")
     program.chmod(0o755)
-    notice = Notice("1", 0.0, "trap", "here", [])
+    notice = Notification("1", 0.0, "trap", "here", [])
     outcome = send_once(ProgramReceiver([str(program)]), notice, lambda: False)
     assert outcome.problem == ""
     (trap.parent / "caught").unlink()

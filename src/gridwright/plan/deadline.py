@@ -21,8 +21,8 @@ from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.resources import Route
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
 from gridwright.filesystems.volume_sets import most_volumes
+from gridwright.model.batch_window import BatchWindow, CriticalJob, critical_path
 from gridwright.model.grid import GridModel, grid_model
-from gridwright.model.night import CriticalJob, Night, critical_path
 from gridwright.plan.candidates import LEVELS, Candidate, market
 from gridwright.plan.filters import node_filters
 from gridwright.plan.grid_spec import design_spec, spec_text
@@ -194,7 +194,7 @@ class NightSearch:
     contenders: list[Contender]
     needs: Needs
     catalog: Catalog
-    night: Night
+    night: BatchWindow
     simulated: int = 0
     """How many grids were simulated, to their end or until they were late."""
     events: int = 0
@@ -362,7 +362,7 @@ SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Parts and multiples of what jobs move while they compute at full speed, where a library has no rate."""
 
 
-def candidates_of(needs: Needs, catalog: Catalog, night: Night, within_s: float) -> list[Candidate]:
+def candidates_of(needs: Needs, catalog: Catalog, night: BatchWindow, within_s: float) -> list[Candidate]:
     """What the catalogue has for the sizes that jobs can use, within the budget.
 
     Only grids with too few cores to compute within so many seconds may be missing, so that a shorter time
@@ -412,7 +412,7 @@ def _offered(one: InstanceType) -> tuple[int, tuple[float, ...]]:
     return one.instance_store.total_bytes if one.instance_store else 0, figures
 
 
-def _rates(needs: Needs, night: Night) -> Iterator[tuple[Needs, Sequence[float]]]:
+def _rates(needs: Needs, night: BatchWindow) -> Iterator[tuple[Needs, Sequence[float]]]:
     """Needs whose libraries have rates, and how many times these are planned for."""
     kept = needs.given.homes
     # What is kept delivers what it does: the simulation tells whether that is enough.
@@ -432,7 +432,7 @@ def _rates(needs: Needs, night: Night) -> Iterator[tuple[Needs, Sequence[float]]
             yield _moving(needs, moved, share), (1.0,)
 
 
-def _cores(needs: Needs, night: Night, within_s: float) -> list[int]:
+def _cores(needs: Needs, night: BatchWindow, within_s: float) -> list[int]:
     """Numbers of cores: from the required ones on, or from one on, doubled as long as jobs can use them.
 
     Those with which computing alone takes longer than `within_s` are left out, but for the largest.
@@ -531,7 +531,7 @@ class DeadlinePlan:
         return self.fastest.finish_s - self.finish_within_s
 
 
-def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) -> DeadlinePlan:
+def plan_deadline(spec: GridSpec, night: BatchWindow, catalog: Catalog | None = None) -> DeadlinePlan:
     """Find the cheapest grids whose night ends within `requirements.finish_within`.
 
     Raises GridwrightError as `plan` does, and for jobs that cannot be simulated there.

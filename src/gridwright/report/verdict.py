@@ -10,8 +10,8 @@ from gridwright.report import figures
 from gridwright.report.figures import against, listed, part_of
 from gridwright.report.marks import MARKS, Mark, mark_of, mark_of_repeats, phase_of
 from gridwright.report.workload.verdict import judged_sentence, unjudged_sentence, unrequired, workload_met
-from gridwright.runs.disturbed import in_words
 from gridwright.runs.grade import Grade
+from gridwright.runs.interference import in_words
 from gridwright.runs.judge import JUDGED
 from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord
 from gridwright.runs.workload_record import WorkloadRecord

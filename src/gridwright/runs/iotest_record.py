@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, Problem
 from gridwright.messages import shared_fields
-from gridwright.runs.disturbed import finding, in_words
 from gridwright.runs.events import recorded_finding
+from gridwright.runs.interference import finding, in_words
 from gridwright.runs.iotest_events import (
     DeviceDetected,
     IotestEvent,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, Problem
 from gridwright.messages import plain, shared_fields
-from gridwright.runs.disturbed import finding, of_launches
 from gridwright.runs.events import recorded_finding
+from gridwright.runs.interference import finding, of_launches
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.phase_record import Status
 from gridwright.runs.records import FindingRecord

@@ -21,7 +21,7 @@ from gridwright.spec.model import GridSpec
 from gridwright.trusted import open_directory, open_file
 from gridwright.watch.change_log import LoggedChange
 from gridwright.watch.damping import KnownFinding, RoundNumbers
-from gridwright.watch.notices import FindingReason, Notice
+from gridwright.watch.notifications import FindingReason, Notification
 from gridwright.watch.round_messages import FindingKey
 
 FILE, LOCK = "state.json", "watch.lock"
@@ -49,7 +49,7 @@ class LastRound(Extensible):
 class Receiver(Extensible):
     """Who gets notices: what waits, and how sending went."""
 
-    waiting: list[Notice] = field(default_factory=list)
+    waiting: list[Notification] = field(default_factory=list)
     sent: int = 0
     last_sent_s: float | None = None
     failures: int = 0

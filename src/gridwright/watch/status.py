@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.messages import plain
 from gridwright.watch.damping import KnownFinding
-from gridwright.watch.notices import clock, folded, place
+from gridwright.watch.notifications import clock, folded, place
 from gridwright.watch.state import Receiver, WatchState
 
 RECENT = 20

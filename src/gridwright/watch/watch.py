@@ -12,7 +12,7 @@ from threading import Event
 from gridwright.errors import Level
 from gridwright.watch import change_log
 from gridwright.watch.damping import Changed, Damping, advance
-from gridwright.watch.notices import FindingReason, NoticeRow, folded, notice_of, place, put
+from gridwright.watch.notifications import FindingReason, NotificationRow, folded, notice_of, place, put
 from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
 from gridwright.watch.sending.notifiers import Notifiers
@@ -245,7 +245,7 @@ class Watch:
         self.state = state
 
 
-def line_of(row: NoticeRow) -> str:
+def line_of(row: NotificationRow) -> str:
     """A change in a line, for a log."""
     why = f" ({row.why})" if row.why else ""
     return f"{row.change} {row.level} {row.name}: {place(row)}{row.found}{why}"

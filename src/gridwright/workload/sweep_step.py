@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridwright.runs.disturbed import of_launches
+from gridwright.runs.interference import of_launches
 from gridwright.runs.stream_sweep.record import SweepStep
 from gridwright.runs.stream_sweep.rule import SweepRule
 from gridwright.runs.workload_judge import WorkloadNeeds, ratio_of

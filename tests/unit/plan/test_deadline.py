@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
+from gridwright.model.batch_window import BatchWindow
 from gridwright.model.grid import GridModel, grid_model
-from gridwright.model.night import Night
 from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.deadline import (
@@ -50,11 +50,13 @@ def profiles(**phases: list[Mapping[str, Any]]) -> Profiles:
 
 
 @cache
-def night() -> Night:
+def night() -> BatchWindow:
     """Streams of which some compute first and some read first, so that they meet unevenly."""
     read = {"read_bytes": {"data": 400_000_000_000}}
     jobs = profiles(reads=[read, {"cpu_s": 600.0}], computes=[{"cpu_s": 1800.0}, read])
-    return Night(WorkloadMatrix("night", (("reads", "computes"),) * 8 + (("reads",),) * 8), jobs, Replay())
+    return BatchWindow(
+        WorkloadMatrix("night", (("reads", "computes"),) * 8 + (("reads",),) * 8), jobs, Replay()
+    )
 
 
 @cache
@@ -243,13 +245,13 @@ def test_the_fastest_of_the_largest_is_as_fast_as_any() -> None:
 
 def test_an_end_alone_is_that_of_the_whole_simulation_on_every_grid() -> None:
     everywhere = WorkloadMatrix("everywhere", (("reads", "computes"), ("computes",)), every_node=True)
-    for each in (night(), Night(everywhere, night().profiles, Replay())):
+    for each in (night(), BatchWindow(everywhere, night().profiles, Replay())):
         for number in range(0, len(finder().contenders), 4):
             model = finder().model(number)
             assert each.end_s(model)[0] == each.run_on(model).elapsed_s
 
 
-class Flattering(Night):
+class Flattering(BatchWindow):
     """A night whose quick simulation errs."""
 
     def end_s(self, grid: GridModel, until_s: float = math.inf) -> tuple[float | None, int]:

@@ -14,7 +14,15 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.watch.damping import Changed, KnownFinding
-from gridwright.watch.notices import MOST_ROWS, FindingReason, Notice, letter, notice_of, put, subject
+from gridwright.watch.notifications import (
+    MOST_ROWS,
+    FindingReason,
+    Notification,
+    letter,
+    notice_of,
+    put,
+    subject,
+)
 from gridwright.watch.round_messages import FindingKey
 from gridwright.watch.sending.notifiers import Notifiers, send_once
 from gridwright.watch.sending.receivers import (
@@ -36,7 +44,7 @@ def finding(node: str, name: str = "library-hangs", found: str = "does not answe
     )
 
 
-def notice(*nodes: str, id_: str = "abcd-1", step: str = "opened") -> Notice:
+def notice(*nodes: str, id_: str = "abcd-1", step: str = "opened") -> Notification:
     changes = [Changed(step, finding(node)) for node in nodes or ("compute1",)]  # type: ignore[arg-type]
     explained = {"library-hangs": FindingReason("Every job that touches it hangs.", "see its servers")}
     made = notice_of(id_, "demo", "head1", changes, [each.finding for each in changes], explained, 1060.0)

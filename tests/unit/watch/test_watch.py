@@ -18,7 +18,7 @@ from gridwright.errors import GridwrightError
 from gridwright.watch import change_log, watch
 from gridwright.watch.change_log import LoggedChange, marks, read_changes
 from gridwright.watch.damping import Damping
-from gridwright.watch.notices import Notice
+from gridwright.watch.notifications import Notification
 from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
 from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
 from gridwright.watch.sending import notifiers
@@ -57,7 +57,7 @@ class Script:
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], AnyReceiver]:
     """Send within this process; the receiver of a URL."""
 
-    def send_once(receiver: AnyReceiver, notice: Notice, stop: Callable[[], bool]) -> SendOutcome:
+    def send_once(receiver: AnyReceiver, notice: Notification, stop: Callable[[], bool]) -> SendOutcome:
         assert isinstance(receiver, WebReceiver)
         return post(receiver, notice, notice.attempts)
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.model.night import Night
+from gridwright.model.batch_window import BatchWindow
 from gridwright.model.workload import WorkloadMatrix
 from gridwright.runs.launches import write_launches
 from gridwright.workload.imports.job_table import MOST_PROBLEMS, JobTable, read_jobs
@@ -49,7 +49,7 @@ def test_a_job_follows_what_ran_before_it_and_keeps_its_bytes_and_time(tmp_path:
     assert sum(phase.read_bytes.get("data", 0) for phase in second.phases) == 8_000_000_000
     assert sum(phase.cpu_s for phase in second.phases) == pytest.approx(40.0)
     assert sum(phase.seconds for phase in second.phases) == pytest.approx(400.0)
-    night = Night(WorkloadMatrix("night", table.streams), table.profiles)
+    night = BatchWindow(WorkloadMatrix("night", table.streams), table.profiles)
     assert night.jobs == 3
     assert night.floor_s >= 0.95 * 210.0
 

@@ -10,7 +10,7 @@ from gridwright.errors import GridwrightError, input_error
 from gridwright.spec.locate import problem_at
 
 if TYPE_CHECKING:
-    from gridwright.model.night import Night
+    from gridwright.model.batch_window import BatchWindow
     from gridwright.model.workload import WorkloadMatrix
     from gridwright.plan.deadline import DeadlinePlan
     from gridwright.spec.model import GridSpec
@@ -33,9 +33,9 @@ def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
     return plan_deadline(spec, _night(wanted.jobs, spec))
 
 
-def _night(jobs: str, spec: GridSpec) -> Night:
+def _night(jobs: str, spec: GridSpec) -> BatchWindow:
     """The jobs by their name: a matrix at the papers' size, profiles or a table of jobs as recorded."""
-    from gridwright.model.night import Night
+    from gridwright.model.batch_window import BatchWindow
     from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
     from gridwright.runs.profiles import load_profiles, streams_of
 
@@ -44,24 +44,24 @@ def _night(jobs: str, spec: GridSpec) -> Night:
     if not jobs.endswith(".json"):
         replay = Replay(scale=PAPER, page_cache="none")
         where = "the profiles that come with gridwright"
-        return Night(_matrix(jobs, spec), default_profiles(), replay, where)
+        return BatchWindow(_matrix(jobs, spec), default_profiles(), replay, where)
     path = (spec.file.parent if spec.file else Path.cwd()) / jobs
     profiles = load_profiles(path)
     streams = streams_of(profiles, None, where=str(path))
-    return Night(WorkloadMatrix(path.stem, streams), profiles, where=str(path))
+    return BatchWindow(WorkloadMatrix(path.stem, streams), profiles, where=str(path))
 
 
-def _table_night(path: Path) -> Night:
+def _table_night(path: Path) -> BatchWindow:
     """The jobs of a table, as recorded, in the streams in which they ran."""
     from gridwright.cli.verbosity import say
-    from gridwright.model.night import Night
+    from gridwright.model.batch_window import BatchWindow
     from gridwright.model.workload import WorkloadMatrix
     from gridwright.workload.imports.job_table import read_jobs
 
     table = read_jobs(path)
     if table.failed:
         say(f"{path}: {table.failed} jobs that failed are left out")
-    return Night(WorkloadMatrix(path.stem, table.streams), table.profiles, where=str(path))
+    return BatchWindow(WorkloadMatrix(path.stem, table.streams), table.profiles, where=str(path))
 
 
 def _matrix(name: str, spec: GridSpec) -> WorkloadMatrix:

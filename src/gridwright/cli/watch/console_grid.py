@@ -156,7 +156,7 @@ def explaining(
 def _open_findings(spec: GridSpec | None) -> Sequence[OpenFinding]:
     """What a watch of the grid knows to be wrong; nothing where none runs. Raises GridwrightError."""
     from gridwright.monitor.console.watching import OpenFinding
-    from gridwright.watch.notices import folded, place
+    from gridwright.watch.notifications import folded, place
     from gridwright.watch.state import read_state, watch_directory
 
     state = read_state(watch_directory(spec))

@@ -15,10 +15,10 @@ from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import instances
 from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
-from gridwright.providers.aws.leaving import unprotect
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import ROLE_TAG, grid_stack, storage_stack
 from gridwright.providers.aws.running import ALL, NONE, PARAMETER, SERVERS
+from gridwright.providers.aws.scale_in import unprotect
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
 from gridwright.providers.aws.stack_failures import failure_of

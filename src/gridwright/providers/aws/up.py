@@ -32,7 +32,6 @@ from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.instances import GONE, claims, instances, machines, rows
 from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
-from gridwright.providers.aws.leaving import Shrinking, leaving, unnamed
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import SLOT_TAG, grid_stack, passing_tags, storage_stack, tags
 from gridwright.providers.aws.persistent_machines import lost_machines
@@ -42,6 +41,7 @@ from gridwright.providers.aws.preflight.looking import preflight
 from gridwright.providers.aws.rolling import MachinesReplaced, announced
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.running import ALL, PARAMETER
+from gridwright.providers.aws.scale_in import Shrinking, scaled_in_nodes, unnamed
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
@@ -323,7 +323,7 @@ class _Up:
         # A stack keeps the spec that it was changed for last: that of machines is the grid stack's.
         deployed = deployed_spec.deployed_spec(self.old) if grid is not None else None
         self.before = None if deployed is None else aws_layout(deployed)
-        gone = leaving(self.before, self.wanted.layout) if self.before is not None else {}
+        gone = scaled_in_nodes(self.before, self.wanted.layout) if self.before is not None else {}
         problems = [
             *changes.refusals(self.spec, self.fields, found, self.replace),
             *lost_machines(deployed, self.spec, self.replace),

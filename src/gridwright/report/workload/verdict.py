@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridwright.report.figures import ABSENT, count, duration, plain
-from gridwright.runs.disturbed import of_launches
+from gridwright.runs.interference import of_launches
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_judge import JudgedRequirement, ratio_of
 from gridwright.runs.workload_record import WorkloadRecord

@@ -16,7 +16,7 @@ from pathlib import Path
 from gridwright.commands import CommandError, CommandPlace, CommandStopped, run_bounded
 from gridwright.messages import MessageError, decode, encode
 from gridwright.trusted import why_untrusted_path
-from gridwright.watch.notices import Notice
+from gridwright.watch.notifications import Notification
 from gridwright.watch.sending.receivers import (
     RECEIVERS,
     SECRET_VARIABLE,
@@ -62,7 +62,7 @@ class Notifiers:
         """Seconds until a receiver may be tried again."""
         return max(0.0, self._next.get(name, 0.0) - self._clock())
 
-    def begin(self, name: str, notice: Notice) -> None:
+    def begin(self, name: str, notice: Notification) -> None:
         """Begin a try to send a notice, which has this try counted already."""
         receiver = self.receivers[name]
         self._under_way[name] = (
@@ -90,7 +90,7 @@ class Notifiers:
         self._pool.shutdown(cancel_futures=True)
 
 
-def send_once(receiver: AnyReceiver, notice: Notice, stop: Callable[[], bool]) -> SendOutcome:
+def send_once(receiver: AnyReceiver, notice: Notification, stop: Callable[[], bool]) -> SendOutcome:
     """Send a notice once, in a process of its own and in bounded time."""
     try:
         if isinstance(receiver, ProgramReceiver):
@@ -109,7 +109,7 @@ def send_once(receiver: AnyReceiver, notice: Notice, stop: Callable[[], bool]) -
         return SendOutcome(str(error).partition("\n")[0])
 
 
-def _to_program(receiver: ProgramReceiver, notice: Notice, stop: Callable[[], bool]) -> SendOutcome:
+def _to_program(receiver: ProgramReceiver, notice: Notification, stop: Callable[[], bool]) -> SendOutcome:
     program = shutil.which(receiver.words[0])
     if program and (reason := why_untrusted_path(Path(program).absolute())):
         return SendOutcome(f"{program} is not run: {reason}")

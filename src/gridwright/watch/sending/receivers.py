@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.errors import Problem
 from gridwright.messages import Messages
-from gridwright.watch.notices import Notice
+from gridwright.watch.notifications import Notification
 
 if TYPE_CHECKING:
     # pydantic takes longer to load than a notice takes to be sent.
@@ -56,7 +56,7 @@ class SendOrder:
 
     receiver: dict[str, object]
     """As RECEIVERS has it."""
-    notice: Notice
+    notice: Notification
     attempt: int
 
 

@@ -35,7 +35,7 @@ from gridwright.commands import run_bounded
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.messages import MessageError, decode, encode
 from gridwright.state_parts import this_user
-from gridwright.watch.notices import Notice, letter, subject
+from gridwright.watch.notifications import Notification, letter, subject
 from gridwright.watch.sending.receivers import (
     RECEIVERS,
     SECRET_VARIABLE,
@@ -63,7 +63,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return
 
 
-def post(receiver: WebReceiver, notice: Notice, attempt: int) -> SendOutcome:
+def post(receiver: WebReceiver, notice: Notification, attempt: int) -> SendOutcome:
     """Post it once. Raises GridwrightError (ENVIRONMENT) where there is no secret."""
     body = json.dumps(notice.document(), separators=(",", ":")).encode()
     seconds = int(time.time())
@@ -149,7 +149,7 @@ _SENDMAIL = "/usr/sbin:/usr/lib:/usr/bin:/usr/local/sbin"
 _SHOWN = 300
 
 
-def send(receiver: MailReceiver, notice: Notice) -> SendOutcome:
+def send(receiver: MailReceiver, notice: Notification) -> SendOutcome:
     """Send it once. Raises GridwrightError (ENVIRONMENT) where the password cannot be read."""
     message = message_of(receiver, notice)
     if receiver.server is None:
@@ -161,7 +161,7 @@ def send(receiver: MailReceiver, notice: Notice) -> SendOutcome:
     return SendOutcome(note=f"refused: {', '.join(refused)}" if refused else "")
 
 
-def message_of(receiver: MailReceiver, notice: Notice) -> EmailMessage:
+def message_of(receiver: MailReceiver, notice: Notification) -> EmailMessage:
     """The message, with the same identity in each try."""
     message = EmailMessage()
     host = re.sub(r"[^A-Za-z0-9.-]", "-", notice.sender) or "localhost"

@@ -1,4 +1,4 @@
-"""A night of jobs on a grid that may not exist: when it ends, and a bound below which it cannot end."""
+"""A batch window, the jobs of a night, on a grid that may not exist: its end, and a lower bound of that."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class Night:
+class BatchWindow:
     """The jobs of a night; `where` names their profiles in errors.
 
     Simulations of it are exact (tolerance 0), so that the same grid always ends at the same time.

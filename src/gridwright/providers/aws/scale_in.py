@@ -28,7 +28,7 @@ LONGEST_S = 1800.0
 POLL_S = 5.0
 
 
-def leaving(deployed: AwsLayout, desired: AwsLayout) -> dict[str, tuple[Machine, ...]]:
+def scaled_in_nodes(deployed: AwsLayout, desired: AwsLayout) -> dict[str, tuple[Machine, ...]]:
     """Nodes of the grid as it is deployed that the spec has no more, by group."""
     stay = {each.name for each in desired.machines}
     gone = [each for each in deployed.of_role(Role.COMPUTE) if each.name not in stay]

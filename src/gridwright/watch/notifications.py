@@ -1,4 +1,4 @@
-"""Notices: what changed in one message, however much it is, and the messages that wait to be sent; pure."""
+"""Notifications: all changes of a round in one message, and the messages that wait to be sent; pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FindingReason(Extensible):
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeRow(Extensible):
+class NotificationRow(Extensible):
     """A change, or a finding that is open, of one or more nodes; times in seconds since 1970."""
 
     change: str
@@ -45,7 +45,7 @@ class NoticeRow(Extensible):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice(Extensible):
+class Notification(Extensible):
     """One message, the same in all tries to send it."""
 
     id: str
@@ -54,10 +54,10 @@ class Notice(Extensible):
     grid: str
     sender: str
     """The machine that watches."""
-    changes: list[NoticeRow]
+    changes: list[NotificationRow]
     beyond: int = 0
     """Changes beyond those."""
-    open: list[NoticeRow] = field(default_factory=list)
+    open: list[NotificationRow] = field(default_factory=list)
     """All that is open after these changes, so that who missed a notice is right again."""
     open_count: int = 0
     attempts: int = 0
@@ -77,12 +77,12 @@ def notice_of(
     known: Iterable[KnownFinding],
     explained: Mapping[str, FindingReason],
     at_s: float,
-) -> Notice:
+) -> Notification:
     """A notice of the changes of a round; `explained` has reason and remedy of findings by their names."""
     rows = folded(((each.step, each.finding, each.why) for each in changes), explained)
     still = [each for each in known if each.is_open and each.is_told]
     there = folded((("flapping" if each.is_flapping else "open", each, "") for each in still), {})
-    return Notice(
+    return Notification(
         id_,
         at_s,
         grid,
@@ -96,7 +96,7 @@ def notice_of(
 
 def folded(
     changes: Iterable[tuple[str, KnownFinding, str]], explained: Mapping[str, FindingReason]
-) -> list[NoticeRow]:
+) -> list[NotificationRow]:
     """A row for each change of each finding, with all nodes that have it; the gravest first."""
     from gridwright.spec.hosts import fold_hosts
 
@@ -110,7 +110,7 @@ def folded(
         more = f"; and {len(texts) - 1} more" if len(texts) > 1 else ""
         explanation = explained.get(name, FindingReason())
         rows.append(
-            NoticeRow(
+            NotificationRow(
                 step,
                 name,
                 first.level,
@@ -128,7 +128,7 @@ def folded(
     return sorted(rows, key=lambda row: (GRAVEST_FIRST[row.level], row.since_s, row.name))
 
 
-def put(waiting: Sequence[Notice], notice: Notice) -> list[Notice]:
+def put(waiting: Sequence[Notification], notice: Notification) -> list[Notification]:
     """The notices that wait, with another one: one that nobody has seen yet takes it in.
 
     So that at most two wait: one that was begun to be sent, and all that happened since.
@@ -149,7 +149,7 @@ def put(waiting: Sequence[Notice], notice: Notice) -> list[Notice]:
     return [*waiting[:-1], merged]
 
 
-def subject(notice: Notice) -> str:
+def subject(notice: Notification) -> str:
     """A line that says what changed, of plain printable characters."""
     counts: dict[str, int] = {}
     for row in notice.changes:
@@ -161,7 +161,7 @@ def subject(notice: Notice) -> str:
     return "".join(each for each in text if each.isprintable())
 
 
-def letter(notice: Notice) -> str:
+def letter(notice: Notification) -> str:
     """A notice as text for people."""
     lines = [f"Grid {notice.grid}, as {notice.sender} sees it at {clock(notice.at_s)}:", ""]
     for row in notice.changes:
@@ -184,11 +184,11 @@ def letter(notice: Notice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _texts(row: NoticeRow) -> list[tuple[str, str]]:
+def _texts(row: NotificationRow) -> list[tuple[str, str]]:
     return [("expected", row.expected), ("why", row.reason), ("mend", row.remedy)]
 
 
-def place(row: NoticeRow) -> str:
+def place(row: NotificationRow) -> str:
     """Where a finding is, with a colon behind it; nothing where that is nowhere in particular."""
     where = " ".join(each for each in (row.nodes, row.target) if each)
     return f"{where}: " if where else ""
