@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
+from gridwright.errors import environment_error
 from gridwright.filesystems.block_devices import below, device_of, local_mount
 from gridwright.filesystems.counters import ReadCounts
 from gridwright.filesystems.health import Run
@@ -91,7 +92,10 @@ def space_sources(mounts: Sequence[Mount]) -> dict[str, Read]:
 
 
 def _space(mount: Mount) -> list[Reading]:
-    told, at = os.statvfs(mount.point), time.monotonic()
+    try:
+        told, at = os.statvfs(mount.point), time.monotonic()
+    except OSError as error:
+        raise environment_error(f"{mount.type} does not serve: {error.strerror}") from error
     labels = (mount.point, mount.type, mount.source)
     return [
         Reading("node_filesystem_size_bytes", labels, told.f_blocks * told.f_frsize, at),
