@@ -59,7 +59,12 @@ class Grid:
         return found
 
     def top(self) -> Ended:
-        return self.machine.gridwright("top", SPEC_FILE, "--once", "--json", ok=False)
+        """What top shows; on a busy host its sampler takes longer to start than it may."""
+        for _ in range(3):
+            said = self.machine.gridwright("top", SPEC_FILE, "--once", "--json", ok=False)
+            if "has not answered for" not in said.out:
+                break
+        return said
 
     def until(self, condition: str, seconds: int = 120) -> None:
         """Wait until a command of sh ends well."""
@@ -90,12 +95,14 @@ def text_of(found: dict[str, list[dict[str, Any]]], name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def flagged(grid: Grid) -> Iterator[dict[str, list[dict[str, Any]]]]:
+def flagged(grid: Grid) -> dict[str, list[dict[str, Any]]]:
     """The doctor without a spec, with targets that take no new files."""
     flags = ("obdfilter.testfs-OST0000.degraded", "obdfilter.testfs-OST0001.no_create")
     grid.set(*(f"{each}=1" for each in flags))
-    yield grid.doctor()
-    grid.set(*(f"{each}=0" for each in flags))
+    try:
+        return grid.doctor()
+    finally:
+        grid.set(*(f"{each}=0" for each in flags))
 
 
 def test_each_flag_of_a_target_has_its_own_mend_also_without_a_spec(
@@ -148,11 +155,11 @@ class MdtAway:
 
 
 @pytest.fixture(scope="module")
-def mdt_away(grid: Grid) -> Iterator[MdtAway]:
+def mdt_away(grid: Grid) -> MdtAway:
     grid.machine.run("umount /srv/mdt0")
     grid.until(f"{_count('mdc.*', '[CD]')} = 2")
     try:
-        yield MdtAway(grid.doctor(SPEC_FILE), grid.top())
+        return MdtAway(grid.doctor(SPEC_FILE), grid.top())
     finally:
         # Its client mounts are there already, which `lustre-vm up` takes for a failure.
         grid.machine.run("lustre-vm up || true")
@@ -185,7 +192,7 @@ class OstAway:
 
 
 @pytest.fixture(scope="module")
-def ost_away(grid: Grid) -> Iterator[OstAway]:
+def ost_away(grid: Grid) -> OstAway:
     machine = grid.machine
     machine.run("echo 33554432 >/proc/sys/vm/dirty_bytes")
     test = machine.command(
@@ -202,7 +209,7 @@ def ost_away(grid: Grid) -> Iterator[OstAway]:
         failed, *_, last = (
             int(line.split()[0]) for line in said.splitlines() if "error" in line or "status" in line
         )
-        yield OstAway(said, last - failed, grid.doctor())
+        return OstAway(said, last - failed, grid.doctor())
     finally:
         machine.end("iotest")
         machine.run("lustre-vm mount-ost 1; echo 20 >/proc/sys/vm/dirty_ratio; rm -rf /root/faults-runs")
