@@ -200,7 +200,7 @@ def ost_away(grid: Grid) -> OstAway:
         "--runs", "/root/faults-runs",
     )  # fmt: skip
     stamped = 'while read -r line; do echo "$(date +%s) $line"; done'
-    machine.background(f"({test}; echo status $?) 2>&1 | {stamped}", "iotest")
+    machine.background(f"{{ ({test}); echo status $?; }} 2>&1 | {stamped}", "iotest")
     grid.until(f"find {DIRECTORY} -size +10M | grep -q .")
     machine.run("lustre-vm umount-ost 1")
     try:
