@@ -23,7 +23,7 @@ from gridwright.repository.deletion import ExportDeletions, delete_object, delet
 from gridwright.repository.export_plan import plan_export
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.known_file import KnownFile, sent_stamp
 from gridwright.repository.lease import Lease
 from gridwright.repository.lost_names import TAKEN, look_in_export
 from gridwright.repository.missing import is_listing_due, list_objects, name_missing, send_again
@@ -164,6 +164,8 @@ class _Export:
         self._under_way = 0
         self._failures = 0
         self._had_files = opened.known.has_files()
+        self._unsure: set[bytes] = set()
+        """Paths whose objects the store may have taken without saying so."""
         self._deletions = ExportDeletions(opened, report, options.delete_up_to)
 
     def run(self) -> None:
@@ -172,7 +174,7 @@ class _Export:
             send_again(self._opened, self._options.paths, self._options.prefer)
         flush_many(self._opened)
         try:
-            for path, action, row in self._opened.known.work_with_rows():
+            for path, action, row in self._opened.known.work_with_rows(begins=True):
                 if action == Action.DELETE:
                     self._wait_for(0)
                     if self._deletions.are_allowed():
@@ -185,6 +187,10 @@ class _Export:
                 self._deletions.are_allowed()
             elif not self._options.paths:
                 self._deletions.settle()
+            self._opened.known.flush()
+            self._opened.known.end(
+                path for path in self._opened.known.begun_now() if path not in self._unsure
+            )
         finally:
             self._opened.known.flush()
             self._report.requests = dict(self._opened.store.requests.by_kind)
@@ -209,6 +215,7 @@ class _Export:
             return
         sending.attempt = attempt
         bound(sending, self._report)
+        self._opened.known.begin(path, sent_stamp(sending.status))
         try:
             if not self._without_moving(task := _Task(sending, action, row)):
                 self._refuse_hollow(sending)
@@ -279,7 +286,7 @@ class _Export:
             return False
         reference = source.reference(self._opened.settings.bucket_url)
         try:
-            if task.action is Action.ATTRIBUTES and self._was_given_others(source):
+            if task.action is Action.ATTRIBUTES and self._was_given_others(sending, source):
                 self._conflict(sending)
                 return True
             copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
@@ -292,13 +299,16 @@ class _Export:
         self._known(task, replace(copied, crc64=source.crc64 or copied.crc64), source)
         return True
 
-    def _was_given_others(self, row: KnownFile) -> bool:
+    def _was_given_others(self, sending: Sending, row: KnownFile) -> bool:
         """Whether an object with the known content was other attributes. Raises StoreError."""
         if self._options.prefer == "files":
             return False
         head = self._opened.store.head(row.key or "").result()
-        # The store's Date may be late: a newer object with the known attributes is the known one.
-        is_same = row.is_of(row.etag, head.entry.last_modified_ns) or has_attributes(head, row.attributes)
+        # The store's Date may be late: a newer object with the known attributes is the known one. One with
+        # those of the file was given them by an export that was killed.
+        is_same = row.is_of(row.etag, head.entry.last_modified_ns) or any(
+            has_attributes(head, each) for each in (row.attributes, sending.attributes)
+        )
         return head.entry.etag == row.etag and not is_same
 
     def _conflict(self, sending: Sending) -> None:
@@ -343,6 +353,8 @@ class _Export:
             self._settle(task)
             return
         self._left(task.sending, error.problems[0].what)
+        if error.fault in MAY_PASS:
+            self._unsure.add(task.sending.path)
         if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
             self._failures += 1
             if self._failures >= MOST_FAILURES:

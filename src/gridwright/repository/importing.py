@@ -45,7 +45,7 @@ from gridwright.repository.object_format import PERMISSIONS
 from gridwright.repository.removing import count_known, remove_gone
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
-from gridwright.repository.unfinished import finishing, set_times_back
+from gridwright.repository.unfinished import finishing, set_times_back, take_sent
 
 MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
@@ -76,6 +76,7 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     """Import names. Raises GridwrightError where the store as a whole, or the disk, fails."""
     report = RepositoryReport(opened.settings.name, "import", options.dry_run)
     begun = time.time()
+    take_sent(opened, report)
     # The store looks for its objects while the manifest is read. Nothing is made before the listing is whole:
     # what lacks in it was deleted.
     entries = opened.store.list(opened.keys.start)

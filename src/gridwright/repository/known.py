@@ -38,6 +38,8 @@ from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
 
 _BATCH, _PENDING = 500, 2000
+_BEGUN = 2000
+"""Names that are noted at once before they are sent: each time takes as long as the disk does."""
 _PENDING_S = 2.0
 """After a kill, what was done in so many seconds is compared again."""
 _BUSY_S = 30.0
@@ -50,6 +52,11 @@ GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.pa
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our own
 _SELECT_TOLD = _SELECT.replace("FROM files", "FROM told")
 _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+
+_BEGIN = (
+    "INSERT OR REPLACE INTO begun SELECT path, stamp FROM work "
+    "WHERE rowid > ? AND rowid <= ? AND (size >= ?) = ? AND stamp IS NOT NULL"
+)
 
 
 class Known:
@@ -71,6 +78,8 @@ class Known:
         """Where a command may have files while it runs."""
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
+        self._stamps: dict[bytes, bytes | None] = {}
+        """What is noted of what is about to be sent: one question for each file would take long."""
         self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
         self.is_listed = False  # Whether this run has a listing of the bucket.
@@ -213,7 +222,8 @@ class Known:
     def put(self, row: KnownFile, *, settles: bool = False) -> None:
         """Write a row, together with others; `flush` or any question has it on disk.
 
-        With `settles`, file and object are equal, and no change of a changelog is left to be looked at.
+        With `settles`, file and object are equal: no change of a changelog is left to be looked at, and
+        nothing is under way.
         Raises OSError for what no row can have: it is of one file, and ends nothing else.
         """
         if reason := why_unfit(row):
@@ -303,9 +313,10 @@ class Known:
             with self.transaction():
                 self.database.executemany(_INSERT, map(_values, pending.values()))
                 self.database.executemany("DELETE FROM pending WHERE path = ? AND is_tree = 0", settled)
+                self.database.executemany("DELETE FROM begun WHERE path = ?", settled)
 
     def add_work(self, items: Iterable[tuple[bytes, str, int, bytes | None]]) -> None:
-        """Keep what is to be done, for this run: path, action, bytes, and where it comes from."""
+        """Keep what is to be done, for this run: path, action, bytes, and the file's `sent_stamp`."""
         with self.transaction():
             self.database.executemany("INSERT INTO work VALUES (?, ?, ?, ?)", items)
 
@@ -313,29 +324,54 @@ class Known:
         """What is to be done, in the order in which it was found, some in memory at a time."""
         last = 0
         while some := self.database.execute(
-            "SELECT rowid, path, action, size, source FROM work WHERE rowid > ? ORDER BY rowid LIMIT ?",
+            "SELECT rowid, path, action, size, stamp FROM work WHERE rowid > ? ORDER BY rowid LIMIT ?",
             (last, _BATCH),
         ).fetchall():
-            for rowid, path, action, size, source in some:
+            for rowid, path, action, size, stamp in some:
                 last = rowid
-                yield path, action, size, source
+                yield path, action, size, stamp
 
-    def work_with_rows(self) -> Iterator[tuple[bytes, str, KnownFile | None]]:
-        """Paths and actions of work as it was found, large files last, and what is known of each."""
+    def work_with_rows(self, *, begins: bool = False) -> Iterator[tuple[bytes, str, KnownFile | None]]:
+        """Paths and actions of work as it was found, large files last, and what is known of each.
+
+        With `begins`, it is on disk before any of a batch is given that all of it may be sent.
+        """
         columns = ", ".join(f"files.{name}" for name in COLUMNS)
         query = (
-            f"SELECT work.rowid, work.path, action, {columns} FROM work LEFT JOIN files "  # noqa: S608
+            f"SELECT work.rowid, work.path, action, stamp, {columns} FROM work LEFT JOIN files "  # noqa: S608
             "ON files.path = work.path WHERE work.rowid > ? AND (work.size >= ?) = ? "
             "ORDER BY work.rowid LIMIT ?"
         )
         for is_large in (False, True):
-            last = 0
-            while some := self.database.execute(query, (last, _LARGE, is_large, _BATCH)).fetchall():
+            last, most = 0, _BEGUN if begins else _BATCH
+            while some := self.database.execute(query, (last, _LARGE, is_large, most)).fetchall():
+                if begins:
+                    self._stamps = {path: stamp for _, path, _, stamp, *_ in some}
+                    self.database.execute(_BEGIN, (last, some[-1][0], _LARGE, is_large))
                 writes = self._writes
-                for _, path, action, *values in some:
+                for _, path, action, _, *values in some:
                     found = tuple(values) if values[0] is not None else None
                     yield path, action, self._now(path, found, writes)
                 last = some[-1][0]
+
+    def begin(self, path: bytes, stamp: bytes) -> None:
+        """Note on disk what is about to be sent, where it is another file than the scan has found."""
+        if self._stamps.get(path) != stamp:
+            self.database.execute("INSERT OR REPLACE INTO begun VALUES (?, ?)", (path, stamp))
+
+    def begun(self) -> list[tuple[bytes, bytes]]:
+        """Paths and stamps of what was begun to be sent, and has no row since: some thousand."""
+        return self.database.execute("SELECT path, stamp FROM begun").fetchall()
+
+    def begun_now(self) -> list[bytes]:
+        """Those of this run's work."""
+        query = "SELECT path FROM begun WHERE path IN (SELECT path FROM work)"
+        return [path for (path,) in self.database.execute(query)]
+
+    def end(self, paths: Iterable[bytes]) -> None:
+        """Note that nothing of these is under way."""
+        with self.transaction():
+            self.database.executemany("DELETE FROM begun WHERE path = ?", ((path,) for path in paths))
 
     def count_work(self) -> dict[str, tuple[int, int]]:
         """How much is to be done, and its bytes, by action."""

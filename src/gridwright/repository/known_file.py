@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gridwright.repository.extended import LONGEST_XATTRS, are_attributes
 from gridwright.repository.file_clock import bounded_ns
-from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target
+from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target, kept_mode
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
 
 if TYPE_CHECKING:
@@ -116,6 +116,18 @@ def stamp_of(status: FileStatus) -> FileStamp:
     size = 0 if kind == stat.S_IFDIR else status.st_size
     mtime_ns, ctime_ns = bounded_ns(status.st_mtime_ns), bounded_ns(status.st_ctime_ns)
     return kind, size, mtime_ns, ctime_ns, signed_inode(status.st_ino)
+
+
+def sent_stamp(status: FileStatus) -> bytes:
+    """What the object of a file says of it, without when it was read, and the file's inode."""
+    size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
+    values = kept_mode(status.st_mode), status.st_uid, status.st_gid, bounded_ns(status.st_mtime_ns), size
+    return b"%d %d %d %d %d %d" % (*values, signed_inode(status.st_ino))
+
+
+def row_stamp(row: KnownFile) -> bytes:
+    """That of a file as a row knows it."""
+    return b"%d %d %d %d %d %d" % (row.mode, row.uid, row.gid, row.mtime_ns, row.size, row.inode)
 
 
 COLUMNS = tuple(field.name for field in fields(KnownFile))

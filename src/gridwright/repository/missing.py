@@ -16,7 +16,7 @@ from gridwright.repository.changelog.tables import GONE_BY_CHANGES
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.knowledge import keep_listing
 from gridwright.repository.known import Known
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.known_file import KnownFile, row_stamp
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import UNREADABLE, ObjectEntry
@@ -93,7 +93,7 @@ def send_again(opened: OpenRepository, chosen: Sequence[bytes], prefer: Prefer |
     batch: list[tuple[bytes, str, int, bytes | None]] = []
     for row in opened.known.rows(" AND ".join((_UNCHANGED, there(opened.known), _NOT_LISTED))):
         if is_chosen(row.path, chosen):
-            batch.append((row.path, Action.SEND, row.size, None))
+            batch.append((row.path, Action.SEND, row.size, row_stamp(row)))
     opened.known.add_work(batch)
 
 

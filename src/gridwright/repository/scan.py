@@ -19,7 +19,7 @@ from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
-from gridwright.repository.known_file import KnownFile, stamp_of
+from gridwright.repository.known_file import KnownFile, sent_stamp, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.other_buckets import OtherBuckets
 from gridwright.repository.reserved import MARK
@@ -185,13 +185,12 @@ def _has_key(opened: OpenRepository, path: bytes, status: FileStatus, report: Re
 
 
 def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]) -> None:
-    work = [(path, *_action(opened, path, status)) for path, status in found]
-    opened.known.add_work((path, action, size, None) for path, action, size in work if action is not None)
-
-
-def _action(opened: OpenRepository, path: bytes, status: FileStatus) -> tuple[Action | None, int]:
-    size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
-    return action_for(status, opened.known.get(path)), size
+    work = []
+    for path, status in found:
+        if (action := action_for(status, opened.known.get(path))) is not None:
+            size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
+            work.append((path, action, size, sent_stamp(status)))
+    opened.known.add_work(work)
 
 
 def action_for(status: FileStatus, row: KnownFile | None) -> Action | None:
