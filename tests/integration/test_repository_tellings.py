@@ -13,7 +13,7 @@ from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.s3_store import S3Store
 from tests.support.command import Command, Ended
 from tests.support.lying_store import Answer, LyingStore
-from tests.support.object_store import BUCKET, StoreServer, prefix_of
+from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_server
 from tests.support.repositories import forget
 
 
@@ -39,6 +39,26 @@ def test_a_verify_names_what_has_no_object(
     assert ended.json["done"]["here alone"] == {"count": 7, "bytes": 21}
     assert sorted(problems(ended)) == [f"new{number}" for number in range(7)]
     assert gridwright("repo", "verify", "--name", "x", "old", *flags).status == 0
+
+
+def test_a_verify_says_what_to_do_where_objects_of_directories_are_gone(
+    tmp_path: Path, url: str, library: Path, gridwright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store_server(tmp_path / "store", "moto") as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        flags = ("--bucket", url, "--directory", library)
+        (library / "sub").mkdir()
+        (library / "sub/file").write_text("content")
+        assert gridwright("repo", "export", *flags).status == 0
+        prefix = url.removeprefix(f"s3://{BUCKET}/")
+        for key in ("", "sub/", "sub/file"):
+            server.client().delete_object(Bucket=BUCKET, Key=f"{prefix}/{key}")
+        told = problems(gridwright("repo", "verify", "--json", *flags))
+        assert sorted(told) == [".", "sub", "sub/file"]
+        assert all("export --prefer files sends it" in why for why in told.values())
+        assert gridwright("repo", "export", "--prefer", "files", *flags).status == 0
+        assert gridwright("repo", "verify", *flags).status == 0
 
 
 @pytest.mark.parametrize("verb", ["import", "export", "verify", "release", "ls"])

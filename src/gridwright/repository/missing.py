@@ -25,9 +25,12 @@ _ALL_THERE, _LISTED = "objects there", "listed"
 """Facts: when the bucket was listed last with all objects there, and at all."""
 _LOOK_S = 86_400.0
 """Who exports by changelogs lists the bucket as seldom, since that may be most of the work."""
-_GONE = (
-    "its object is gone from the bucket, and it was not sent again: export --prefer files sends it, import "
-    "--deletions moves the file to the trash"
+_DOES = "export --prefer files sends it, import --deletions moves the file to the trash"
+_GONE = f"its object is gone from the bucket, and it was not sent again: {_DOES}"
+GONE = f"its object is gone from the bucket: {_DOES}"
+GONE_DIRECTORY = (
+    "the object of this directory is gone from the bucket, and the manifest alone has its owner, mode and "
+    "times: export --prefer files sends it"
 )
 _SENT = f"SELECT path FROM work WHERE action IN ('{Action.SEND}', '{Action.ATTRIBUTES}')"  # noqa: S608
 _UNCHANGED = f"key IS NOT NULL AND (is_name_only = 0 OR inode = 0) AND path NOT IN ({_SENT})"
