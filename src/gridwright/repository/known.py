@@ -62,6 +62,11 @@ _BEGIN = (
 class Known:
     """The rows of one repository. One thread uses it."""
 
+    set_back = (
+        "an export deletes nothing that was made since, and where file and object differ, both stay and are "
+        "named (--prefer says which one wins)"
+    )
+
     def __init__(self, directory: Path, *, looks: bool = False) -> None:
         """Open it, and make it where it is not; who only `looks` has a copy. Raises GridwrightError."""
         self.directory = directory

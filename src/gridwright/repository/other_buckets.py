@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gridwright.repository.known import Known
+from gridwright.repository.state_directory import OF_BUCKETS
 from gridwright.repository.state_failures import state_failure
 
 _BUSY_S = 30.0
@@ -17,7 +18,7 @@ class OtherBuckets:
     """The files of the state directory beside that of this bucket. One thread uses it."""
 
     def __init__(self, known: Known) -> None:
-        found = known.state.path.glob("known*.sqlite")
+        found = known.state.path.glob(OF_BUCKETS)
         self._files = [each for each in sorted(found) if each != known.file]
 
     def have_released(self, path: bytes) -> bool:

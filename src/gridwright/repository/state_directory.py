@@ -50,6 +50,8 @@ ROOT_STATE = Path("/var/lib/gridwright/repositories")
 EMPTYING = "gridwright repo trash with the same NAME or flags and --empty-older-than 0d"
 """What takes `.gridwright` away where nothing but its owner's trash lies in it."""
 FILE, LOCK, LIBRARY = "known.sqlite", "lock", "library"
+OF_BUCKETS = "known*.sqlite"
+"""Data bases of a directory: that of its first bucket, and one for each other (`binding.py`)."""
 MIGRATION, UPLOADS = "migration.sqlite", "uploads"
 _STEMS = frozenset(each.partition(".")[0] for each in (FILE, LOCK, LIBRARY, MIGRATION, UPLOADS, MANIFEST))
 _STEM = re.compile(rb"[a-z]+(?=[.-]|\Z)")
