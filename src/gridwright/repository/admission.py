@@ -29,6 +29,7 @@ class Admission:
         self._ids = opened.settings.ids
         self._owner = opened.owner
         self._report = report
+        self._library, self._former = opened.known.state.library, opened.known.former_libraries
         self._gives_away = is_made and os.geteuid() == 0
         self.refused = 0
 
@@ -46,7 +47,10 @@ class Admission:
             mode &= ~stat.S_ISGID
         if mode != row.mode:
             self._report.note_of("lost the set-user-ID or set-group-ID bit", row.path)
-        return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row))
+        libraries = row.libraries
+        for each in self._former:
+            libraries = libraries.replace(each, self._library)
+        return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row), libraries=libraries)
 
     def refuse_long(self, count: int) -> None:
         """Refuse rows that were not looked at, since one of their values is longer than any may be."""

@@ -27,13 +27,14 @@ from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
     KnownFile,
+    is_stamped,
     signed_inode,
     why_malformed,
     why_unfit,
 )
 from gridwright.repository.known_tables import connected, counts, empty, prepare, transaction
 from gridwright.repository.looking import copy_of
-from gridwright.repository.state_directory import FILE, VARIABLE, is_same_identity, open_state
+from gridwright.repository.state_directory import FILE, VARIABLE, identifier_of, open_state
 from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
 
@@ -45,7 +46,9 @@ _PENDING_S = 2.0
 _BUSY_S = 30.0
 _LARGE = 64 << 30
 """Bytes of a file that is sent for a minute or more: those of other users do not wait for it."""
-_DIRECTORY = "directory"
+_DIRECTORY, _FORMER = "directory", "former libraries"
+LIBRARY = "library"
+"""The fact that names the library: by its directory, or by this state alone where that has no attributes."""
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
@@ -117,13 +120,31 @@ class Known:
 
     def _belong(self) -> None:
         """Forget all where it is of another directory that had this path."""
-        identity, known = self.state.identity, self.fact(_DIRECTORY)
-        if identity is None or identity == known:
-            return
-        if known is not None and not is_same_identity(known, identity):
-            self.begin_anew(identity)
-            self.state.note = f"{self.directory} is another directory than before: all is compared anew"
-        self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
+        state, known = self.state, self.fact(_DIRECTORY)
+        before = self.fact(LIBRARY) or identifier_of(known)
+        if state.identity is not None and state.identity != known:
+            if known is not None and not state.is_of(known):
+                self.begin_anew(state.identity)
+                state.note = f"{self.directory} is another directory than before: all is compared anew"
+                before = ""
+            self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, state.identity))
+        if state.library and before != state.library:
+            self._name_library(before)
+
+    def _name_library(self, before: str) -> None:
+        """Have rows name this library as everybody does, where this state alone had another name for it."""
+        others = map(identifier_of, self.state.others)
+        former = " ".join(dict.fromkeys(filter(None, (*self.former_libraries, before, *others))))
+        for name, value in ((LIBRARY, self.state.library), (_FORMER, former)):
+            self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+        for table in ("files", "newer") if before else ():
+            query = f"UPDATE {table} SET libraries = replace(libraries, ?, ?)"  # noqa: S608 - names of our own
+            self.database.execute(query, (before, self.state.library))
+
+    @property
+    def former_libraries(self) -> list[str]:
+        """What a manifest may call this library, too."""
+        return (self.fact(_FORMER) or "").split()
 
     def begin_anew(self, identity: str) -> None:
         """Forget all: what was known is of another directory than this one."""
@@ -366,7 +387,8 @@ class Known:
 
     def begun(self) -> list[tuple[bytes, bytes]]:
         """Paths and stamps of what was begun to be sent, and has no row since: some thousand."""
-        return self.database.execute("SELECT path, stamp FROM begun").fetchall()
+        found = self.database.execute("SELECT path, stamp FROM begun").fetchall()
+        return [each for each in found if is_stamped(*each)]
 
     def begun_now(self) -> list[bytes]:
         """Those of this run's work."""

@@ -125,6 +125,13 @@ def sent_stamp(status: FileStatus) -> bytes:
     return b"%d %d %d %d %d %d" % (*values, signed_inode(status.st_ino))
 
 
+def is_stamped(path: object, stamp: object) -> bool:
+    """Whether a path and a stamp are such; others say nothing."""
+    if not isinstance(path, bytes) or not isinstance(stamp, bytes) or _STAMP.fullmatch(stamp) is None:
+        return False
+    return not path or is_path_below(path)
+
+
 def row_stamp(row: KnownFile) -> bytes:
     """That of a file as a row knows it."""
     return b"%d %d %d %d %d %d" % (row.mode, row.uid, row.gid, row.mtime_ns, row.size, row.inode)
@@ -142,6 +149,7 @@ LONGEST_PATH = 4096
 """Bytes of a path or a key: PATH_MAX of Linux."""
 _LONGEST_TEXT = 1024
 """Of an ETag or the identifier of a version; those of S3 have at most 1024 bytes."""
+_STAMP = re.compile(rb"[0-9]{1,20}( -?[0-9]{1,20}){5}")
 _CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _LEADS_ELSEWHERE = re.compile(rb"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
 """An empty name, `.` or `..`, or a NUL."""

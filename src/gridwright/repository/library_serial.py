@@ -66,6 +66,7 @@ def check_serial(known: SerialKeeper, root: int) -> None:
     known.state.identity = (
         made_identity(root) if known.looks else renew_identity(known.directory, known.state)
     )
+    known.state.library, known.state.others = identifier_of(known.state.identity), ()
     known.begin_anew(known.state.identity)
     if bucket:
         known.set_fact("bucket", bucket)

@@ -13,15 +13,12 @@ from dataclasses import replace
 
 from gridwright.repository.content import FileContent
 from gridwright.repository.keys import MANIFEST
-from gridwright.repository.known import Known
+from gridwright.repository.known import LIBRARY, Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import EXPORTED_OF, readable_rows, write_manifest
 from gridwright.repository.settings import OpenRepository, RepositoryReport
-from gridwright.repository.state_directory import identifier_of
 from gridwright.repository.state_failures import state_failure
 
-_LIBRARY = "library"
-"""The fact that names a library whose directory has no identifier."""
 _WRITTEN = "manifest written"
 NAMES = "is_name_only <> 0 AND inode = 0"
 """Rows of names that no file here has."""
@@ -30,10 +27,10 @@ _MOST_LIBRARIES = 16
 
 def library_of(known: Known) -> str:
     """The identifier of the library, on all machines that have it; of this machine's where it has none."""
-    found = identifier_of(known.state.identity) or known.fact(_LIBRARY)
+    found = known.state.library or known.fact(LIBRARY)
     if not found:
         found = secrets.token_hex(16)
-        known.set_fact(_LIBRARY, found)
+        known.set_fact(LIBRARY, found)
     return found
 
 
@@ -44,11 +41,12 @@ def learn_moments(known: Known, facts: Mapping[str, str], libraries: Collection[
     `libraries`, those that the manifest's rows name, are no others. Raises GridwrightError.
     """
     own = library_of(known)
+    mine = {EXPORTED_OF + each for each in (own, *known.former_libraries)}
     found = {name: when for name, when in facts.items() if name.startswith(EXPORTED_OF) and when}
     if not found and facts.get("exported") and set(libraries) == {own}:
         found = {EXPORTED_OF + own: facts["exported"]}
     for name, when in found.items():
-        fact = "exported" if name == EXPORTED_OF + own else name
+        fact = "exported" if name in mine else name
         if float(when) > (known.moment(fact) or 0.0):
             known.set_fact(fact, when)
 

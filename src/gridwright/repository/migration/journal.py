@@ -22,7 +22,7 @@ from gridwright.repository.file_clock import bounded_ns, is_kept_as
 from gridwright.repository.known_file import signed_inode
 from gridwright.repository.library_serial import advance, check_serial
 from gridwright.repository.looking import copy_of
-from gridwright.repository.state_directory import MIGRATION, is_same_identity, open_state
+from gridwright.repository.state_directory import MIGRATION, open_state
 from gridwright.repository.state_failures import state_failure
 from gridwright.trusted import open_file
 
@@ -147,7 +147,7 @@ class MigrationJournal:
         known = self.fact("directory")
         if identity is None or identity == known:
             return
-        if known and not is_same_identity(known, identity):
+        if known and not self.state.is_of(known):
             self.begin_anew(identity)
         self.set_fact("directory", identity)
 
