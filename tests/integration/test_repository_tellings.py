@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,33 @@ def test_a_verify_says_what_to_do_where_objects_of_directories_are_gone(
         assert all("export --prefer files sends it" in why for why in told.values())
         assert gridwright("repo", "export", "--prefer", "files", *flags).status == 0
         assert gridwright("repo", "verify", *flags).status == 0
+
+
+def test_a_library_that_is_gone_for_good_is_forgotten_by_its_name(
+    server: StoreServer, url: str, library: Path, tmp_path: Path, gridwright: Command
+) -> None:
+    flags, gone = ("--bucket", url, "--directory", library), tmp_path / "gone"
+    gone.mkdir()
+    (gone / "theirs").write_text("theirs")
+    (library / "ours").write_text("ours")
+    assert gridwright("repo", "export", "--bucket", url, "--directory", gone).status == 0
+    assert gridwright("repo", "export", *flags).status == 0
+    shutil.rmtree(gone)
+    server.client().delete_object(Bucket=BUCKET, Key=f"{url.removeprefix(f's3://{BUCKET}/')}/theirs")
+    assert "another library has the file" in said(gridwright("repo", "verify", *flags)).replace(
+        "their ", "the "
+    )
+    listed = gridwright("repo", "export", "--forget-library", "none", "--dry-run", *flags)
+    assert listed.status == 2
+    (name,) = re.findall(r"[0-9a-f]{32}(?= has)", listed.err)
+    plan = gridwright("repo", "export", "--forget-library", name[:12], "--dry-run", "--json", *flags)
+    assert plan.json["done"]["no more said to be in that library"]["count"] > 0
+    ended = gridwright("repo", "export", "--forget-library", name[:12], "--json", *flags)
+    assert list(problems(ended)) == ["theirs"], "nobody has it any more"
+    assert "no other library" in gridwright("repo", "export", "--forget-library", name, *flags).err
+    # Another machine learns it.
+    forget(library)
+    assert list(problems(gridwright("repo", "verify", "--json", *flags))) == ["theirs"]
 
 
 @pytest.mark.parametrize("verb", ["import", "export", "verify", "release", "ls"])

@@ -30,7 +30,7 @@ from gridwright.repository.missing import is_listing_due, list_objects, name_mis
 from gridwright.repository.nowhere import forget_nowhere
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.probing import require_store
-from gridwright.repository.publishing import publish_manifest
+from gridwright.repository.publishing import forget_library, publish_manifest
 from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
@@ -47,7 +47,7 @@ from gridwright.repository.sending import (
     row_of,
     send,
 )
-from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import former_row, has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
@@ -58,6 +58,7 @@ ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
 """Objects that may fail one after the other because the store does not answer, before the export ends."""
+FORGOTTEN_OF_LIBRARY = "no more said to be in that library"
 _BOTH_CHANGED = (
     "both the file and its object were changed; neither was overwritten "
     "(--prefer files sends the file, import --prefer objects takes the object)"
@@ -75,6 +76,8 @@ class ExportOptions:
     delete_up_to: int | None = None
     """So many objects may be deleted; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
+    forget_library: str | None = None
+    """The identifier of a library that is gone for good, or how it begins."""
     dry_run: bool = False
 
 
@@ -101,6 +104,7 @@ def export(
             forget_nowhere(opened, report)
         wanted = options.deletions, options.delete_up_to, options.prefer
         plan_export(opened, report, options.paths, wanted)
+        _forget_library(opened, options, report)
         look_in_export(opened, report, options.paths)
         return report
     with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
@@ -108,6 +112,7 @@ def export(
         require_store(opened, report)
         lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
+        _forget_library(opened, options, report)
         if changes is None or is_listing_due(opened.known):
             list_objects(opened, options.paths)
             is_forgotten = not options.paths and forget_nowhere(opened, report)
@@ -127,6 +132,12 @@ def export(
         look_in_export(opened, report, options.paths)
     report.seconds = time.time() - begun
     return report
+
+
+def _forget_library(opened: OpenRepository, options: ExportOptions, report: RepositoryReport) -> None:
+    if options.forget_library is not None:
+        count = forget_library(opened.known, options.forget_library)
+        report.done[FORGOTTEN_OF_LIBRARY] = ReportedCount(count)
 
 
 @dataclass(slots=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from gridwright.errors import input_error
 from gridwright.repository.content import FileContent
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import LIBRARY, Known
@@ -136,3 +138,37 @@ def _is_later(written: str, before: str | None) -> bool:
         return float(written) > float(before or 0.0)
     except ValueError:
         return False
+
+
+def forget_library(known: Known, name: str) -> int:
+    """Have the manifest name a library no more, which is gone for good; how many files it had by that.
+
+    `name` is its identifier, or how that alone begins. Raises GridwrightError, with all that there are.
+    """
+    own, had = library_of(known), _libraries(known)
+    found = [each for each in had if name and each.startswith(name)]
+    if len(found) != 1 or found[0] == own:
+        there = "; ".join(f"{each} has {count}" for each, count in sorted(had.items()) if each != own)
+        raise input_error(
+            "that is this library itself"
+            if found == [own]
+            else f"not one other library is called {name!a:.80}",
+            where="--forget-library",
+            remedy=f"by the manifest, of files: {there}" if there else "the manifest names no other library",
+        )
+    known.flush()
+    for table in ("files", "newer"):
+        query = f"UPDATE {table} SET libraries = trim(replace(' ' || libraries || ' ', ?, ' '))"  # noqa: S608
+        known.database.execute(query, (f" {found[0]} ",))
+    known.database.execute("DELETE FROM facts WHERE name = ?", (EXPORTED_OF + found[0],))
+    return had[found[0]]
+
+
+def _libraries(known: Known) -> Counter[str]:
+    """The libraries that rows name, and how many each."""
+    query = "SELECT libraries, count(*) FROM {} WHERE libraries <> '' GROUP BY 1"
+    found = Counter[str]()
+    for table in ("files", "newer"):
+        for names, count in known.database.execute(query.format(table)):
+            found.update(dict.fromkeys(names.split(), count))
+    return found
