@@ -15,11 +15,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from gridwright.beneath import Beneath
-from gridwright.repository.admission import Admission
+from gridwright.repository.admission import Admission, row_of_head
 from gridwright.repository.below import is_own_part
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.file_clock import UNKNOWN
-from gridwright.repository.head_row import row_of_head
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import sent_stamp
 from gridwright.repository.object_format import FileAttributes
