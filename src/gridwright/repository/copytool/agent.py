@@ -20,7 +20,7 @@ from gridwright.repository.copytool.action_journal import ActionJournal
 from gridwright.repository.copytool.action_list import ActionListError, HsmAction, HsmVerb
 from gridwright.repository.copytool.carrying import ActionRefused, Carrier, Underway
 from gridwright.repository.copytool.liblustreapi import CopytoolHandle
-from gridwright.repository.copytool.presence import Presence
+from gridwright.repository.copytool.presence import AgentPresence
 from gridwright.repository.copytool.window import ActionWindow
 from gridwright.repository.keys import shown
 
@@ -38,7 +38,7 @@ class CopytoolAgent:
     handle: CopytoolHandle
     carriers: Mapping[int, Carrier]
     journal: ActionJournal
-    presence: Presence
+    presence: AgentPresence
     log: Callable[[str], None]
     stopping: threading.Event
     threads: int = THREADS

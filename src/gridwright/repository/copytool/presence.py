@@ -25,7 +25,7 @@ _LOOK_S = 0.5
 
 
 @dataclass(slots=True)
-class Presence:
+class AgentPresence:
     """What is known of an agent's standing with the servers. `heard` may come from another thread."""
 
     handle: CopytoolHandle

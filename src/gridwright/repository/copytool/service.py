@@ -16,7 +16,7 @@ from gridwright.repository.copytool.action_journal import ActionJournal
 from gridwright.repository.copytool.agent import THREADS, CopytoolAgent
 from gridwright.repository.copytool.carrying import Carrier
 from gridwright.repository.copytool.liblustreapi import CopytoolHandle, LustreLibrary
-from gridwright.repository.copytool.presence import ANSWER_S, EVERY_S, Presence
+from gridwright.repository.copytool.presence import ANSWER_S, EVERY_S, AgentPresence
 from gridwright.repository.copytool.process import descriptor_of_orders_to_stop, log, tell_systemd
 from gridwright.repository.copytool.serving_lock import ServingAgent, ServingLock, remove_left_behind
 from gridwright.repository.keys import Keys, bucket_of, prefix_of, shown
@@ -73,7 +73,7 @@ def serve_copytool(service: CopytoolService) -> None:
                 )
                 for each, relative, stores in prepared
             }
-            presence = Presence(handle)
+            presence = AgentPresence(handle)
             agent = CopytoolAgent(handle, carriers, journal, presence, log, stopping, service.threads)
             asking = threading.Thread(target=_keep_asking, args=(service, agent, lock), daemon=True)
             asking.start()

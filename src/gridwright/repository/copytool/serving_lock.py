@@ -73,20 +73,20 @@ class ServingLock:
             os.close(held)
 
 
-def serving_agents() -> list[ServingAgent]:
-    """The agents of this node; none for users, who may not look."""
-    found = []
-    for place in sorted(RUN_DIRECTORY.glob("*.lock")):
+def serving_agent(directory: Path, archive_id: int) -> ServingAgent | None:
+    """The agent of this node that has a directory; None for users, who may not look."""
+    for place in RUN_DIRECTORY.glob("*.lock"):
         with contextlib.suppress(OSError):
             lock = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                if agent := _said(lock):
-                    found.append(agent)
+                found = _said(lock)
+                if found and found.directories.get(str(archive_id)) == str(directory):
+                    return found
             finally:
                 os.close(lock)
-    return found
+    return None
 
 
 def remove_left_behind() -> None:
