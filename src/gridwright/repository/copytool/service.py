@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,9 +70,16 @@ def serve_copytool(service: CopytoolService) -> None:
         try:
             carriers = {
                 each.archive_id: Carrier(
-                    handle, stores, relative, each.bucket_url, service.patience_s, service.removes, stopping
+                    handle,
+                    stores,
+                    relative,
+                    each.bucket_url,
+                    service.patience_s,
+                    service.removes,
+                    stopping,
+                    trial.again,
                 )
-                for each, relative, stores in prepared
+                for each, relative, stores, trial in prepared
             }
             presence = AgentPresence(handle)
             agent = CopytoolAgent(handle, carriers, journal, presence, log, stopping, service.threads)
@@ -94,8 +102,8 @@ def _client(library: LustreLibrary, mount: Path) -> str:
         ) from None
 
 
-def _prepared(repository: ServedRepository, mount: Path) -> tuple[bytes, BucketStores]:
-    """The directory below the mount, and stores that were tried. Raises GridwrightError."""
+def _prepared(repository: ServedRepository, mount: Path) -> tuple[bytes, BucketStores, StoreTrial]:
+    """The directory below the mount, its stores, and their trial, which has begun. Raises GridwrightError."""
     try:
         relative = relative_directory(repository.directory, mount)
     except ValueError:
@@ -103,8 +111,9 @@ def _prepared(repository: ServedRepository, mount: Path) -> tuple[bytes, BucketS
             f"{shown(str(repository.directory))} does not lie below it", where=str(mount)
         ) from None
     stores = BucketStores(repository.endpoint_url)
-    _try_store(stores(bucket_of(repository.bucket_url)), repository.bucket_url)
-    return relative, stores
+    trial = StoreTrial(stores(bucket_of(repository.bucket_url)), repository.bucket_url)
+    trial.begin()
+    return relative, stores, trial
 
 
 def _keep_asking(service: CopytoolService, agent: CopytoolAgent, lock: ServingLock) -> None:
@@ -133,20 +142,39 @@ def _keep_asking(service: CopytoolService, agent: CopytoolAgent, lock: ServingLo
         agent.stopping.wait(_SAY_S)
 
 
-def _try_store(store: ObjectStore, bucket_url: str) -> None:
-    """Raise GridwrightError where archiving would lose what others write.
+class StoreTrial:
+    """Whether a store does what archiving relies on. Any thread may ask."""
 
-    A store that is away may come back, and one that forbids to write still gives contents: both are logged.
-    """
-    try:
-        lacks = probe(store, Keys(prefix_of(bucket_url)))
-    except StoreError as error:
-        log(f"the store was not tried: {error.problems[0].what}")
-        return
-    if lacks.required:
-        raise refusal(lacks, bucket_url)
-    for each in lacks.optional:
-        log(f"this store {each}")
+    def __init__(self, store: ObjectStore, bucket_url: str) -> None:
+        self._store = store
+        self._bucket_url = bucket_url
+        self._is_done = False
+        self._one = ThreadPoolExecutor(1)
+
+    def begin(self) -> None:
+        """Try it at the start. Raises GridwrightError where archiving would lose what others write.
+
+        A store that is away may come back, and one that forbids to write still gives contents: both are
+        logged, and it is tried again before anything is archived.
+        """
+        try:
+            self._try()
+        except StoreError as error:
+            log(f"the store was not tried, and will be before the first archive: {error.problems[0].what}")
+
+    def again(self) -> Future[None]:
+        """Try a store that was not tried yet, in the background: one trial at a time."""
+        return self._one.submit(self._try)
+
+    def _try(self) -> None:
+        if self._is_done:
+            return
+        lacks = probe(self._store, Keys(prefix_of(self._bucket_url)))
+        if lacks.required:
+            raise refusal(lacks, self._bucket_url)
+        for each in lacks.optional:
+            log(f"this store {each}")
+        self._is_done = True
 
 
 class BucketStores:
