@@ -63,8 +63,12 @@ class LustreMachine:
         )
 
     def end(self, name: str) -> None:
-        """End such a script, and all that it has started."""
-        self.run(f"kill -TERM -- -$(cat /tmp/{name}.pid) || true")
+        """End such a script, and all that it has started, and wait until they have."""
+        # No `--`: kill of dash takes it for a number.
+        self.run(
+            f"group=$(cat /tmp/{name}.pid); kill -TERM -$group || exit 0; "
+            "for i in $(seq 200); do pgrep -g $group >/dev/null || exit 0; sleep 0.1; done; exit 1"
+        )
 
     def command(self, *words: str) -> str:
         """A command line of Gridwright for the guest's sh."""

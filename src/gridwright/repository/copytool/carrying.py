@@ -72,7 +72,7 @@ class Underway:
         self._told_at = time.monotonic()
         now = min(self.moved, self.total)
         try:
-            self.begun.progress(self._told, max(now - self._told, 0), self.total)
+            self.begun.progress(self._told, max(now - self._told, 0))
         except OSError as error:
             if error.errno == errno.ECANCELED:
                 raise ActionRefused(errno.ECANCELED, "it was cancelled") from None
