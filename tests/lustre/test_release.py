@@ -88,7 +88,7 @@ class Library:
 
     def words(self, verb: str, *more: str) -> list[str]:
         flags = ["--directory", DIRECTORY, "--bucket", f"s3://{BUCKET}/release"]
-        return ["repo", verb, "archive", *flags, *more]
+        return ["repo", verb, *flags, *more]
 
     def seen(self, file: str, mount: str = DIRECTORY) -> str:
         return self.machine.run(f"cd {mount} && sha256sum {file} && stat -c %i {file}").out
