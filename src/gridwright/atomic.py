@@ -6,7 +6,8 @@ import errno
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,17 @@ from gridwright.trusted import user_name
 _MOST_LINKS = 40
 """As in path_resolution(7)."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Have errors of the system name this file; those of a descriptor, such as of a full disk, name none."""
+    try:
+        yield
+    except OSError as error:
+        if not isinstance(error.filename, str) or not error.filename.startswith("/"):
+            error.filename = os.fspath(path)
+        raise
 
 
 def write_atomically(
@@ -40,7 +52,7 @@ def write_atomically(
     try:
         descriptor = os.open(temporary, _NEW, mode, dir_fd=opened)
         try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            with naming(path), open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

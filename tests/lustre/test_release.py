@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import Ended
-from tests.support.lustre_vm import LustreMachine
+from tests.support.lustre_vm import LustreMachine, until_there
 from tests.support.object_store import BUCKET, StoreServer
 
 SIZE = 2 << 20
@@ -63,14 +63,6 @@ LAYOUTS = {
 """How a file of that name is made."""
 EDITED = ("edited", "conflicting")
 """Files that are read back and edited, the mtime set back; somebody replaces the object of the second."""
-
-
-def until_there(*files: str) -> str:
-    """A script that waits for files, half a minute at most for each."""
-    return "; ".join(
-        f"for i in $(seq 150); do [ -e {each} ] && break; sleep 0.2; done; [ -e {each} ] || exit 1"
-        for each in files
-    )
 
 
 @dataclass

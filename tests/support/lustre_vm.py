@@ -57,6 +57,14 @@ def ensure_base() -> Path:
     return base
 
 
+def until_there(*files: str) -> str:
+    """A script that waits for files, half a minute at most for each."""
+    return "; ".join(
+        f"for i in $(seq 150); do [ -e {each} ] && break; sleep 0.2; done; [ -e {each} ] || exit 1"
+        for each in files
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class LustreMachine:
     """The guest, while it runs."""
@@ -90,7 +98,7 @@ class LustreMachine:
 
     def end(self, name: str) -> None:
         """End such a script, and all that it has started."""
-        self.run(f"kill -TERM -- -$(cat /tmp/{name}.pid) || true")
+        self.run(f"kill -TERM -$(cat /tmp/{name}.pid)", ok=False)
 
     def command(self, *words: str) -> str:
         """A command line of Gridwright for the guest's sh."""
