@@ -61,6 +61,7 @@ def counted(machine: LustreMachine, command: str, row: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.thorough
 def test_iotest_has_written_what_lctl_counts(machine: LustreMachine) -> None:
     before = counted(machine, COUNTED, "write_bytes")
     words = ("--directory", PLACE, "--seconds", "2", "--streams", "1", "--json", "--allow-disturbed")
