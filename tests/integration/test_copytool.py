@@ -37,6 +37,7 @@ from tests.support.hsm_double.coordinator import (
     build_library,
     coordinator,
 )
+from tests.support.lying_store import Answer, LyingStore
 from tests.support.object_store import BUCKET, StoreServer, store_server
 from tests.support.range_store import Numbered, RangeStore, range_store
 from tests.support.skips import needs, root_only
@@ -349,6 +350,35 @@ def test_archiving_goes_over_no_object_that_somebody_else_has_written(
         assert ended(lustre.request(REMOVE, new, both)) == [0, errno.EEXIST]
     assert read_state(str(new)) is None
     assert "Contents" not in client.list_objects_v2(Bucket=BUCKET, Prefix=state.reference.key)
+
+
+def test_a_store_that_could_not_be_tried_at_the_start_is_tried_before_anything_is_archived(
+    lustre: Coordinator, library: Path, tmp_path: Path
+) -> None:
+    taken = lustre.mount / "taken"
+    taken.write_bytes(b"mine")
+
+    def forbid(answer: Answer) -> None:
+        if answer.method in ("PUT", "POST"):
+            answer.status, answer.body = 403, b"<Error><Code>AccessDenied</Code></Error>"
+
+    # Moto looks at no signature, so that headers can be left out.
+    with store_server(tmp_path / "moto", "moto") as server, LyingStore(server.endpoint_url) as liar:
+        client = server.client()
+        client.put_object(Bucket=BUCKET, Key="tried/taken", Body=b"theirs")
+        liar.instead = forbid
+        environment = dict(server.environment) | {"AWS_ENDPOINT_URL": liar.endpoint_url}
+        with agent(
+            lustre, library, environment, tmp_path / "node", bucket_url=f"s3://{BUCKET}/tried"
+        ) as node:
+            assert "the store was not tried" in node.said()
+            liar.instead = lambda _answer: None
+            liar.ignored = frozenset({"if-none-match", "if-match"})
+            assert 0 not in ended(lustre.request(ARCHIVE, taken))
+            assert "this store ignores the condition If-None-Match" in node.said()
+            assert client.get_object(Bucket=BUCKET, Key="tried/taken")["Body"].read() == b"theirs"
+            liar.ignored = frozenset()
+            assert ended(lustre.request(ARCHIVE, taken)) == [errno.EEXIST]
 
 
 def test_a_list_of_another_version_is_named_and_another_archive_is_left_alone(

@@ -20,17 +20,23 @@ from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn, crc64_of
 from gridwright.repository.counted_names import note_failed
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
-from gridwright.repository.export_plan import plan_export
+from gridwright.repository.gone import (
+    TAKEN,
+    forget_nowhere,
+    look_for_lost,
+    name_lost,
+    name_missing,
+    send_again,
+)
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.known_file import KnownFile, sent_stamp
 from gridwright.repository.lease import Lease
-from gridwright.repository.lost_names import TAKEN, look_in_export
-from gridwright.repository.missing import is_listing_due, list_objects, name_missing, send_again
-from gridwright.repository.nowhere import forget_nowhere
+from gridwright.repository.listed import is_listing_due, list_bucket
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.planned import PlannedStore
 from gridwright.repository.probing import require_store
-from gridwright.repository.publishing import publish_manifest
+from gridwright.repository.publishing import forget_library, publish_manifest
 from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
@@ -47,7 +53,7 @@ from gridwright.repository.sending import (
     row_of,
     send,
 )
-from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import former_row, has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
@@ -58,6 +64,7 @@ ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
 """Objects that may fail one after the other because the store does not answer, before the export ends."""
+FORGOTTEN_OF_LIBRARY = "no more said to be in that library"
 _BOTH_CHANGED = (
     "both the file and its object were changed; neither was overwritten "
     "(--prefer files sends the file, import --prefer objects takes the object)"
@@ -75,6 +82,8 @@ class ExportOptions:
     delete_up_to: int | None = None
     """So many objects may be deleted; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
+    forget_library: str | None = None
+    """The identifier of a library that is gone for good, or how it begins."""
     dry_run: bool = False
 
 
@@ -86,30 +95,23 @@ def export(
 ) -> RepositoryReport:
     """Export, and write the manifest. Raises GridwrightError where the store as a whole fails.
 
-    Changelogs are taken first, since they must not wait for the store.
+    Changelogs are taken first, since they must not wait for the store. A dry run takes the same steps with a
+    store that only looks (`planned.py`), and a copy of what is known.
     """
     report = RepositoryReport(opened.settings.name, "export", options.dry_run)
-    begun = time.time()
-    changes, is_forgotten = None, False
+    begun, changes = time.time(), None
     if opened.settings.changelog is not None and not (options.dry_run or options.paths):
         changes = RepositoryChanges(opened, source_of)
         changes.take()
-    if options.dry_run:
-        learn(opened, report)
-        list_objects(opened, options.paths)
-        if not options.paths:
-            forget_nowhere(opened, report)
-        wanted = options.deletions, options.delete_up_to, options.prefer
-        plan_export(opened, report, options.paths, wanted)
-        look_in_export(opened, report, options.paths)
-        return report
-    with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
-        opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
-        require_store(opened, report)
-        lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
+    with ExitStack() as held:
+        lease = None if options.dry_run else _hold(opened, held, report)
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
+        _forget_library(opened, options, report)
+        is_forgotten = False
         if changes is None or is_listing_due(opened.known):
-            list_objects(opened, options.paths)
+            starts = list_bucket(opened, options.paths)
+            if options.dry_run:
+                opened = replace(opened, store=PlannedStore.in_place_of(opened, starts))
             is_forgotten = not options.paths and forget_nowhere(opened, report)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
@@ -118,15 +120,45 @@ def export(
         _Export(opened, options, report, lease, progress).run()
         if opened.known.is_listed:
             name_missing(opened, options.paths, report)
-        if is_whole := not options.paths and report.is_complete:
-            opened.known.set_fact("exported", repr(begun))
-        if not options.paths:
-            note_failed(opened.known, begun, report.failed)
-        if is_whole or report.done or is_forgotten:
-            publish_manifest(opened, report)
-        look_in_export(opened, report, options.paths)
-    report.seconds = time.time() - begun
+        if not options.dry_run:
+            _tell(opened, options, report, begun, is_forgotten=is_forgotten)
+        if opened.known.is_listed:
+            look_for_lost(opened, options.paths)
+        name_lost(opened, report, options.paths)
+    if not options.dry_run:
+        report.seconds = time.time() - begun
     return report
+
+
+def _forget_library(opened: OpenRepository, options: ExportOptions, report: RepositoryReport) -> None:
+    if options.forget_library is not None:
+        count = forget_library(opened.known, options.forget_library)
+        report.done[FORGOTTEN_OF_LIBRARY] = ReportedCount(count)
+
+
+def _hold(opened: OpenRepository, held: ExitStack, report: RepositoryReport) -> Lease:
+    """The lease of a repository whose store is safe. Raises GridwrightError."""
+    uploads = held.enter_context(closing(UploadJournal(opened.known.state.made)))
+    opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
+    require_store(opened, report)
+    return held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
+
+
+def _tell(
+    opened: OpenRepository,
+    options: ExportOptions,
+    report: RepositoryReport,
+    begun: float,
+    *,
+    is_forgotten: bool,
+) -> None:
+    """Note what an export that began then has done, and tell other machines of it."""
+    if is_whole := not options.paths and report.is_complete:
+        opened.known.set_fact("exported", repr(begun))
+    if not options.paths:
+        note_failed(opened.known, begun, report.failed)
+    if is_whole or report.done or is_forgotten:
+        publish_manifest(opened, report)
 
 
 @dataclass(slots=True)
@@ -152,9 +184,10 @@ class _Export:
         opened: OpenRepository,
         options: ExportOptions,
         report: RepositoryReport,
-        lease: Lease,
+        lease: Lease | None,
         progress: Progress,
     ) -> None:
+        """Without `lease`, only looking."""
         self._opened = opened
         self._options = options
         self._report = report
@@ -164,15 +197,18 @@ class _Export:
         self._under_way = 0
         self._failures = 0
         self._had_files = opened.known.has_files()
+        self._unsure: set[bytes] = set()
+        """Paths whose objects the store may have taken without saying so."""
         self._deletions = ExportDeletions(opened, report, options.delete_up_to)
 
     def run(self) -> None:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
         if self._opened.known.is_listed:
             send_again(self._opened, self._options.paths, self._options.prefer)
-        flush_many(self._opened)
+        if self._lease is not None:
+            flush_many(self._opened)
         try:
-            for path, action, row in self._opened.known.work_with_rows():
+            for path, action, row in self._opened.known.work_with_rows(begins=self._lease is not None):
                 if action == Action.DELETE:
                     self._wait_for(0)
                     if self._deletions.are_allowed():
@@ -185,6 +221,10 @@ class _Export:
                 self._deletions.are_allowed()
             elif not self._options.paths:
                 self._deletions.settle()
+            self._opened.known.flush()
+            self._opened.known.end(
+                path for path in self._opened.known.begun_now() if path not in self._unsure
+            )
         finally:
             self._opened.known.flush()
             self._report.requests = dict(self._opened.store.requests.by_kind)
@@ -192,7 +232,8 @@ class _Export:
     def _wait_for(self, most: int) -> None:
         while self._under_way > most or not self._arrived.empty():
             self._finish(self._arrived.get())
-        self._lease.check(self._opened.settings.bucket_url)
+        if self._lease is not None:
+            self._lease.check(self._opened.settings.bucket_url)
 
     def _begin(self, path: bytes, action: Action, row: KnownFile | None, attempt: int = 1) -> None:
         try:
@@ -209,6 +250,7 @@ class _Export:
             return
         sending.attempt = attempt
         bound(sending, self._report)
+        self._opened.known.begin(path, sent_stamp(sending.status))
         try:
             if not self._without_moving(task := _Task(sending, action, row)):
                 self._refuse_hollow(sending)
@@ -231,6 +273,8 @@ class _Export:
     def _refuse_hollow(self, sending: Sending) -> None:
         if sending.descriptor is not None:
             if self._opened.is_guarded:
+                if self._lease is None:
+                    return
                 # Where the file system brings what is read, reading it to send it is enough.
                 self._opened.released_names.wait_for(sending.descriptor)
             refuse_hollow(sending.descriptor)
@@ -279,7 +323,7 @@ class _Export:
             return False
         reference = source.reference(self._opened.settings.bucket_url)
         try:
-            if task.action is Action.ATTRIBUTES and self._was_given_others(source):
+            if task.action is Action.ATTRIBUTES and self._was_given_others(sending, source):
                 self._conflict(sending)
                 return True
             copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
@@ -292,13 +336,16 @@ class _Export:
         self._known(task, replace(copied, crc64=source.crc64 or copied.crc64), source)
         return True
 
-    def _was_given_others(self, row: KnownFile) -> bool:
+    def _was_given_others(self, sending: Sending, row: KnownFile) -> bool:
         """Whether an object with the known content was other attributes. Raises StoreError."""
         if self._options.prefer == "files":
             return False
         head = self._opened.store.head(row.key or "").result()
-        # The store's Date may be late: a newer object with the known attributes is the known one.
-        is_same = row.is_of(row.etag, head.entry.last_modified_ns) or has_attributes(head, row.attributes)
+        # The store's Date may be late: a newer object with the known attributes is the known one. One with
+        # those of the file was given them by an export that was killed.
+        is_same = row.is_of(row.etag, head.entry.last_modified_ns) or any(
+            has_attributes(head, each) for each in (row.attributes, sending.attributes)
+        )
         return head.entry.etag == row.etag and not is_same
 
     def _conflict(self, sending: Sending) -> None:
@@ -309,7 +356,10 @@ class _Export:
         if task.future is None:
             raise AssertionError("a task that was never sent")
         try:
-            self._known(task, check_stored(self._opened.store, task.sending, task.future.result()))
+            stored = task.future.result()
+            if self._lease is not None:
+                stored = check_stored(self._opened.store, task.sending, stored)
+            self._known(task, stored)
             self._failures = 0
         except Torn:
             self._again(task)
@@ -343,6 +393,8 @@ class _Export:
             self._settle(task)
             return
         self._left(task.sending, error.problems[0].what)
+        if error.fault in MAY_PASS:
+            self._unsure.add(task.sending.path)
         if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
             self._failures += 1
             if self._failures >= MOST_FAILURES:

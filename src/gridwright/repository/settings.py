@@ -99,7 +99,9 @@ class OpenRepository:
             check_serial(known, below.root)
             known.advance = partial(advance, known, below.root)
             opened.pop_all()
-        return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
+        return cls(
+            settings, store, known, below, Keys(settings.prefix), FileClock(below.root, looks=looks), lock
+        )
 
     @property
     def is_guarded(self) -> bool:
@@ -199,8 +201,8 @@ class RepositoryReport:
         return self.done.setdefault(action, ReportedCount())
 
     def problem(self, name: bytes | str, why: str) -> None:
-        """Note what could not be done."""
-        self.failed.add(name, why)
+        """Note what could not be done; `name` is empty for the repository's own directory."""
+        self.failed.add(name or b".", why)
 
     def refused(self, name: bytes, what: str, error: OSError) -> None:
         """Note what the system refuses; that the trash is another user's is said once for all files.

@@ -27,7 +27,7 @@ def refused_deletions(spec: GridSpec) -> dict[str, list[tuple[str, str]]]:
     from gridwright.repository.looking import facts_of
 
     facts = {
-        name: facts_of(spec.repository_directory(name))
+        name: facts_of(spec.repository_directory(name), spec.repositories[name].bucket)
         for name in spec.repositories
         if not spec.is_linked(name)
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,12 +57,13 @@ def serve_copytool(service: CopytoolService) -> None:
     remove_left_behind()
     try:
         stores = BucketStores(service.endpoint_url)
-        _try_store(stores(bucket_of(service.bucket_url)), service.bucket_url)
+        trial = StoreTrial(stores(bucket_of(service.bucket_url)), service.bucket_url)
+        trial.begin()
         handle = CopytoolHandle(library, service.mount, service.archive_id)
         try:
             carrier = Carrier(
                 handle, stores, relative, service.bucket_url, service.patience_s, service.removes,
-                threading.Event(),
+                threading.Event(), trial.again,
             )  # fmt: skip
             agent = CopytoolAgent(carrier, log, service.threads)
             log(f"{shown(str(service.directory))}: an agent of HSM archive {service.archive_id}; serving")
@@ -74,20 +76,39 @@ def serve_copytool(service: CopytoolService) -> None:
         give_lock_back(str(service.directory), lock)
 
 
-def _try_store(store: ObjectStore, bucket_url: str) -> None:
-    """Raise GridwrightError where archiving would lose what others write.
+class StoreTrial:
+    """Whether a store does what archiving relies on. Any thread may ask."""
 
-    A store that is away may come back, and one that forbids to write still gives contents: both are logged.
-    """
-    try:
-        lacks = probe(store, Keys(prefix_of(bucket_url)))
-    except StoreError as error:
-        log(f"the store was not tried: {error.problems[0].what}")
-        return
-    if lacks.required:
-        raise refusal(lacks, bucket_url)
-    for each in lacks.optional:
-        log(f"this store {each}")
+    def __init__(self, store: ObjectStore, bucket_url: str) -> None:
+        self._store = store
+        self._bucket_url = bucket_url
+        self._is_done = False
+        self._one = ThreadPoolExecutor(1)
+
+    def begin(self) -> None:
+        """Try it at the start. Raises GridwrightError where archiving would lose what others write.
+
+        A store that is away may come back, and one that forbids to write still gives contents: both are
+        logged, and it is tried again before anything is archived.
+        """
+        try:
+            self._try()
+        except StoreError as error:
+            log(f"the store was not tried, and will be before the first archive: {error.problems[0].what}")
+
+    def again(self) -> Future[None]:
+        """Try a store that was not tried yet, in the background: one trial at a time."""
+        return self._one.submit(self._try)
+
+    def _try(self) -> None:
+        if self._is_done:
+            return
+        lacks = probe(self._store, Keys(prefix_of(self._bucket_url)))
+        if lacks.required:
+            raise refusal(lacks, self._bucket_url)
+        for each in lacks.optional:
+            log(f"this store {each}")
+        self._is_done = True
 
 
 class BucketStores:
