@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.lustre_vm import LustreMachine, until_there
 
+pytestmark = pytest.mark.thorough
 PLACE = "/mnt/lustre/counted"
 GRID = """
 name: counters
@@ -61,7 +62,6 @@ def counted(machine: LustreMachine, command: str, row: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.thorough
 def test_iotest_has_written_what_lctl_counts(machine: LustreMachine) -> None:
     before = counted(machine, COUNTED, "write_bytes")
     words = ("--directory", PLACE, "--seconds", "2", "--streams", "1", "--json", "--allow-disturbed")
@@ -97,7 +97,6 @@ def test_the_exporter_counts_as_lctl_does(machine: LustreMachine) -> None:
             assert {target for target, value in known.items() if value} <= told.keys()
 
 
-@pytest.mark.thorough
 def test_top_shows_the_rate_that_lctl_counts(machine: LustreMachine) -> None:
     machine.run("rm -f /root/writes; cat >/root/counted.py", given=WRITER.encode())
     machine.background("exec python3 /root/counted.py", "writer")
