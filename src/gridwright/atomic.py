@@ -8,7 +8,8 @@ import mmap
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +23,17 @@ _LARGE = 1 << 15
 _ALIGNED = 1 << 16
 """A multiple of every block size of a disk, and of every page size of Linux."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Have errors of the system name this file; those of a descriptor, such as of a full disk, name none."""
+    try:
+        yield
+    except OSError as error:
+        if not isinstance(error.filename, str) or not error.filename.startswith("/"):
+            error.filename = os.fspath(path)
+        raise
 
 
 def write_atomically(
@@ -46,7 +58,7 @@ def write_atomically(
     try:
         descriptor = os.open(temporary, _NEW, mode, dir_fd=opened)
         try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            with naming(path), open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
                 if len(data) < _LARGE or not _written_past_cache(descriptor, data):
                     file.write(data)
                     file.flush()

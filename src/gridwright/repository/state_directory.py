@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from gridwright.atomic import naming
 from gridwright.beneath import DIRECTORY, descriptor_path, is_own
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
@@ -249,8 +250,9 @@ def _record(state: StateDirectory, identity: str) -> None:
     part = f"{LIBRARY}.{os.getpid()}.part"
     written = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=state.made)
     try:
-        os.write(written, identity.encode())
-        os.fsync(written)
+        with naming(state.path / LIBRARY):
+            os.write(written, identity.encode())
+            os.fsync(written)
     finally:
         os.close(written)
     os.rename(part, LIBRARY, src_dir_fd=state.made, dst_dir_fd=state.made)
