@@ -199,17 +199,16 @@ class PricedVolume:
         Of two that cost the same, the one with fewer volumes.
         """
         best: tuple[int, _Size] | None = None
-        fewest = max(1, math.ceil(capacity_bytes / GIB / self.most_gib - _SLACK))
+        fewest = max(1, _gib_of_each(capacity_bytes, self.most_gib))
         for count in range(fewest, most + 1):
-            gib = math.ceil(capacity_bytes / count / GIB - _SLACK)
-            one = self.smallest(bytes_per_s / count, gib)
+            one = self.smallest(bytes_per_s / count, _gib_of_each(capacity_bytes, count))
             if one is not None and one.usd * count < below:
                 best, below = (count, one), one.usd * count - _SLACK
         return None if best is None else self._set(*best)
 
     def resized(self, count: int, bytes_per_s: float, capacity_bytes: float) -> VolumeSet | None:
         """So many volumes, as small as rate and room let them be; None where one is not that large."""
-        one = self.smallest(bytes_per_s / count, math.ceil(capacity_bytes / count / GIB - _SLACK))
+        one = self.smallest(bytes_per_s / count, _gib_of_each(capacity_bytes, count))
         return None if one is None else self._set(count, one)
 
     def _set(self, count: int, one: _Size) -> VolumeSet:
@@ -276,6 +275,14 @@ class VolumeMarket:
     def not_sequential(self) -> VolumeMarket:
         """Those that also serve many small requests at once."""
         return VolumeMarket([each for each in self.volumes if each.volume.name not in SEQUENTIAL])
+
+
+def _gib_of_each(capacity_bytes: float, count: int) -> int:
+    """The least whole GiB of `count` volumes that hold a capacity together.
+
+    Half a byte is what rounding of a capacity that was divided may add.
+    """
+    return math.ceil((capacity_bytes - 0.5) / count / GIB)
 
 
 def volume_market(catalog: Catalog, types: Iterable[str], region: str) -> VolumeMarket:

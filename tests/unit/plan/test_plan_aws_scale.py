@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
@@ -50,6 +50,8 @@ def scale_of(needs: Needs) -> list[ScaleOffer]:
     return [offer for _, offer in market(CATALOG, needs).offers if isinstance(offer, ScaleOffer)]
 
 
+# The room of so many GiB and a byte, which a division of floats took for so many GiB.
+@example(rate=1e6, room=32 * 1024 * GIB + 1, most=1)
 @given(rate=st.floats(1e6, 6e10), room=st.integers(1, 400 * 1024 * GIB), most=st.integers(1, 13))
 def test_io2_is_bought_as_its_prices_and_limits_have_it(rate: float, room: int, most: int) -> None:
     (priced,) = IO2.volumes
