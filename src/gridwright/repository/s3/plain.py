@@ -20,7 +20,6 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gridwright import _native
-from gridwright.repository.crc64 import crc64
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
 from gridwright.repository.s3.faults import refusal
 from gridwright.repository.s3.patience import LONGEST_BODY, Patience, TooMuch
@@ -318,20 +317,19 @@ class PlainConnection:
         """
         if self._socket is None:
             raise Unusual
-        if self.requests.is_plain:
-            filled, at, crc, got, waited_s, number = _native.receive_into_file(
-                self._socket.fileno(), self._buffer, filled, file.descriptors, at, end, crc
-            )
-            if number:
-                raise FileFault from OSError(number, os.strerror(number))
-            self._count(got, waited_s)
-            return filled, at, crc
-        wanted = min(len(self.view), end - at)
-        if filled < wanted:
-            return filled + self.receive(filled, wanted), at, crc
-        piece = self.view[:wanted]
-        file.write_at(piece, at)
-        return 0, at + wanted, crc64(piece, crc)
+        if not self.requests.is_plain:
+            wanted = min(len(self.view), end - at)
+            if filled < wanted:
+                return filled + self.receive(filled, wanted), at, crc
+            # All that is to be written is here: nothing is received past TLS.
+            end = at + wanted
+        filled, at, crc, got, waited_s, number = _native.receive_into_file(
+            self._socket.fileno(), self._buffer, filled, file.descriptors, at, end, crc
+        )
+        if number:
+            raise FileFault from OSError(number, os.strerror(number))
+        self._count(got, waited_s)
+        return filled, at, crc
 
     def _count(self, got: int, waited_s: float) -> None:
         try:
