@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository.bringing import import_objects
 from gridwright.repository.export import ExportOptions, export
-from gridwright.repository.importing import ImportOptions
+from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.making import note_here
 from gridwright.repository.placeholders import remove_placeholders
 from gridwright.repository.references import write_state

@@ -10,14 +10,14 @@ import shutil
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.bringing import import_objects
 from gridwright.repository.entries import list_entries
 from gridwright.repository.export import ExportOptions, export
-from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.importing import ImportOptions, import_names, import_objects
 from gridwright.repository.lease import Lease
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -34,8 +34,9 @@ def url(request: pytest.FixtureRequest) -> str:
     return prefix_of(request.node.name)
 
 
-def do_export(directory: Path, server: StoreServer, url: str, **options: object) -> RepositoryReport:
-    return run(directory, server, lambda each: export(each, ExportOptions(**options)), url)  # type: ignore[arg-type]
+def do_export(directory: Path, server: StoreServer, url: str, **options: Any) -> RepositoryReport:
+    wanted = ExportOptions(**options)
+    return run(directory, server, lambda each: export(each, wanted), url, looks=wanted.dry_run)
 
 
 def do_import(directory: Path, server: StoreServer, url: str, **options: object) -> RepositoryReport:
@@ -356,7 +357,7 @@ def test_attributes_that_an_object_was_given_come_to_its_file(
         )  # fmt: skip
     (library / "both").chmod(0o644 ^ 0o111)
     (library / "sent").write_bytes(b"sent anew")
-    with opened(library, server, url) as each:
+    with opened(library, server, url, looks=True) as each:
         assert dict(import_names(each, ImportOptions(dry_run=True)).done)["given new attributes"].count == 1
     report = do_import(library, server, url)
     assert names_of(report) == ["both"]

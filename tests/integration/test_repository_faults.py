@@ -19,9 +19,8 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.bringing import import_objects
 from gridwright.repository.export import ExportOptions, export
-from gridwright.repository.importing import ImportOptions
+from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport

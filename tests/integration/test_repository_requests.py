@@ -14,10 +14,9 @@ import pytest
 from botocore.exceptions import CredentialRetrievalError
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.repository.bringing import import_objects
 from gridwright.repository.content import FileContent
 from gridwright.repository.export import ExportOptions, export
-from gridwright.repository.importing import ImportOptions
+from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.plain import PlainRequests, Unusual
 from gridwright.repository.s3.s3_store import S3Store

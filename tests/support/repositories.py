@@ -35,22 +35,39 @@ def forget(directory: Path) -> None:
 
 @contextlib.contextmanager
 def opened(
-    directory: Path, server: StoreServer, url: str = URL, *, alone: bool = True
+    directory: Path, server: StoreServer, url: str = URL, *, alone: bool = True, looks: bool = False
 ) -> Iterator[OpenRepository]:
-    """The repository of a directory; retries come soon."""
+    """The repository of a directory; retries come soon. A dry run `looks`."""
     store = SameStore(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
-    repository = OpenRepository.open(RepositorySettings("archive", directory, url), store, alone=alone)
+    settings = RepositorySettings("archive", directory, url)
+    repository = OpenRepository.open(settings, store, alone=alone, looks=looks)
     try:
         yield repository
     finally:
         repository.close()
 
 
+@contextlib.contextmanager
+def looking(repository: OpenRepository) -> Iterator[OpenRepository]:
+    """The same repository as a dry run opens it."""
+    plan = OpenRepository.open(repository.settings, repository.store, looks=True)
+    try:
+        yield plan
+    finally:
+        plan.known.close()
+        plan.below.close()
+
+
 def run(
-    directory: Path, server: StoreServer, what: Callable[[OpenRepository], Result], url: str = URL
+    directory: Path,
+    server: StoreServer,
+    what: Callable[[OpenRepository], Result],
+    url: str = URL,
+    *,
+    looks: bool = False,
 ) -> Result:
     """What a function gives of the opened repository."""
-    with opened(directory, server, url) as repository:
+    with opened(directory, server, url, looks=looks) as repository:
         return what(repository)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
@@ -20,12 +21,13 @@ from gridwright.repository.content import crc64_of, is_same_moment
 from gridwright.repository.export import Progress
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
-from gridwright.repository.making import Maker, note_here, part_name
+from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, part_name
 from gridwright.repository.placing import place_new
-from gridwright.repository.room import check_room, disk_is_full
+from gridwright.repository.planned import PlannedStore
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
+from gridwright.units import format_bytes
 
 CONTENTS = "import --contents"
 MOST_AT_ONCE = 64
@@ -55,11 +57,12 @@ def import_contents(
     """Bring contents. Raises GridwrightError before anything is fetched where there is no room for all."""
     report = RepositoryReport(opened.settings.name, CONTENTS, options.dry_run)
     begun = time.time()
-    count, size = _wanted(opened, options)
-    check_room(opened, size)
+    check_room(opened, _wanted(opened, options))
     if options.dry_run:
-        tally = report.count("brought")
-        tally.count, tally.bytes = count, size
+        asked = opened.store.requests.by_kind
+        opened = replace(opened, store=PlannedStore.in_place_of(opened, [opened.keys.start]))
+        _Contents(opened, options, report, progress).run_looking()
+        report.requests = {**asked, "get": asked.get("get", 0) + opened.store.requests.by_kind.get("get", 0)}
         return report
     opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
@@ -75,16 +78,12 @@ def import_contents(
     return report
 
 
-def _wanted(opened: OpenRepository, options: ContentOptions) -> tuple[int, int]:
-    new_count, new_size = opened.known.count_work().get(FETCH, (0, 0))
+def _wanted(opened: OpenRepository, options: ContentOptions) -> int:
+    """Bytes that are to be brought."""
+    new = opened.known.count_work().get(FETCH, (0, 0))[1]
     if not options.paths:
-        count, size = opened.known.count(_NAMES)
-        return count + new_count, size + new_size
-    count, size = new_count, new_size
-    for row in opened.known.rows(_NAMES):
-        if is_chosen(row.path, options.paths):
-            count, size = count + 1, size + row.size
-    return count, size
+        return new + opened.known.count(_NAMES)[1]
+    return new + sum(row.size for row in opened.known.rows(_NAMES) if is_chosen(row.path, options.paths))
 
 
 class _Contents:
@@ -95,12 +94,16 @@ class _Contents:
         self._options = options
         self._report = report
         self._progress = progress
-        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
+        self._make = Maker.of(opened, report, options.prefer)
         self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
         self._failures = 0
         self._held: HeldDirectory | None = None
         """That of the file before."""
+
+    def run_looking(self) -> None:
+        """Say what would be fetched."""
+        self._run()
 
     def run(self) -> None:
         """Fetch all, those with other names in the end."""
@@ -148,7 +151,7 @@ class _Contents:
             self._remember_times(row.path, directory)
             if first is not None and not first.is_name_only and self._make.hard_link(row):
                 self._opened.known.put(row)
-                self._report.add("brought", 0)
+                self._report.add("made")  # Its content is that of the first name.
                 return
         except OSError as error:
             self._report.refused(row.path, "made", error)
@@ -191,6 +194,9 @@ class _Contents:
             return
         try:
             status = self._opened.below.status(row.path)
+            if is_planned(row):
+                self._fetch(row, self._opened.below.root, b"", status)
+                return
             side = file_side(self._opened, row.path, status, row)
             if side is FileSide.ABSENT:
                 return
@@ -210,6 +216,9 @@ class _Contents:
             self._not_written(row, error)
 
     def _fetch(self, row: KnownFile, directory: int, name: bytes, before: os.stat_result | None) -> None:
+        if isinstance(self._make, PlannedMaker):
+            self._plan(self._make, row)
+            return
         held = self._directory_of(row.path, directory)
         part = part_name()
         descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)
@@ -222,6 +231,24 @@ class _Contents:
             raise
         self._under_way.add(row.path)
         fetching.future.add_done_callback(lambda _: self._arrived.put(fetching))
+
+    def _plan(self, make: PlannedMaker, row: KnownFile) -> None:
+        """Say that a file would be fetched, or why not."""
+        try:
+            self._opened.store.fetch(row.reference(self._opened.settings.bucket_url), -1).result()
+        except StoreError as error:
+            self._name_at_least(row, is_new=self._opened.below.status(row.path) is None)
+            self._refused(row, error)
+            return
+        make.plan(row)
+        self._brought(row)
+
+    def _brought(self, row: KnownFile) -> None:
+        if not row.is_name_only:
+            self._report.add("made", row.size)
+        row.is_name_only = False
+        self._opened.known.put(row)
+        self._report.add("brought", row.size)
 
     def _directory_of(self, path: bytes, directory: int) -> HeldDirectory:
         """The open directory of a file, held until the file of another one comes."""
@@ -239,6 +266,8 @@ class _Contents:
         self._held = directory
 
     def _remember_times(self, path: bytes, directory: int) -> None:
+        if self._report.is_dry_run:
+            return
         status = os.fstat(directory)
         around = path.rpartition(b"/")[0]
         self._opened.known.remember_times(around, status.st_atime_ns, status.st_mtime_ns)
@@ -251,6 +280,8 @@ class _Contents:
                 os.utime(directory, ns=times)
 
     def _wait_for(self, most: int) -> None:
+        if self._report.is_dry_run:
+            return
         while (
             len(self._under_way) > most
             or not self._arrived.empty()
@@ -261,7 +292,7 @@ class _Contents:
     def _wait_for_all(self) -> None:
         """Wait until all that was begun is in its place."""
         self._wait_for(0)
-        while self._flushing.begin(even_few=True):
+        while not self._report.is_dry_run and self._flushing.begin(even_few=True):
             self._take()
 
     def _take(self) -> None:
@@ -292,17 +323,16 @@ class _Contents:
             fetching.drop()
             if full:
                 raise disk_is_full(self._opened) from error
-            self._name_at_least(fetching)
+            self._name_at_least(row, is_new=fetching.before is None)
             self._refused(row, error)
         except OSError as error:
             fetching.drop()
             self._not_written(row, error)
 
-    def _name_at_least(self, fetching: Fetching) -> None:
+    def _name_at_least(self, row: KnownFile, *, is_new: bool) -> None:
         """Make the name of a file that is new, where others have theirs whose contents do not come."""
-        row = fetching.row
         try:
-            if not self._opened.is_guarded or fetching.before is not None:
+            if not self._opened.is_guarded or not is_new:
                 return
             if self._opened.below.status(row.path) is not None:
                 return
@@ -366,12 +396,8 @@ class _Contents:
                 fetching.drop()
                 self._not_written(row, error)
                 continue
-            if not row.is_name_only:
-                self._report.add("made", row.size)
-            row.is_name_only = False
             note_here(self._opened, row, os.fstat(fetching.descriptor))
-            self._opened.known.put(row)
-            self._report.add("brought", row.size)
+            self._brought(row)
             fetching.close()
 
     def _refused(self, row: KnownFile, error: StoreError) -> None:
@@ -391,3 +417,33 @@ class _Contents:
             self._failures += 1
             if self._failures >= MOST_FAILURES:
                 raise error
+
+
+def check_room(opened: OpenRepository, size: int) -> None:
+    """Raise GridwrightError where the disk has no room for so many bytes."""
+    room = os.fstatvfs(opened.below.root)
+    free = (room.f_bfree if os.geteuid() == 0 else room.f_bavail) * room.f_frsize
+    if size > free:
+        raise environment_error(
+            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: nothing was done",
+            where=str(opened.settings.directory),
+            remedy=f"make room, name fewer paths, or {_left(opened)}",
+        )
+
+
+def disk_is_full(opened: OpenRepository) -> GridwrightError:
+    """The error of a disk that is full."""
+    return environment_error(
+        f"the disk is full; files that were brought are whole, and {_others(opened)} as before",
+        where=str(opened.settings.directory),
+        remedy="make room, and run the command again: it goes on",
+    )
+
+
+def _left(opened: OpenRepository) -> str:
+    """What to do without contents; only a file system that guards them has names of such files."""
+    return "leave them names only" if opened.is_guarded else "leave the others in the bucket"
+
+
+def _others(opened: OpenRepository) -> str:
+    return "the others are names only" if opened.is_guarded else "the others are in the bucket alone"

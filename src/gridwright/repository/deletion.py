@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
+from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.deletion_limit import Deletions, note_refusal
+from gridwright.repository.gone import gone_files
+from gridwright.repository.known import NO_DIRECTORY
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.planned import ETAG as PLANNED
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
 
 _CHANGED = "the file was deleted and its object was changed; the object stays"
-_FILES = "inode <> 0 AND path <> x''"
-"""Rows of files that were here, without the repository's own directory."""
+_FILES = f"inode <> 0 AND {NO_DIRECTORY}"
+"""Rows of files and links that were here."""
+DELETED_DIRECTORIES = "deleted from the bucket as directories"
 
 
 class ExportDeletions:
@@ -21,24 +29,23 @@ class ExportDeletions:
         self._opened = opened
         self._report = report
         self._up_to = up_to
-        self._count = opened.known.count_work().get(Action.DELETE, (0, 0))[0]
+        self._count = sum(1 for _ in gone_files(opened.known))
         self._before = opened.known.count(_FILES)[0] if self._count else 0
         self._are_allowed: bool | None = None
 
     def are_allowed(self) -> bool:
         """Whether objects may be deleted; a refusal is a problem of the report.
 
-        Asked when all is sent: what has another name by now, or another one left, is not lost. A dry run
-        sends nothing, and counts that, too.
+        Asked when all is sent: what has another name by now, or another one left, is not lost.
         """
         if self._are_allowed is None:
             known = self._opened.known
             is_all = self._count >= known.count(_FILES)[0]
-            why = Deletions(self._count - self._moved(), self._before, is_all).refusal(self._up_to)
+            moved = sum(map(self._is_elsewhere, gone_files(known)))
+            why = Deletions(self._count - moved, self._before, is_all).refusal(self._up_to)
             if why is not None:
                 self._report.problem("--deletions", why)
-            if not self._report.is_dry_run:
-                note_refusal(known, "export", why)
+            note_refusal(known, "export", why)
             self._are_allowed = why is None
         return self._are_allowed
 
@@ -47,19 +54,27 @@ class ExportDeletions:
         if self._report.is_complete and not self._opened.known.count(self._opened.known.gone)[0]:
             note_refusal(self._opened.known, "export", None)
 
-    def _moved(self) -> int:
-        return sum(
-            action == Action.DELETE and row is not None and self._is_elsewhere(row)
-            for _, action, row in self._opened.known.work_with_rows()
-        )
-
     def _is_elsewhere(self, row: KnownFile) -> bool:
         """Whether the file of a row was found under another name, with the content that it had."""
         return any(
             self._opened.known.was_seen(other.path)
-            and (other.size, other.mtime_ns, other.crc64) == (row.size, row.mtime_ns, row.crc64)
+            and (other.size, other.mtime_ns, other.target) == (row.size, row.mtime_ns, row.target)
+            and (other.target is not None or self._crc64(other) == row.crc64)
             for other in self._opened.known.by_inode(row.inode)
         )
+
+    def _crc64(self, row: KnownFile) -> str | None:
+        """That of a file, of which a dry run has sent nothing."""
+        if row.etag != PLANNED:
+            return row.crc64
+        with suppress(OSError):
+            directory, name = self._opened.below.parent(row.path)
+            descriptor = open_for_reading(name, directory)
+            try:
+                return crc64_of(descriptor)
+            finally:
+                os.close(descriptor)
+        return None
 
 
 def delete_object(
@@ -108,5 +123,7 @@ def delete_object_of(
         if error.fault is not StoreFault.NOT_THERE:
             report.problem(row.path, error.problems[0].what)
             return
+        opened.known.forget(row.path)
+        return
     opened.known.forget(row.path)
-    report.add(Action.DELETE, row.size)
+    report.add(DELETED_DIRECTORIES if row.attributes.is_directory else Action.DELETE, row.size)

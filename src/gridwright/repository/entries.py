@@ -12,10 +12,11 @@ from typing import Any
 
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import is_kept_as
+from gridwright.repository.gone import look_for_lost, lost_names, name_lost
 from gridwright.repository.keys import KeyRefusal, shown
-from gridwright.repository.knowledge import keep_listing, learn
+from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lost_names import look_for_lost, lost_names, name_lost
+from gridwright.repository.listed import list_bucket
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry
 
@@ -69,7 +70,7 @@ def list_entries(
     """
     known, keys = opened.known, opened.keys
     learn(opened, report)
-    keep_listing(known, opened.store.list(keys.start))
+    list_bucket(opened)
     name_unknown(opened, report, paths)
     for values in known.all_listed():
         entry = ObjectEntry(*values)

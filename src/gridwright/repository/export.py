@@ -20,15 +20,21 @@ from gridwright.repository.comparing import has_attributes
 from gridwright.repository.content import Torn, crc64_of
 from gridwright.repository.counted_names import note_failed
 from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
-from gridwright.repository.export_plan import plan_export
+from gridwright.repository.gone import (
+    TAKEN,
+    forget_nowhere,
+    look_for_lost,
+    name_lost,
+    name_missing,
+    send_again,
+)
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.lease import Lease
-from gridwright.repository.lost_names import TAKEN, look_in_export
-from gridwright.repository.missing import is_listing_due, list_objects, name_missing, send_again
-from gridwright.repository.nowhere import forget_nowhere
+from gridwright.repository.listed import is_listing_due, list_bucket
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.planned import PlannedStore
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.s3.tries import MAY_PASS
@@ -86,30 +92,22 @@ def export(
 ) -> RepositoryReport:
     """Export, and write the manifest. Raises GridwrightError where the store as a whole fails.
 
-    Changelogs are taken first, since they must not wait for the store.
+    Changelogs are taken first, since they must not wait for the store. A dry run takes the same steps with a
+    store that only looks (`planned.py`), and a copy of what is known.
     """
     report = RepositoryReport(opened.settings.name, "export", options.dry_run)
-    begun = time.time()
-    changes, is_forgotten = None, False
+    begun, changes = time.time(), None
     if opened.settings.changelog is not None and not (options.dry_run or options.paths):
         changes = RepositoryChanges(opened, source_of)
         changes.take()
-    if options.dry_run:
-        learn(opened, report)
-        list_objects(opened, options.paths)
-        if not options.paths:
-            forget_nowhere(opened, report)
-        wanted = options.deletions, options.delete_up_to, options.prefer
-        plan_export(opened, report, options.paths, wanted)
-        look_in_export(opened, report, options.paths)
-        return report
-    with closing(UploadJournal(opened.known.state.made)) as uploads, ExitStack() as held:
-        opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
-        require_store(opened, report)
-        lease = held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
+    with ExitStack() as held:
+        lease = None if options.dry_run else _hold(opened, held, report)
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
+        is_forgotten = False
         if changes is None or is_listing_due(opened.known):
-            list_objects(opened, options.paths)
+            starts = list_bucket(opened, options.paths)
+            if options.dry_run:
+                opened = replace(opened, store=PlannedStore.in_place_of(opened, starts))
             is_forgotten = not options.paths and forget_nowhere(opened, report)
         if changes is None:
             find_changes(opened, options.paths, report, deletions=options.deletions)
@@ -118,15 +116,39 @@ def export(
         _Export(opened, options, report, lease, progress).run()
         if opened.known.is_listed:
             name_missing(opened, options.paths, report)
-        if is_whole := not options.paths and report.is_complete:
-            opened.known.set_fact("exported", repr(begun))
-        if not options.paths:
-            note_failed(opened.known, begun, report.failed)
-        if is_whole or report.done or is_forgotten:
-            publish_manifest(opened, report)
-        look_in_export(opened, report, options.paths)
-    report.seconds = time.time() - begun
+        if not options.dry_run:
+            _tell(opened, options, report, begun, is_forgotten=is_forgotten)
+        if opened.known.is_listed:
+            look_for_lost(opened, options.paths)
+        name_lost(opened, report, options.paths)
+    if not options.dry_run:
+        report.seconds = time.time() - begun
     return report
+
+
+def _hold(opened: OpenRepository, held: ExitStack, report: RepositoryReport) -> Lease:
+    """The lease of a repository whose store is safe. Raises GridwrightError."""
+    uploads = held.enter_context(closing(UploadJournal(opened.known.state.made)))
+    opened.store.begin_uploads(uploads)  # The trial of the store makes some, too.
+    require_store(opened, report)
+    return held.enter_context(Lease(opened.store, opened.keys.own(LEASE)))
+
+
+def _tell(
+    opened: OpenRepository,
+    options: ExportOptions,
+    report: RepositoryReport,
+    begun: float,
+    *,
+    is_forgotten: bool,
+) -> None:
+    """Note what an export that began then has done, and tell other machines of it."""
+    if is_whole := not options.paths and report.is_complete:
+        opened.known.set_fact("exported", repr(begun))
+    if not options.paths:
+        note_failed(opened.known, begun, report.failed)
+    if is_whole or report.done or is_forgotten:
+        publish_manifest(opened, report)
 
 
 @dataclass(slots=True)
@@ -152,9 +174,10 @@ class _Export:
         opened: OpenRepository,
         options: ExportOptions,
         report: RepositoryReport,
-        lease: Lease,
+        lease: Lease | None,
         progress: Progress,
     ) -> None:
+        """Without `lease`, only looking."""
         self._opened = opened
         self._options = options
         self._report = report
@@ -170,7 +193,8 @@ class _Export:
         """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
         if self._opened.known.is_listed:
             send_again(self._opened, self._options.paths, self._options.prefer)
-        flush_many(self._opened)
+        if self._lease is not None:
+            flush_many(self._opened)
         try:
             for path, action, row in self._opened.known.work_with_rows():
                 if action == Action.DELETE:
@@ -192,7 +216,8 @@ class _Export:
     def _wait_for(self, most: int) -> None:
         while self._under_way > most or not self._arrived.empty():
             self._finish(self._arrived.get())
-        self._lease.check(self._opened.settings.bucket_url)
+        if self._lease is not None:
+            self._lease.check(self._opened.settings.bucket_url)
 
     def _begin(self, path: bytes, action: Action, row: KnownFile | None, attempt: int = 1) -> None:
         try:
@@ -231,6 +256,8 @@ class _Export:
     def _refuse_hollow(self, sending: Sending) -> None:
         if sending.descriptor is not None:
             if self._opened.is_guarded:
+                if self._lease is None:
+                    return
                 # Where the file system brings what is read, reading it to send it is enough.
                 self._opened.released_names.wait_for(sending.descriptor)
             refuse_hollow(sending.descriptor)
@@ -309,7 +336,10 @@ class _Export:
         if task.future is None:
             raise AssertionError("a task that was never sent")
         try:
-            self._known(task, check_stored(self._opened.store, task.sending, task.future.result()))
+            stored = task.future.result()
+            if self._lease is not None:
+                stored = check_stored(self._opened.store, task.sending, stored)
+            self._known(task, stored)
             self._failures = 0
         except Torn:
             self._again(task)

@@ -11,6 +11,7 @@ change after a look another ctime); ctimes of Lustre are whole seconds of the cl
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import time
 from typing import TYPE_CHECKING
@@ -46,9 +47,10 @@ class _Time(ctypes.Structure):
 class FileClock:
     """The clock of the file system of one open directory; it is first read when it is asked for."""
 
-    def __init__(self, directory: int) -> None:
-        """`directory` stays open as long as this is used."""
+    def __init__(self, directory: int, *, looks: bool = False) -> None:
+        """`directory` stays open as long as this is used; who only `looks` has this machine's clock do."""
         self._directory = directory
+        self._looks = looks
         self._now_ns: int | None = None
         self._read_at_ns = 0
         self._window_ns = SHARED_NS
@@ -80,6 +82,8 @@ class FileClock:
             return
         self._read_at_ns = moment
         try:
+            if self._looks:
+                raise OSError(errno.EROFS, "nothing is changed")
             self._now_ns = self._touched()
             if is_first:
                 self._measure()

@@ -1,4 +1,4 @@
-"""Makes of a bucket's objects what needs no content, and says which contents are to come.
+"""Imports: makes of a bucket's objects what needs no content, and has contents come where they belong to it.
 
 Directories, links and empty files are made at once. So are names of other files where the file system holds
 back who reads them; elsewhere a file is made with its content (`contents.py`). What the listing does not say
@@ -13,7 +13,7 @@ import os
 import queue
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -28,8 +28,9 @@ from gridwright.repository.comparing import (
     is_name_only,
     note_restored,
 )
-from gridwright.repository.head_row import row_of_head
-from gridwright.repository.knowledge import keep_listing, tell_manifest
+from gridwright.repository.contents import ContentOptions, import_contents
+from gridwright.repository.export import Progress
+from gridwright.repository.knowledge import tell_manifest
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import (
     BOTH_CHANGED,
@@ -38,13 +39,14 @@ from gridwright.repository.listed import (
     NOTED,
     AskedObject,
     ListedObject,
+    list_bucket,
     listed_objects,
 )
 from gridwright.repository.making import Maker, note_here
-from gridwright.repository.object_format import PERMISSIONS
+from gridwright.repository.object_format import PERMISSIONS, attributes_of, is_target
 from gridwright.repository.removing import count_known, remove_gone
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
-from gridwright.repository.store import StoreError, StoreFault
+from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
@@ -54,6 +56,7 @@ MOST_WHOLE_BYTES = 1 << 20
 _BATCH = 1000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 GIVEN = "given new attributes"
+Ended = Callable[[OpenRepository, RepositoryReport], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,41 @@ class ImportOptions:
     """Leave small files that are not here yet to `import_contents`: they come whole, with no name before."""
 
 
+def import_objects(
+    opened: OpenRepository,
+    options: ImportOptions,
+    *,
+    restore: str | None = None,
+    progress: Progress = lambda _bytes: None,
+    ended: Ended = lambda _opened, _report: None,
+) -> RepositoryReport:
+    """Make files of what was created or changed in the bucket. Raises GridwrightError.
+
+    Contents come where the file system does not hold back who reads a name, and where they are asked for.
+    `restore` is as in `ContentOptions`; `ended` is called with the report of each half.
+    """
+    has_contents = options.contents or not opened.is_guarded
+    names = import_names(opened, replace(options, contents=has_contents))
+    ended(opened, names)
+    if not has_contents:
+        return names
+    wanted = ContentOptions(options.paths, options.prefer, options.dry_run, restore)
+    contents = import_contents(opened, wanted, progress)
+    ended(opened, contents)
+    contents.verb = names.verb
+    for name, each in contents.done.items():
+        if each.count:
+            names.count(name).add_all(each)
+    contents.done = names.done
+    names.failed.take(contents.failed)
+    contents.failed = names.failed
+    contents.notes = names.all_notes + contents.notes
+    contents.seconds += names.seconds
+    times = (names.at_least_s, contents.at_least_s)
+    contents.at_least_s = None if None in times else sum(each for each in times if each is not None)
+    return contents
+
+
 def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryReport:
     """Import names. Raises GridwrightError where the store as a whole, or the disk, fails."""
     report = RepositoryReport(opened.settings.name, "import", options.dry_run)
@@ -81,8 +119,9 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     entries = opened.store.list(opened.keys.start)
     admission = Admission(opened, report)
     tell_manifest(opened, admission)
-    keep_listing(opened.known, entries)
-    opened.known.before_writing = lambda: sync_file_system(opened.below.root)
+    list_bucket(opened, entries=entries)
+    if not options.dry_run:
+        opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
         with nullcontext(False) if options.dry_run else finishing(opened) as was_killed:
             _Import(opened, options, report, admission).run()
@@ -108,7 +147,7 @@ class _Import:
         self._options = options
         self._report = report
         self._admission = admission
-        self._make = Maker(opened, report, takes_objects=options.prefer == "objects")
+        self._make = Maker.of(opened, report, options.prefer)
         self._arrived: queue.SimpleQueue[AskedObject] = queue.SimpleQueue()
         self._under_way = 0
         self._to_fetch: list[tuple[bytes, str, int, None]] = []
@@ -125,29 +164,28 @@ class _Import:
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for(0)
         self._keep_to_fetch()
-        if not self._options.dry_run and self._opened.is_guarded:
+        if self._opened.is_guarded:
             self._make_hard_links()
         remove_gone(
             self._opened,
-            self._make.placer,
+            self._make,
             self._report,
             self._options.paths,
             known=before,
             up_to=self._options.delete_up_to,
         )
-        if not self._options.dry_run:
-            self._make.placer.settle()
-            self._dress_directories()
+        self._make.placer.settle()
+        self._dress_directories()
 
     def _consider(self, listed: ListedObject) -> None:
         """Decide about one object: what became of it and of its file since both were equal."""
         path, entry = listed.path, listed.entry
         known = self._opened.known.get(path)
         row = known if known is not None and known.inode else None
-        if known is not None and known.is_only_in_bucket and known.etag != entry.etag:
-            self._report.note_of("are in the bucket alone, with another object than was known", path)
         try:
             status = self._opened.below.status(path)
+            if status is None and known is not None and known.is_only_in_bucket and known.etag != entry.etag:
+                self._report.note_of("are in the bucket alone, with another object than was known", path)
             if self._notes_alone and status is None and not self._is_to_be_noted(listed, known):
                 return
             if listed.is_directory:
@@ -191,26 +229,26 @@ class _Import:
             )
             return
         if status is None or row is None or not row.is_of(entry.etag, entry.last_modified_ns):
-            self._obtain(listed, row if status is None else None)
+            # What comes into it may make it before its own attributes are known.
+            self._obtain(listed, row if status is None else None, is_new=status is None)
 
     def _obtain(
-        self, listed: ListedObject, row: KnownFile | None, *, here: os.stat_result | None = None
+        self,
+        listed: ListedObject,
+        row: KnownFile | None,
+        *,
+        here: os.stat_result | None = None,
+        is_new: bool = True,
     ) -> None:
         """Find out what the listing does not say, and make it."""
         entry = listed.entry
-        if self._options.dry_run:
-            if listed.is_directory and self._opened.below.status(listed.path) is not None:
-                return
-            if entry.size and not self._opened.is_guarded and not self._notes_alone:
-                self._to_fetch.append((listed.path, FETCH, entry.size, None))
-            self._report.add(NOTED if self._notes_alone else "made", entry.size)
-            return
         told = listed.told or row
         if told is not None and told.size == entry.size and told.is_of(entry.etag, entry.last_modified_ns):
             is_told = told is listed.told and told.path == listed.path
-            self._made(told if is_told else replace(told, path=listed.path), here=here, is_told=is_told)
+            told = told if is_told else replace(told, path=listed.path)
+            self._made(told, here=here, is_new=is_new, is_told=is_told)
             return
-        asked = AskedObject(listed, self._opened.store.head(entry.key))
+        asked = AskedObject(listed, self._opened.store.head(entry.key), is_new=is_new)
         if here is not None:
             self._answered(asked, here=here)
         else:
@@ -242,7 +280,7 @@ class _Import:
             if told is not None and (told.etag, told.size) == (row.etag, row.size):
                 # The format has no place for these.
                 row.xattrs, row.link_of, row.blocks = told.xattrs, told.link_of, told.blocks
-            self._made(row, here=here)
+            self._made(row, here=here, is_new=asked.is_new)
         elif PERMISSIONS in head.metadata:
             self._take_attributes(asked, row)
         else:
@@ -263,8 +301,6 @@ class _Import:
             self._opened.known.put(row if is_same else known)
         elif asked.side is FileSide.CHANGED and self._options.prefer != "objects":
             self._report.problem(asked.listed.path, BOTH_CHANGED)
-        elif self._options.dry_run:
-            self._report.add(GIVEN)
         elif asked.side is FileSide.CHANGED:
             self._obtain(asked.listed, None)
         else:
@@ -282,19 +318,20 @@ class _Import:
         except OSError as error:
             self._refused(row.path, error)
 
-    def _made(self, row: KnownFile, *, here: os.stat_result | None, is_told: bool = False) -> None:
+    def _made(
+        self, row: KnownFile, *, here: os.stat_result | None, is_new: bool, is_told: bool = False
+    ) -> None:
         """Make what a row says, and write the row. `is_told`: the manifest says the same.
 
-        `here` is a file as it was before its content was found to be that of the object.
+        `here` is a file as it was before its content was found to be that of the object; `is_new` is false of
+        a directory that was here.
         """
-        is_new = True
         try:
             if self._notes_alone and self._opened.below.status(row.path) is None:
                 self._opened.known.put(row.not_here())
                 self._report.add(NOTED, row.size)
                 return
             if row.attributes.is_directory:
-                is_new = self._opened.below.status(row.path) is None
                 self._make.directory(row.path) if row.path else None
                 # Attributes come last: whoever adds a name to a directory changes its time.
                 self._opened.known.add_work([(row.path, "dress", 0, None)])
@@ -353,7 +390,7 @@ class _Import:
                     row.link_of = None
                     self._make.name_only(row)
                 self._opened.known.put(row)
-                self._report.add("made", row.size)
+                self._report.add("made", 0 if row.link_of else row.size)
             except OSError as error:
                 self._refused(path, error)
 
@@ -384,3 +421,35 @@ class _Import:
 def _compared(row: KnownFile) -> tuple[int, int, int, int]:
     """The attributes that make a difference; when a file was last read does not."""
     return row.mode, row.uid, row.gid, row.mtime_ns
+
+
+def row_of_head(
+    opened: OpenRepository, report: RepositoryReport, admission: Admission, path: bytes, head: ObjectHead
+) -> KnownFile | None:
+    """The row of an object that the manifest does not know; None for one that is named as no file.
+
+    Raises StoreError where the target of a link cannot be read.
+    """
+    entry = head.entry
+    is_directory = entry.key.endswith("/")
+    read = attributes_of(
+        head.metadata,
+        is_directory=is_directory,
+        last_modified_ns=entry.last_modified_ns,
+        owner=opened.owner,
+    )
+    for each in read.problems:
+        report.problem(path, each)
+    file, target = read.attributes, None
+    if file.is_link:
+        target = opened.store.get(entry.key) if entry.size <= 1 << 16 else b""
+        if not is_target(target):
+            report.problem(path, "its object is a symbolic link, and has no target")
+            return None
+    row = KnownFile(
+        path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,
+        atime_ns=file.atime_ns, mtime_ns=file.mtime_ns, ctime_ns=0, inode=0, links=1, key=entry.key or None,
+        etag=entry.etag, version_id=head.version_id, crc64=head.crc64, target=target, xattrs=None,
+        link_of=None, is_name_only=False, stored_ns=entry.last_modified_ns,
+    )  # fmt: skip
+    return admission.admitted(row)

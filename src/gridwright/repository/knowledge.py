@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,17 +11,16 @@ from itertools import islice
 from gridwright.errors import environment_error
 from gridwright.repository.admission import Admission
 from gridwright.repository.comparing import note_restored
+from gridwright.repository.gone import is_absent
 from gridwright.repository.keys import MANIFEST
-from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import Manifest
 from gridwright.repository.manifest_program import ManifestError
-from gridwright.repository.nowhere import is_absent
 from gridwright.repository.publishing import keep_dropped, learn_moments, library_of, note_published
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
-from gridwright.repository.store import ObjectEntry, StoreError, StoreFault
+from gridwright.repository.store import StoreError, StoreFault
 from gridwright.units import format_bytes
 
 _BATCH = 1000
@@ -87,17 +86,6 @@ def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
             libraries.update(*(each.libraries.split() for each in some))
         keep_dropped(opened.known, "told", found.content.facts.get("written", ""))
         learn_moments(opened.known, found.content.facts, libraries)
-
-
-def keep_listing(known: Known, entries: Iterable[ObjectEntry]) -> None:
-    """Keep the listing of the bucket, for this run. Raises what `entries` raises."""
-    left = iter(entries)
-    known.is_listed = True
-    known.database.execute("DELETE FROM listed")
-    while some := list(islice(left, _BATCH)):
-        known.list_objects(
-            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
-        )
 
 
 def learn(opened: OpenRepository, report: RepositoryReport) -> None:

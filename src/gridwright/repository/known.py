@@ -47,6 +47,8 @@ _DIRECTORY = "directory"
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
+NO_DIRECTORY = f"mode & {stat.S_IFMT(0o177777)} <> {stat.S_IFDIR}"
+"""Rows of files and links: of what is gone these count, as a directory keeps nothing."""
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our own
 _SELECT_TOLD = _SELECT.replace("FROM files", "FROM told")
 _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608

@@ -43,7 +43,7 @@ def prepare(database: sqlite3.Connection) -> None:
     # What other libraries have exported, where an older file is here that came from there, too.
     database.execute(f"CREATE TABLE IF NOT EXISTS newer ({columns}) WITHOUT ROWID")
     # Names that another machine's newer manifest has no more, and those whose objects were gone when last
-    # looked for (`lost_names.py`).
+    # looked for (`gone.py`).
     database.execute("CREATE TABLE IF NOT EXISTS dropped (path BLOB PRIMARY KEY) WITHOUT ROWID")
     database.execute("CREATE TABLE IF NOT EXISTS lost (path BLOB PRIMARY KEY) WITHOUT ROWID")
     database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")

@@ -1,16 +1,20 @@
-"""An object of a listing on its way to a file: what is said of it, and what was asked."""
+"""The listing of a bucket: when it is made, and its objects on their way to files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from gridwright.repository.comparing import FileSide
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.publishing import NAMES
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import UNREADABLE, ObjectEntry, ObjectHead
 from gridwright.units import format_bytes
@@ -24,6 +28,42 @@ BOTH_CHANGED = (
     "both the file and its object were changed; neither was overwritten "
     "(--prefer objects takes the object, export --prefer files sends the file)"
 )
+LISTED = "listed"
+"""The fact of when all of the bucket was listed last."""
+_LOOK_S, _FEW = 86_400.0, 100_000
+"""Who exports by changelogs lists the bucket once a day, since that may be most of the work; more often where
+that finds out whether names lost their only copies, of so few objects that it takes a hundred requests."""
+_BATCH = 1000
+
+
+def list_bucket(
+    opened: OpenRepository, chosen: Sequence[bytes] = (), entries: Iterable[ObjectEntry] | None = None
+) -> list[str]:
+    """List the bucket, or what of it has the names that were chosen, for this run; how all keys of it begin.
+
+    `entries` is a listing of all that has begun. Raises StoreError.
+    """
+    begun, known, starts = time.time(), opened.known, {opened.keys.start} if not chosen else set[str]()
+    for path in chosen:
+        with suppress(KeyRefusal):
+            starts.add(opened.keys.key_of(path, is_directory=False))
+    found = chain.from_iterable(map(opened.store.list, sorted(starts))) if entries is None else entries
+    left = (each for each in found if not opened.keys.is_own(each.key))
+    known.is_listed = True
+    known.database.execute("DELETE FROM listed")
+    while some := list(islice(left, _BATCH)):
+        known.list_objects(
+            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
+        )
+    if not chosen:
+        known.set_fact(LISTED, repr(begun))
+    return sorted(starts)
+
+
+def is_listing_due(known: Known) -> bool:
+    """Whether an export lists the bucket that learns by changelogs what to send."""
+    is_long_ago = not 0 <= time.time() - (known.moment(LISTED) or 0.0) < _LOOK_S
+    return is_long_ago or (known.count(NAMES)[0] > 0 and known.count()[0] <= _FEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +126,5 @@ class AskedObject:
     side: FileSide = FileSide.ABSENT
     seen: os.stat_result | None = None
     """The status with which the file was found to be on this side."""
+    is_new: bool = True
+    """False of a directory that was here."""

@@ -36,6 +36,8 @@ class MadeDirectories:
         try:
             directory, name = below.parent(path)
         except FileNotFoundError:
+            if self._opened.known.looks:
+                return self._looked_at(head), path.rpartition(b"/")[2]
             self._make_directories(head)
             directory, name = below.parent(path)
         if self._is_root and head and (head, *_identity(directory)) != self._met:
@@ -45,6 +47,17 @@ class MadeDirectories:
             directory, name = below.parent(path)
             self._met = (head, *_identity(directory))
         return directory, name
+
+    def _looked_at(self, path: bytes) -> int:
+        """The innermost directory that is there of those that a dry run would make."""
+        found = self._opened.below.root
+        for each in _steps(path):
+            if self._opened.below.status(each) is None:
+                break
+            if self._is_root:
+                self._look_at(each)
+            found = self._opened.below.parent(each + b"/.")[0]
+        return found
 
     def _make_directories(self, path: bytes) -> None:
         for at in _steps(path):

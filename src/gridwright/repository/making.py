@@ -25,7 +25,8 @@ from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.placing import Placer, hold_writers, is_as, place_new
 from gridwright.repository.references import write_state
-from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.reserved import open_reserved
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 
 _OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,6 +46,12 @@ class Maker:
         self._is_root = os.geteuid() == 0
         self._directories = MadeDirectories(opened)
 
+    @classmethod
+    def of(cls, opened: OpenRepository, report: RepositoryReport, prefer: Prefer | None) -> Maker:
+        """The maker of an import, or that of a dry run."""
+        kind = PlannedMaker if report.is_dry_run else Maker
+        return kind(opened, report, takes_objects=prefer == "objects")
+
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """As `MadeDirectories.parent`."""
         return self._directories.parent(path)
@@ -59,12 +66,17 @@ class Maker:
         except FileNotFoundError:
             place_new(directory, part, name)
             return
+        is_changed = self._is_changed(path, status)
+        self.placer.replace(path, directory, part, name, status, keep=is_changed)
+
+    def _is_changed(self, path: bytes, status: os.stat_result) -> bool:
+        """Whether what has a name was changed. Raises FileExistsError where it is to stay then."""
         row = self._opened.known.get(path)
         row = row if row is not None and row.inode else None
         is_changed = file_side(self._opened, path, status, row) is FileSide.CHANGED
         if is_changed and not self._takes_objects:
             raise FileExistsError(errno.EEXIST, "somebody has changed it meanwhile; it was left as it is")
-        self.placer.replace(path, directory, part, name, status, keep=is_changed)
+        return is_changed
 
     def name_only(self, row: KnownFile) -> None:
         """Make a file that needs no content, in place of what is there: an empty one, or a released one.
@@ -92,9 +104,11 @@ class Maker:
             return os.open(part, _NEW, 0o600, dir_fd=directory)
         if not self._opened.is_guarded:
             raise AssertionError("a name without content would be read as zeros here")
-        names = self._opened.released_names
-        self._say_once(f"{names.how}; without an agent, readers wait")
-        return names.make(directory, part, row)
+        self._say_names_wait()
+        return self._opened.released_names.make(directory, part, row)
+
+    def _say_names_wait(self) -> None:
+        self._say_once(f"{self._opened.released_names.how}; without an agent, readers wait")
 
     def link(self, row: KnownFile) -> None:
         """Make a symbolic link. Raises OSError."""
@@ -190,7 +204,8 @@ class Maker:
         here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions
         is_owner = not self._is_root or (row.uid, row.gid) == (status.st_uid, status.st_gid)
         may_be_given = bool(row.path) and is_owner and not is_wider(here, wanted)
-        if may_be_given and here != wanted:
+        looks = self._report.is_dry_run
+        if may_be_given and here != wanted and not looks:
             os.fchmod(descriptor, wanted)
         if (
             not is_owner
@@ -200,7 +215,7 @@ class Maker:
             self._report.note_of(
                 "were here before: of a directory, the owner and who may enter it stay", row.path
             )
-        if (row.atime_ns, row.mtime_ns) != (status.st_atime_ns, status.st_mtime_ns):
+        if (row.atime_ns, row.mtime_ns) != (status.st_atime_ns, status.st_mtime_ns) and not looks:
             os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
     def attributes(self, row: KnownFile, seen: os.stat_result) -> bool:
@@ -217,9 +232,7 @@ class Maker:
             status = os.fstat(descriptor)
             if not is_same_moment(seen, status):
                 return False
-            is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
-            here = stat.S_IMODE(status.st_mode)
-            if self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions)):
+            if self._is_to_be_anew(row, status):
                 return self._made_anew(row, directory, name, descriptor)
             self.dress(descriptor, row)
             note_here(self._opened, row, os.fstat(descriptor))
@@ -230,13 +243,17 @@ class Maker:
             os.close(descriptor)
         return True
 
+    def _is_to_be_anew(self, row: KnownFile, status: os.stat_result) -> bool:
+        is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
+        here = stat.S_IMODE(status.st_mode)
+        return self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions))
+
     def _made_anew(self, row: KnownFile, directory: int, name: bytes, descriptor: int) -> bool:
         """Put a copy with a row's attributes in the place of an open file; False where it was changed."""
         if not take_lease(descriptor):
             raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
+        _refuse_names(os.fstat(descriptor))
         status = os.fstat(descriptor)
-        if status.st_nlink != 1:
-            raise OSError(errno.EMLINK, f"{_OTHER_ATTRIBUTES}, and it has another name")
         part = part_name()
         copy = os.open(part, _NEW, 0o600, dir_fd=directory)
         try:
@@ -273,10 +290,9 @@ class Maker:
                 ) from error
 
     def _attributes(self, descriptor: int, row: KnownFile) -> None:
+        self._say_owners_left(row)
         if self._is_root:
             os.fchown(descriptor, row.uid, row.gid)
-        elif (row.uid, row.gid) != (os.geteuid(), os.getegid()):
-            self._say_once("owners and groups were left: only root may give files away")
         os.fchmod(descriptor, row.attributes.permissions)
         if row.xattrs and row.xattrs != read_xattrs(descriptor):
             try:
@@ -285,9 +301,107 @@ class Maker:
                 self._report.problem(row.path, f"its extended attributes cannot be written: {error}")
         os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
+    def _say_owners_left(self, row: KnownFile) -> None:
+        if not self._is_root and (row.uid, row.gid) != (os.geteuid(), os.getegid()):
+            self._say_once("owners and groups were left: only root may give files away")
+
     def _say_once(self, note: str) -> None:
         if note not in self._report.notes:
             self._report.notes.append(note)
+
+    def remove(self, row: KnownFile, status: os.stat_result) -> None:
+        """Remove an empty directory, or move a file that was seen so to the trash. Raises OSError."""
+        directory, name = self._opened.below.parent(row.path)
+        if stat.S_ISDIR(status.st_mode):
+            os.rmdir(name, dir_fd=directory)
+            self._opened.below.refresh()
+        else:
+            self.placer.remove(row.path, directory, name, status)
+
+
+class PlannedMaker(Maker):
+    """Makes nothing: notes in rows of a copy what would be here, where nothing is in its way."""
+
+    def name_only(self, row: KnownFile) -> None:
+        """Plan a file that needs no content."""
+        if row.size:
+            self._say_names_wait()
+        row.is_name_only = row.size > 0
+        self.plan(row)
+
+    def link(self, row: KnownFile) -> None:
+        """Plan a symbolic link."""
+        self.plan(row)
+
+    def plan(self, row: KnownFile) -> None:
+        """Note a file as one that is here. Raises OSError where it could not be made."""
+        self.parent(row.path)
+        status = self._opened.below.status(row.path)
+        if status is not None:
+            self._is_changed(row.path, status)
+            self._look_for_trash()
+        if not row.attributes.is_link:
+            self._say_owners_left(row)
+        row.inode, row.links, row.ctime_ns = 1, 0, UNKNOWN
+
+    def hard_link(self, row: KnownFile) -> bool:
+        """Plan another name of a file that is here, or is planned."""
+        first = self._opened.known.get(row.link_of or b"")
+        if first is None:
+            return False
+        if is_planned(first):
+            owner = first.uid if self._is_root else os.geteuid()
+            is_same = _are_names_of_one(first, row) and (not self._is_root or _rights(first) == _rights(row))
+        else:
+            seen = self._seen_as(first, row)
+            is_same, owner = seen is not None, -1 if seen is None else seen.st_uid
+        owners = {0, os.geteuid(), owner, self._owner_around(first.path)}
+        if not is_same or self._owner_around(row.path) not in owners:
+            return False
+        row.is_name_only = first.is_name_only
+        self.plan(row)
+        return True
+
+    def _owner_around(self, path: bytes) -> int:
+        """Who owns the directory that a path lies in, or will."""
+        status = self._opened.below.status(path.rpartition(b"/")[0])
+        return os.geteuid() if status is None else status.st_uid
+
+    def dress_directory(self, row: KnownFile) -> None:
+        """Say what a directory that is here would keep."""
+        status = self._opened.below.status(row.path)
+        if status is None:
+            self._say_owners_left(row)
+            return
+        descriptor = self._opened.below.parent(row.path + b"/.")[0] if row.path else self._opened.below.root
+        if not (row.path and self._directories.is_made(descriptor, row.path, status)):
+            self._dress_present(descriptor, row, status)
+
+    def attributes(self, row: KnownFile, seen: os.stat_result) -> bool:
+        """Whether a file could be given its object's attributes."""
+        if self._is_to_be_anew(row, seen):
+            _refuse_names(seen)
+        self._say_owners_left(row)
+        return True
+
+    def remove(self, row: KnownFile, status: os.stat_result) -> None:
+        """Look whether a file could be moved to the trash. Raises OSError."""
+        if not stat.S_ISDIR(status.st_mode):
+            self._look_for_trash()
+
+    def _look_for_trash(self) -> None:
+        with suppress(FileNotFoundError):
+            os.close(open_reserved(self._opened.below.root, make=False))
+
+
+def is_planned(row: KnownFile) -> bool:
+    """Whether a dry run would have made what a row says: no file that is here has no name."""
+    return bool(row.inode) and not row.links
+
+
+def _refuse_names(status: os.stat_result) -> None:
+    if status.st_nlink != 1:
+        raise OSError(errno.EMLINK, f"{_OTHER_ATTRIBUTES}, and it has another name")
 
 
 _OWN = PART + secrets.token_hex(8).encode()

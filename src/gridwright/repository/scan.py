@@ -8,30 +8,37 @@ say what was touched; where these are the same, too, the content decides, since 
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from collections.abc import Collection, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
+from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.object_format import kept_mode
-from gridwright.repository.other_buckets import OtherBuckets
 from gridwright.repository.reserved import MARK
 from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.state_directory import is_state_file
+from gridwright.repository.state_failures import state_failure
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
 
 _TRASH = [RESERVED.encode(), TRASH.encode()]
+_BUSY_S = 30.0
+"""How long another command of the state of another bucket may take."""
 _HOLES = 1 << 30
 """Bytes that a file has not here, and that an export sends all the same: so many are worth a note."""
 
@@ -50,7 +57,7 @@ class Action(StrEnum):
 
 @dataclass(slots=True)
 class MetFiles:
-    """Files that a scan has met, without directories and links."""
+    """Files and symbolic links that a scan has met: of what it has, directories are not counted."""
 
     count: int = 0
     """Of names."""
@@ -60,7 +67,7 @@ class MetFiles:
 
     def add(self, status: FileStatus) -> None:
         """Count one more name."""
-        if not stat.S_ISREG(status.st_mode):
+        if stat.S_ISDIR(status.st_mode) or not is_kept(status.st_mode):
             return
         self.count += 1
         if status.st_nlink > 1:
@@ -233,7 +240,9 @@ def find_gone(
             report.note_of("were released to another bucket: objects stay", row.path)
         elif deletions:
             batch.append((row.path, Action.DELETE, row.size, None))
-        elif not opened.known.is_listed or opened.known.listed(row.key or "") is not None:
+        elif not row.attributes.is_directory and (
+            not opened.known.is_listed or opened.known.listed(row.key or "") is not None
+        ):
             left += 1
     opened.known.add_work(batch)
     if left:
@@ -254,3 +263,32 @@ def _is_within(path: bytes, directories: Collection[bytes]) -> bool:
             return True
         path = path.rpartition(b"/")[0]
     return b"" in directories
+
+
+class OtherBuckets:
+    """What is known of the same directory with other buckets: what was released to one is not removed.
+
+    The files of the state directory beside that of this bucket. One thread uses it.
+    """
+
+    def __init__(self, known: Known) -> None:
+        found = known.state.path.glob("known*.sqlite")
+        self._files = [each for each in sorted(found) if each != known.file]
+
+    def have_released(self, path: bytes) -> bool:
+        """Whether one of them says that a file is in its bucket alone. Raises GridwrightError."""
+        return any(_has_released(each, path) for each in self._files)
+
+
+def _has_released(file: Path, path: bytes) -> bool:
+    query = "SELECT 1 FROM files WHERE path = ? AND inode = 0 AND is_name_only <> 0"
+    try:
+        # A journal that a kill has left is played back, so that it is not opened for reading alone.
+        url = f"file:{quote(str(file))}?mode=rw"
+        with closing(sqlite3.connect(url, uri=True, timeout=_BUSY_S)) as database:
+            return database.execute(query, (path,)).fetchone() is not None
+    except sqlite3.Error as error:
+        with suppress(FileNotFoundError):
+            file.stat()
+            raise state_failure(error, file) from error
+        return False

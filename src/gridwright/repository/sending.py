@@ -16,6 +16,7 @@ from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns
 from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
+from gridwright.repository.planned import UnreadContent
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.scan import Action
@@ -50,7 +51,7 @@ class Sending:
     status: os.stat_result
     descriptor: int | None
     """Of a file; None for a directory or a link."""
-    content: FileContent | SmallContent
+    content: FileContent | SmallContent | UnreadContent
     xattrs: bytes | None
     ctime_ns: int = UNKNOWN
     """What the next scan is to know of it, if nobody touches it meanwhile."""
@@ -100,7 +101,8 @@ def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
         )
     descriptor = open_for_reading(name, directory)
     try:
-        content = FileContent(descriptor, clock)
+        looks = opened.known.looks
+        content = UnreadContent(os.fstat(descriptor)) if looks else FileContent(descriptor, clock)
         if reason := why_too_large(content.size):
             raise OSError(errno.EFBIG, reason, os.fsdecode(path))
         found = read_xattrs(descriptor)
@@ -194,7 +196,7 @@ def row_of(
         if before is not None and state is not None and state.reference.etag == before.etag:
             # An agent has restored it, and knows nothing of rows, or a release was killed: the file says it.
             row.is_name_only = state.is_name_only
-        if opened.is_guarded:
+        if opened.is_guarded and not opened.known.looks:
             mark_exported(sending.descriptor, row, opened.settings.bucket_url, status)
     return row
 

@@ -99,7 +99,9 @@ class OpenRepository:
             check_serial(known, below.root)
             known.advance = partial(advance, known, below.root)
             opened.pop_all()
-        return cls(settings, store, known, below, Keys(settings.prefix), FileClock(below.root), lock)
+        return cls(
+            settings, store, known, below, Keys(settings.prefix), FileClock(below.root, looks=looks), lock
+        )
 
     @property
     def is_guarded(self) -> bool:

@@ -17,16 +17,21 @@ from gridwright.repository.contents import CONTENTS
 from gridwright.repository.counted_names import CountedNames, counted_files, told_failed
 from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
-from gridwright.repository.knowledge import learn
-from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lost_names import ELSEWHERE, LOST, gone_names, is_elsewhere, look_for_lost
-from gridwright.repository.missing import (
+from gridwright.repository.gone import (
+    ELSEWHERE,
+    LOST,
     all_were_there,
-    list_objects,
+    gone_files,
+    gone_names,
+    is_elsewhere,
+    look_for_lost,
     overwritten,
     there,
     without_object,
 )
+from gridwright.repository.knowledge import learn
+from gridwright.repository.known_file import KnownFile
+from gridwright.repository.listed import list_bucket
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, MetFiles, find_changes
@@ -270,7 +275,7 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
         status.changelogs, status.changelog_trouble = standing_of(opened, settings.changelog)
     report = RepositoryReport(settings.name, "status")
     learn(opened, report)
-    list_objects(opened)
+    list_bucket(opened)
     met = MetFiles()
     work = find_changes(opened, (), report, deletions=True, met=met)
     status.failed, status.nameless = report.failed, report.nameless
@@ -322,7 +327,7 @@ def _ages_of_unknown(opened: OpenRepository, status: RepositoryStatus) -> Iterat
     for path, action, row in opened.known.work_with_rows():
         if action == Action.COMPARE and row is not None and not _is_loaded(opened, path, row):
             status.unknown_files += 1
-            status.unknown_bytes += row.size
+            status.unknown_bytes += row.size if row.link_of is None else 0
             yield None if row.is_only_in_bucket else _age(status.last_export)
 
 
@@ -362,10 +367,7 @@ def _ages_of_objects(opened: OpenRepository, status: RepositoryStatus) -> Iterat
         if not is_known:
             status.changed_objects += 1
     # What is gone on both sides, as after an export of another machine, is nothing to be done.
-    status.gone_files = sum(
-        action == Action.DELETE and (row is None or known.listed(row.key or "") is not None)
-        for _, action, row in known.work_with_rows()
-    )
+    status.gone_files = sum(1 for _ in gone_files(known))
     status.gone_objects = sum(1 for _ in without_object(known))
     if status.gone_objects:
         yield _age(all_were_there(known) or status.last_export)

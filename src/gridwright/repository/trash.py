@@ -50,6 +50,7 @@ class TrashReport:
     """The trash of a repository, and what was removed from it."""
 
     repository: str
+    is_dry_run: bool = False
     there: list[TrashedFiles] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     """What is `.gridwright` of this library, with trash, and was given another name."""
@@ -64,15 +65,18 @@ class TrashReport:
         parts = {"there": self.there, "removed": self.removed, "stayed": self.stayed}
         places = {"elsewhere": self.elsewhere, "of_another": self.of_another}
         return (
-            {"repository": self.repository}
+            {"repository": self.repository, "dry_run": self.is_dry_run}
             | places
             | {name: [asdict(each) for each in found] for name, found in parts.items()}
         )
 
     def text(self) -> str:
         """The result for people."""
-        lines = [f"{self.repository}: trash, below {RESERVED}/{TRASH}"]
-        lines += [f"  removed: {each.text()}" for each in self.removed]
+        looks = self.is_dry_run
+        lines = [
+            f"{self.repository}: trash, below {RESERVED}/{TRASH}" + ", a dry run: nothing was changed" * looks
+        ]
+        lines += [f"  {'would be ' * looks}removed: {each.text()}" for each in self.removed]
         lines += [f"  could not be removed: {each.text()}" for each in self.stayed]
         lines += [f"  {each.text()}" for each in self.there] or [
             f"  {self.of_another or 'nothing lies there'}"
@@ -196,16 +200,26 @@ def trashed(root: int) -> Iterator[TrashedFiles]:
         os.close(trash)
 
 
-def empty_trash(root: int, older_than_s: float) -> Iterator[tuple[TrashedFiles, bool]]:
-    """Remove what was moved there longer ago; each of them, and whether it is gone. Raises OSError."""
+def empty_trash(
+    root: int, older_than_s: float, *, looks: bool = False
+) -> Iterator[tuple[TrashedFiles, bool]]:
+    """Remove what was moved there longer ago; each of them, and whether it is gone. Raises OSError.
+
+    Who only `looks` removes nothing, and is told of each that it would go.
+    """
     for each in list(trashed(root)):
-        if time.time() - each.moment >= older_than_s:
+        if time.time() - each.moment < older_than_s:
+            continue
+        if looks:
+            yield each, True
+        else:
             trash = _opened_trash(root, make=False)
             try:
                 yield each, remove_tree(each.name, directory=trash)
             finally:
                 os.close(trash)
-    _remove_empty_trash(root)
+    if not looks:
+        _remove_empty_trash(root)
 
 
 def _remove_empty_trash(root: int) -> None:

@@ -16,10 +16,9 @@ from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.file_clock import is_kept_as
+from gridwright.repository.gone import ELSEWHERE, LOST, is_absent, is_elsewhere
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lost_names import ELSEWHERE, LOST, is_elsewhere
-from gridwright.repository.nowhere import is_absent
 from gridwright.repository.scan import scan
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.room import check_room, disk_is_full
+from gridwright.repository.contents import check_room, disk_is_full
 from tests.support.repositories import opened_without_store
 
 

@@ -88,8 +88,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
         return show(linked_report("import", flags, *linked), json=flags.json)
     if flags.names and flags.contents:
         raise input_error("names alone have no contents", where="--names", remedy="leave out one of both")
-    from gridwright.repository.bringing import import_objects
-    from gridwright.repository.importing import ImportOptions
+    from gridwright.repository.importing import ImportOptions, import_objects
 
     looks = flags.dry_run
     with open_repository(flags, settings_of(flags), looks=looks) as opened, transfer_progress() as progress:
@@ -158,8 +157,7 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
 
     Example: gridwright repo duplicate archive --to new-grid.yaml
     """
-    from gridwright.repository.bringing import import_objects
-    from gridwright.repository.importing import ImportOptions
+    from gridwright.repository.importing import ImportOptions, import_objects
 
     settings = settings_of(flags)
     if flags.to.is_dir():

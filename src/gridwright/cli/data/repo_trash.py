@@ -12,7 +12,7 @@ from gridwright.cli.arguments import Reader
 from gridwright.cli.data.repo_flags import RepositoryFlags, settings_of
 from gridwright.cli.flags import Reads, read_flags
 from gridwright.cli.output import LazyResult, Output
-from gridwright.errors import ExitStatus, environment_error
+from gridwright.errors import ExitStatus, environment_error, input_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,9 @@ class TrashFlags(RepositoryFlags):
         ),
         Reads(Reader.seconds, "older_than_s"),
     ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and change nothing.")
+    ] = False
 
 
 def run_trash(flags: TrashFlags) -> ExitStatus:
@@ -40,13 +43,15 @@ def run_trash(flags: TrashFlags) -> ExitStatus:
     reader = Reader()
     older_than_s = reader.finish(read_flags(flags, reader))["older_than_s"]
     settings = settings_of(flags)
-    report = TrashReport(settings.name)
+    if flags.dry_run and older_than_s is None:
+        raise input_error("nothing would be removed", where="--dry-run", remedy="add --empty-older-than")
+    report = TrashReport(settings.name, is_dry_run=flags.dry_run)
     try:
         with Beneath(settings.directory) as below:
             if older_than_s is not None:
-                for each, is_gone in empty_trash(below.root, older_than_s):
+                for each, is_gone in empty_trash(below.root, older_than_s, looks=flags.dry_run):
                     (report.removed if is_gone else report.stayed).append(each)
-            report.there = list(trashed(below.root))
+            report.there = [each for each in trashed(below.root) if each not in report.removed]
             report.of_another = why_of_another(below.root)
             report.elsewhere = [shown(each) for each in renamed_at_top(below.root)]
     except OSError as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.errors import GridwrightError
 from gridwright.repository.file_clock import bounded_ns, is_kept_as
+from gridwright.repository.known import NO_DIRECTORY
 from gridwright.repository.known_file import signed_inode
 from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import MIGRATION, is_same_identity, open_state
@@ -155,9 +156,10 @@ class MigrationJournal:
         return self._database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
 
     def count(self) -> int:
-        """How many names the migration has made."""
+        """How many names the migration has made, without directories."""
         self.flush()
-        return int(self._database.execute("SELECT count(*) FROM files WHERE is_made").fetchone()[0])
+        query = f"SELECT count(*) FROM files WHERE is_made AND {NO_DIRECTORY}"  # noqa: S608 - names of our own
+        return int(self._database.execute(query).fetchone()[0])
 
     def has_seen(self) -> bool:
         """Whether this run has met anything at the source."""

@@ -259,7 +259,8 @@ class Migration:
             self._report.notes.append("nothing was removed: not all of the source could be read")
             return
         vanished = list(self._vanished())
-        gone = Deletions(len(vanished), self._journal.count(), is_all=not self._journal.has_seen())
+        count = sum(not stat.S_ISDIR(row.mode) for row, _ in vanished)
+        gone = Deletions(count, self._journal.count(), is_all=not self._journal.has_seen())
         if (why := gone.refusal(self._options.delete_up_to)) is not None:
             self._report.problem("--cut-over", why)
             return
