@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -53,7 +54,8 @@ class Part:
     failed: bool = False
     ran: bool = False
     tests: list[tuple[float, str]] = field(default_factory=list)
-    skipped: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Tests that were not run, by their reasons."""
     rerun: list[str] = field(default_factory=list)
 
     @property
@@ -112,7 +114,8 @@ class Part:
         """Read what pytest wrote of each test."""
         for case in self._cases():
             self.tests.append((float(case.get("time", 0)), _place(case)))
-            self.skipped += case.find("skipped") is not None
+            if (skipped := case.find("skipped")) is not None:
+                self.skipped[skipped.get("message", "").removeprefix("Skipped: ")] += 1
 
 
 def _place(case: ElementTree.Element) -> str:
@@ -162,6 +165,7 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
         "tests.machine.image",
         "tests.vm.images",
         "tests.vm.boot_image",
+        "tests.support.lustre_vm",
         *(("tests.support.tofu",) if THOROUGH in more else ()),
     )
     images = Part("images", [(sys.executable, "-m", each) for each in made])
@@ -179,6 +183,8 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
         [daemons("machine", "tests/machine", *more, marked=busy, workers=4, spread=BY_FILE)],
         [daemons("alone", "tests/integration", "tests/machine", *more, marked="alone")],
         [daemons("vm", "tests/vm", *more, marked=machines, workers=2, spread=ONE_BY_ONE)],
+        # The guest takes both cores.
+        [daemons("lustre", "tests/lustre", *more, marked=busy)],
     ]
 
 
@@ -194,9 +200,12 @@ def report(stages: list[list[Part]]) -> None:
     parts = [part for stage in stages for part in stage if part.ran]
     print(f"\n{'part':12} {'seconds':>8} {'CPU':>7} {'tests':>6} {'skipped':>8} {'run again':>10}")
     for part in parts:
-        counts = f"{len(part.tests) or '':>6} {part.skipped or '':>8} {len(part.rerun) or '':>10}"
+        counts = f"{len(part.tests) or '':>6} {part.skipped.total() or '':>8} {len(part.rerun) or '':>10}"
         said = " failed" if part.failed else ""
         print(f"{part.name:12} {part.seconds:8.1f} {part.cpu_s:7.1f} {counts}{said}")
+    for part in parts:
+        for why, count in part.skipped.items():
+            print(f"not run: {count} of {part.name}: {why}")
     for place in (each for part in parts for each in part.rerun):
         print(f"run again: {place}")
     tests = sorted((each for part in parts for each in part.tests), reverse=True)

@@ -76,6 +76,12 @@ if [ "$purpose" = vm ] || { [ "$purpose" = test ] && [ "$(id -u)" -eq 0 ] && com
     need dnsmasq-base command -v dnsmasq
     need apt-utils command -v apt-ftparchive
     need nftables command -v nft
+    # What the guest with Lustre is made with.
+    need mmdebstrap command -v mmdebstrap
+    need cpio command -v cpio
+    need zstd command -v zstd
+    need xz-utils command -v xz
+    need kmod command -v depmod
 fi
 
 [ -n "$missing" ] || exit 0

@@ -1,6 +1,7 @@
 """The native part of Gridwright; see native/python/src/lib.rs."""
 
 from collections.abc import Sequence
+from mmap import mmap
 from pathlib import Path
 from typing import TypedDict
 
@@ -24,6 +25,18 @@ class Phase:
 
 def crc64(data: bytes | bytearray | memoryview, before: int) -> int: ...
 def combine_crc64(first: int, second: int, second_bytes: int) -> int: ...
+def connect(host: str, port: int, connect_s: int, patience_s: int) -> int: ...
+def ask(socket: int, request: bytes, buffer: bytearray | memoryview | mmap) -> tuple[int, float]: ...
+def receive_into_file(
+    socket: int,
+    buffer: bytearray | memoryview | mmap,
+    filled: int,
+    files: tuple[int, int],
+    at: int,
+    end: int,
+    crc: int,
+) -> tuple[int, int, int, int, float, int]: ...
+def open_direct(file: int, size: int) -> int: ...
 def solve_flows(
     capacities: Sequence[float], flows: Sequence[Flow]
 ) -> tuple[list[float], list[int | None]]: ...

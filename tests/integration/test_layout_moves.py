@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -150,6 +151,23 @@ def test_files_move_but_those_that_are_open_archived_released_or_small(site: Sit
     site.change(open=[])
     assert [each["path"] for each in site.rebalance()["files"]] == [str(open_)]
     assert site.rebalance()["files"] == []
+
+
+def test_a_full_disk_is_said_with_the_journal_on_it(site: Site) -> None:
+    site.add("large")
+    state = site.directory / "state"
+    state.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", state], check=True, timeout=60)
+    try:
+        (state / "layouts").mkdir()
+        (state / "layouts/data.jsonl").touch(0o644)
+        with contextlib.suppress(OSError):
+            (state / "full").write_bytes(bytes(16384))
+        told = site.run("rebalance", str(site.spec), "--at-least", "64KiB", status=3).stderr
+    finally:
+        subprocess.run(["umount", state], check=True, timeout=60)
+    assert f"{state}/layouts/data.jsonl: the journal cannot be written: No space left on device" in told
+    assert "free space there" in told
 
 
 def test_a_kill_at_any_time_loses_nothing_and_the_next_one_goes_on(site: Site) -> None:

@@ -108,3 +108,40 @@ def test_machines_that_share_a_library_and_one_whose_state_was_lost_are_not_set_
     assert gridwright("repo", "export", *flags).status == 0
     monkeypatch.setenv(VARIABLE, str(tmp_path / "backup"))
     assert "set back" not in gridwright("repo", "export", *flags).err, "a state that is older is none"
+
+
+@pytest.mark.root
+def test_a_library_that_was_set_back_in_the_midst_of_a_migration_is_compared_anew(
+    tmp_path: Path, gridwright: Command
+) -> None:
+    image, snapshot, place = tmp_path / "image", tmp_path / "snapshot", tmp_path / "library"
+    source = tmp_path / "source"
+    for each in (place, source):
+        each.mkdir()
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    run("mkfs.ext4", "-q", "-F", image)
+    words = ("repo", "import", "--directory", place, "--from", source, "--json")
+    for name in ("same", "edited", "removed"):
+        (source / name).write_text(name)
+    with mounted(image, place):
+        shutil.rmtree(place / "lost+found")
+        assert gridwright(*words).status == 0
+    shutil.copyfile(image, snapshot)
+    with mounted(image, place):
+        (source / "edited").write_text("edited since")
+        (source / "new").write_text("new")
+        for _ in range(2):
+            ended = gridwright(*words)
+            assert (ended.status, "set back" in ended.out) == (0, False), ended.text
+    shutil.copyfile(snapshot, image)
+    with mounted(image, place):
+        (source / "removed").unlink()
+        assert "was set back to an earlier state" in gridwright(*words, "--dry-run").out
+        ended = gridwright(*words, "--cut-over")
+        assert "was set back to an earlier state" in ended.out
+        assert (ended.status, problems(ended)) == (1, ["edited"]), ended.text
+        assert (place / "edited").read_text() == "edited"
+        assert (place / "new").read_text() == "new"
+        assert (place / "removed").read_text() == "removed"
+        assert "set back" not in gridwright(*words).out

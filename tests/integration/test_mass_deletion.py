@@ -159,20 +159,20 @@ def test_a_cut_over_from_an_emptied_source_removes_nothing(
 ) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    fill(source, 40)
+    fill(source, 44)
     flags = ("repo", "import", "--from", source, "--directory", library)
     assert gridwright(*flags).status == 0
     shutil.rmtree(source / "d1")
     ended = gridwright(*flags, "--cut-over")
-    assert (ended.status, "10 of 40 would be deleted" in said(ended)) == (1, True)
+    assert (ended.status, "11 of 44 would be deleted" in said(ended)) == (1, True)
     for each in source.iterdir():
         shutil.rmtree(each)
     ended = gridwright(*flags, "--cut-over")
     assert (ended.status, "nothing would be left" in said(ended)) == (1, True)
     assert (library / "d2" / "f2").exists()
-    assert gridwright(*flags, "--cut-over", "--delete-up-to", "40").status == 0
+    assert gridwright(*flags, "--cut-over", "--delete-up-to", "44").status == 0
     assert [each.name for each in library.iterdir()] == [".gridwright"]
-    assert len([each for each in (library / ".gridwright/trash").rglob("f*") if each.is_file()]) == 40
+    assert len([each for each in (library / ".gridwright/trash").rglob("f*") if each.is_file()]) == 44
 
 
 @pytest.mark.root

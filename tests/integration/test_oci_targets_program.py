@@ -247,7 +247,14 @@ def test_a_format_that_was_cut_off(server: LustreServer, is_whole: bool) -> None
         assert len(server.commands("mkfs.lustre")) == 2
         return
     Path(f"{server.volume(NAMES[0])}.whole").unlink()
-    assert "was cut off, and it has the label already" in said(server.run())
+    refusal = said(server.run())
+    assert "was cut off, and it has the label already" in refusal
+    assert "it says: tunefs.lustre FATAL" in refusal
+    (server.world / "broken").write_text("error while loading shared libraries: libyaml-0.so.2")
+    refusal = said(server.run())
+    assert "tunefs.lustre does not read" in refusal
+    assert "libyaml" in refusal
+    assert "wipefs" not in refusal
     assert len(server.commands("mkfs.lustre")) == 1
 
 
@@ -331,7 +338,7 @@ class PretendServer:
     missing = staticmethod(lambda: ())
     nids = staticmethod(lambda: (f"{ADDRESS}@tcp",))
     cannot_format = staticmethod(lambda _: None)
-    is_whole = staticmethod(lambda _: True)
+    unreadable = staticmethod(lambda _: None)
 
     def link(self, address: str) -> str | None:
         raise AssertionError(address)

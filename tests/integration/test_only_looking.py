@@ -160,11 +160,19 @@ def test_a_look_at_what_a_killed_command_left_settles_a_copy_alone(place: Path, 
 
 
 @pytest.mark.root
-def test_doctor_names_a_refused_mass_deletion_and_how_to_go_on(place: Path, gridwright: Command) -> None:
+@pytest.mark.parametrize("has_other", [False, True])
+def test_doctor_names_a_refused_mass_deletion_and_how_to_go_on(
+    place: Path, gridwright: Command, has_other: bool
+) -> None:
+    """Also where the directory was that of another bucket before."""
     library, before = place / "data" / "looked-at", _root_state()
+    endpoint = (place / "grid.yaml").read_text().split('"')[1]
     for number in range(20):
         (library / f"file{number}").write_text("x")
     try:
+        if has_other:
+            other = ("--bucket", f"s3://{BUCKET}/other", "--endpoint", endpoint, "--directory", library)
+            assert gridwright("repo", "export", *other).status == 0
         assert gridwright("repo", "export", "archive").status == 0
         for each in library.glob("file*"):
             each.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +278,106 @@ def _kill_until_done(words: list[str], chance: random.Random) -> int:
             process.communicate()
             kills += 1
             patience *= 1.5
+
+
+@pytest.fixture
+def killed(
+    library: Path, liar: LyingStore, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> Killed:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", liar.endpoint_url)
+    return Killed(library, liar, server, url)
+
+
+@dataclass(frozen=True)
+class Killed:
+    """Commands with a store that keeps its answers back."""
+
+    library: Path
+    liar: LyingStore
+    server: StoreServer
+    url: str
+
+    def __call__(self, verb: str, *more: str) -> dict[str, Any]:
+        ended = subprocess.run(
+            command(verb, self.library, self.url, "--json", *more), check=False, capture_output=True
+        )
+        return dict(json.loads(ended.stdout))
+
+    def export(self, count: int) -> None:
+        """Export, and be killed when the store has so many files' objects and has told of half of them."""
+        sent, hold, all_sent = set[str](), threading.Event(), threading.Event()
+
+        def keep_answers(answer: Answer) -> None:
+            if answer.method != "PUT" or "/.gridwright" in answer.path or answer.path.endswith("/"):
+                return
+            sent.add(answer.path)
+            if len(sent) == count:
+                all_sent.set()
+            if len(sent) > count // 2:
+                hold.wait(60)
+
+        self.liar.lie = keep_answers
+        process = subprocess.Popen(command("export", self.library, self.url), stdout=subprocess.DEVNULL)
+        try:
+            assert all_sent.wait(60)
+        finally:
+            process.kill()
+            process.wait()
+            hold.set()
+            self.liar.lie = lambda _answer: None
+
+
+def test_what_a_killed_export_has_sent_is_known_whatever_becomes_of_the_files(killed: Killed) -> None:
+    library = killed.library
+    names = [f"{what}{place}" for what in ("edited", "removed", "same", "chmod") for place in range(4)]
+    killed("export")
+    for name in names:
+        (library / name).write_bytes(name.encode())
+    killed.export(len(names))
+    for place in range(4):
+        (library / f"edited{place}").write_bytes(b"edited since")
+        (library / f"removed{place}").unlink()
+        (library / f"chmod{place}").chmod(0o600)
+    (library / "edited0").unlink()
+    (library / "edited0").symlink_to("same0")
+
+    assert any(
+        "4 objects are of files that are gone" in each for each in killed("export", "--dry-run")["notes"]
+    )
+    said = killed("export")
+    assert said["problems"] == []
+    assert any("4 objects are of files that are gone" in each for each in said["notes"])
+    assert killed("export", "--deletions")["problems"] == []
+    assert not [name for name in objects(killed.server, killed.url) if "removed" in name]
+    said = killed("verify")
+    assert (said["problems"], said["done"]["equal"]["count"]) == ([], 13)
+
+
+def test_what_a_killed_export_has_sent_over_its_own_objects_is_no_conflict(killed: Killed) -> None:
+    for name in "abcd":
+        (killed.library / name).write_bytes(b"first")
+    assert killed("export")["problems"] == []
+    for name in "ab":
+        (killed.library / name).write_bytes(b"second")
+    for name in "cd":
+        (killed.library / name).chmod(0o640)
+    killed.export(4)
+    (killed.library / "a").write_bytes(b"third")
+    (killed.library / "c").chmod(0o600)
+    assert killed("export")["problems"] == []
+    said = killed("verify")
+    assert (said["problems"], said["done"]["equal"]["count"]) == ([], 5)
+
+
+def test_what_somebody_else_wrote_after_a_killed_export_stays(killed: Killed) -> None:
+    (killed.library / "file").write_bytes(b"first")
+    killed.export(1)
+    client, key = killed.server.client(), killed.url.removeprefix(f"s3://{BUCKET}/") + "/file"
+    client.put_object(Bucket=BUCKET, Key=key, Body=b"other")
+    (killed.library / "file").write_bytes(b"edited")
+    for _ in range(2):
+        assert [each["name"] for each in killed("export")["problems"]] == ["file"]
+    assert client.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"other"
 
 
 def test_a_file_that_changes_is_never_torn(library: Path, server: StoreServer, url: str) -> None:

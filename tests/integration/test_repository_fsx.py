@@ -139,6 +139,8 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     client.put_object(Bucket=BUCKET, Key="prod/june.csv", Body=bytes(4999) + b"x")
     client.put_object(Bucket=BUCKET, Key="prod/../../etc/passwd", Body=b"x")
     (fsx.root / "data/sales/2026/may.csv").unlink()
+    (fsx.root / "data/sales/2026/new.csv").write_bytes(b"new")
+    (fsx.root / "data/sales/2026/link").symlink_to("new.csv")
     fsx.state = "MISCONFIGURED"
     differing = gridwright("repo", "verify", "--grid", grid, "--json")
     assert differing.status == 1
@@ -146,6 +148,10 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert told["june.csv"] == "the contents differ"
     assert "the file is not" in told["2026/may.csv"]
     assert "leads elsewhere" in told["prod/../../etc/passwd"]
+    assert differing.json["done"]["here alone"] == {"count": 2, "bytes": 10}
+    assert told["2026/new.csv"] == told["2026/link"] == "it has no object: gridwright repo export sends it"
+    part = gridwright("repo", "verify", "sales", "june.csv", "--grid", grid, "--json")
+    assert not [each for each in part.json["problems"] if each["name"].startswith("2026")]
     assert told["association"] == "it is misconfigured: The bucket is gone."
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import itertools
+import os
 import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from gridwright import _native
+from gridwright.repository.crc64 import crc64
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3 import patience, plain, s3_store
 from gridwright.repository.s3.connection import connect
@@ -172,14 +178,171 @@ def test_an_endpoint_that_is_none_is_named(gridwright: Command, tmp_path: Path, 
     assert "PASSW0RD" not in ended.text
 
 
+LARGE = bytes(range(251)) * ((9 << 20) // 251) + b"and no whole block"
+"""Of one range, and written past the page cache where the kernel says that it can do so."""
+HALF = len(LARGE) // 2
+
+
+def head(size: int = len(LARGE)) -> bytes:
+    return f'HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nETag: "{ETAG}"\r\n\r\n'.encode()
+
+
+@contextmanager
+def fetching(
+    answers: Answers, file: int, size: int = len(LARGE)
+) -> Iterator[tuple[S3Store, Future[str | None]]]:
+    """A store, and an object of it on its way into a file."""
+    with store_that(answers) as url:
+        store = S3Store(connect("bucket", endpoint_url=url), pause_ms=1)
+        try:
+            yield store, store.fetch(ObjectReference("s3://bucket", "key", ETAG, None, size), file)
+        finally:
+            store.close()
+
+
+def after_a_failure(*first: bytes) -> Answers:
+    """The whole object, to all but the first who asks: that one is given this, and the connection breaks."""
+    asked = itertools.count()
+
+    def answers(_head: bytes) -> Iterator[bytes]:
+        if next(asked) == 0:
+            yield from first
+        else:
+            yield head()
+            yield LARGE
+
+    return answers
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        (), (head(),), (head(), LARGE[:HALF]), (head(), LARGE[:-1]), (head()[:40],),
+        (b"HTTP/1.1 200 OK\r\n\r\n",),
+    ],
+    ids=["nothing", "head", "half", "all but a byte", "half a head", "no length"],
+)  # fmt: skip
+def test_a_body_that_breaks_off_is_asked_for_again(tmp_path: Path, first: tuple[bytes, ...]) -> None:
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        fetching(after_a_failure(*first), file.fileno()) as (_, future),
+    ):
+        assert future.result(60) == f"{crc64(LARGE):016x}"
+    assert (tmp_path / "file").read_bytes() == LARGE
+
+
+def test_a_body_that_is_too_short_each_time_is_none(tmp_path: Path) -> None:
+    def short(_head: bytes) -> Iterator[bytes]:
+        yield head()
+        yield LARGE[:HALF]
+
+    with (tmp_path / "file").open("w+b") as file, fetching(short, file.fileno()) as (_, future):
+        assert isinstance(future.exception(60), StoreError)
+
+
+def test_no_more_of_a_body_is_taken_than_the_object_has(tmp_path: Path) -> None:
+    def long(_head: bytes) -> Iterator[bytes]:
+        yield head()
+        yield LARGE + b"X" * 100_000
+
+    with (tmp_path / "file").open("w+b") as file, fetching(long, file.fileno()) as (store, future):
+        assert future.result(60) == f"{crc64(LARGE):016x}"
+        # What came behind it is no answer to the next request.
+        file.truncate(0)
+        reference = ObjectReference("s3://bucket", "key", ETAG, None, len(LARGE))
+        assert store.fetch(reference, file.fileno()).result(60) == f"{crc64(LARGE):016x}"
+    assert (tmp_path / "file").read_bytes() == LARGE
+
+
+def test_the_sum_of_a_body_is_of_what_came(tmp_path: Path) -> None:
+    damaged = LARGE[:HALF] + b"?" + LARGE[HALF + 1 :]
+    answers = [head(), damaged]
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        fetching(lambda _: iter(answers), file.fileno()) as (_, future),
+    ):
+        assert future.result(60) == f"{crc64(damaged):016x}" != f"{crc64(LARGE):016x}"
+    assert (tmp_path / "file").read_bytes() == damaged
+
+
+def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "READ_S", 1)
+
+    def dripping(_head: bytes) -> Iterator[bytes]:
+        yield head() + LARGE[:5000]
+        monkeypatch.setattr(patience, "SLOWEST", 1 << 20)
+        for _ in range(10_000):
+            time.sleep(0.02)
+            yield b"X"
+
+    with (tmp_path / "file").open("w+b") as file, fetching(dripping, file.fileno()) as (_, future):
+        assert "bytes in" in str(future.exception(30))
+
+
+@pytest.mark.parametrize("size", [5, len(LARGE)])
+def test_a_file_without_room_ends_its_object(size: int) -> None:
+    descriptor = os.open("/dev/full", os.O_RDWR)
+    try:
+        answers = [head(size), LARGE[:size]]
+        with fetching(lambda _head: iter(answers), descriptor, size) as (_, future):
+            error = future.exception(60)
+        assert isinstance(error, OSError) and error.errno == errno.ENOSPC
+    finally:
+        os.close(descriptor)
+
+
+def test_a_body_under_way_is_given_up_at_once(tmp_path: Path) -> None:
+    is_over, begun = threading.Event(), threading.Event()
+
+    def stalled(_head: bytes) -> Iterator[bytes]:
+        yield head()
+        yield LARGE[:HALF]
+        begun.set()
+        is_over.wait(60)
+
+    before = set(threading.enumerate())
+    with (tmp_path / "file").open("w+b") as file, fetching(stalled, file.fileno()) as (store, future):
+        assert begun.wait(60)
+        since_s = time.monotonic()
+        store.close()
+        assert isinstance(future.exception(1), StoreError)
+        for each in set(threading.enumerate()) - before:
+            if each.name == "requests":
+                each.join(1)
+                assert not each.is_alive()
+        assert time.monotonic() - since_s < 1
+        is_over.set()
+
+
+def test_a_file_that_is_opened_past_the_page_cache_has_its_room(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w+b") as file:
+        descriptor = _native.open_direct(file.fileno(), 1 << 20)
+        if descriptor < 0:
+            # tmpfs, or a kernel before 6.1.
+            assert os.fstat(file.fileno()).st_blocks == 0
+            return
+        try:
+            assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT
+            assert os.fstat(descriptor).st_blocks * 512 >= 1 << 20
+            assert os.path.samestat(os.fstat(descriptor), os.fstat(file.fileno()))
+        finally:
+            os.close(descriptor)
+        # ext4 would take all that is free before it said no: this is more than any file may have there.
+        blocks = os.fstat(file.fileno()).st_blocks
+        assert _native.open_direct(file.fileno(), 1 << 60) == -1
+        assert os.fstat(file.fileno()).st_blocks == blocks
+
+
 def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel waits for the rest of a piece: who asks again after each packet waits for all threads."""
     size, calls = 200_000, list[int]()
-    receive = plain.PlainConnection.receive
+    receive = plain.PlainConnection.receive_into_file
 
-    def noted(self: plain.PlainConnection, start: int, end: int, **more: bool) -> int:
-        calls.append(receive(self, start, end, **more))
-        return calls[-1]
+    def noted(
+        self: plain.PlainConnection, filled: int, file: plain.ContentFile, at: int, end: int, crc: int
+    ) -> tuple[int, int, int]:
+        calls.append(at)
+        return receive(self, filled, file, at, end, crc)
 
     def in_pieces(_head: bytes) -> Iterator[bytes]:
         yield f'HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nETag: "{ETAG}"\r\n\r\n'.encode()
@@ -187,7 +350,7 @@ def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pyte
             time.sleep(0.0005)
             yield b"x" * 1000
 
-    monkeypatch.setattr(plain.PlainConnection, "receive", noted)
+    monkeypatch.setattr(plain.PlainConnection, "receive_into_file", noted)
     with store_that(in_pieces) as url, (tmp_path / "file").open("w+b") as file:
         store = S3Store(connect("site-sas", endpoint_url=url))
         try:
@@ -197,4 +360,4 @@ def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pyte
             store.close()
         file.seek(0)
         assert file.read() == b"x" * size
-    assert len(calls) <= 2 + -(-size // plain.BUFFER_BYTES)
+    assert len(calls) == 1

@@ -126,9 +126,15 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert equal.json["requests"]["get"] == 1
     objects["2026/may/a.csv"] = b"1,3\n"
     objects["2026/gone"] = b""
+    (cloud.lustre.root / "work/results/new").write_text("new")
+    (cloud.lustre.root / "work/results/other").symlink_to("b.bin")
     differing = gridwright("repo", "verify", "results", "--grid", grid, "--json")
     told = {each["name"]: each["why"] for each in differing.json["problems"]}
-    assert told == {"may/a.csv": "the contents differ", "gone": "the object is there, and the file is not"}
+    assert told == {
+        "may/a.csv": "the contents differ",
+        "gone": "the object is there, and the file is not",
+        "new": "it has no object: gridwright repo export sends it",
+    }
     plan = gridwright("repo", "verify", "results", "--grid", grid, "--dry-run", "--json")
     assert plan.json["done"]["compared, at most"]["count"] == 4
 

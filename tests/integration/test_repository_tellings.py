@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.s3_store import S3Store
 from tests.support.command import Command, Ended
 from tests.support.lying_store import Answer, LyingStore
-from tests.support.object_store import BUCKET, StoreServer, prefix_of
+from tests.support.object_store import BUCKET, StoreServer, prefix_of, store_server
 from tests.support.repositories import forget
 
 
@@ -39,6 +41,51 @@ def test_a_verify_names_what_has_no_object(
     assert ended.json["done"]["here alone"] == {"count": 7, "bytes": 21}
     assert sorted(problems(ended)) == [f"new{number}" for number in range(7)]
     assert gridwright("repo", "verify", "--name", "x", "old", *flags).status == 0
+
+
+def test_a_verify_says_what_to_do_where_objects_of_directories_are_gone(
+    tmp_path: Path, url: str, library: Path, gridwright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store_server(tmp_path / "store", "moto") as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        flags = ("--bucket", url, "--directory", library)
+        (library / "sub").mkdir()
+        (library / "sub/file").write_text("content")
+        assert gridwright("repo", "export", *flags).status == 0
+        prefix = url.removeprefix(f"s3://{BUCKET}/")
+        for key in ("", "sub/", "sub/file"):
+            server.client().delete_object(Bucket=BUCKET, Key=f"{prefix}/{key}")
+        told = problems(gridwright("repo", "verify", "--json", *flags))
+        assert sorted(told) == [".", "sub", "sub/file"]
+        assert all("export --prefer files sends it" in why for why in told.values())
+        assert gridwright("repo", "export", "--prefer", "files", *flags).status == 0
+        assert gridwright("repo", "verify", *flags).status == 0
+
+
+def test_a_library_that_is_gone_for_good_is_forgotten_by_its_name(
+    server: StoreServer, url: str, library: Path, tmp_path: Path, gridwright: Command
+) -> None:
+    flags, gone = ("--bucket", url, "--directory", library), tmp_path / "gone"
+    gone.mkdir()
+    (gone / "theirs").write_text("theirs")
+    (library / "ours").write_text("ours")
+    assert gridwright("repo", "export", "--bucket", url, "--directory", gone).status == 0
+    assert gridwright("repo", "export", *flags).status == 0
+    shutil.rmtree(gone)
+    server.client().delete_object(Bucket=BUCKET, Key=f"{url.removeprefix(f's3://{BUCKET}/')}/theirs")
+    assert "another library has their files" in said(gridwright("repo", "verify", *flags))
+    listed = gridwright("repo", "export", "--forget-library", "none", "--dry-run", *flags)
+    assert listed.status == 2
+    (name,) = re.findall(r"[0-9a-f]{32}(?= has)", listed.err)
+    plan = gridwright("repo", "export", "--forget-library", name[:12], "--dry-run", "--json", *flags)
+    assert plan.json["done"]["no more said to be in that library"]["count"] > 0
+    ended = gridwright("repo", "export", "--forget-library", name[:12], "--json", *flags)
+    assert list(problems(ended)) == ["theirs"], "nobody has it any more"
+    assert "no other library" in gridwright("repo", "export", "--forget-library", name, *flags).err
+    # Another machine learns it.
+    forget(library)
+    assert list(problems(gridwright("repo", "verify", "--json", *flags))) == ["theirs"]
 
 
 @pytest.mark.parametrize("verb", ["import", "export", "verify", "release", "ls"])

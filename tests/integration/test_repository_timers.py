@@ -30,7 +30,7 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
     program.chmod(0o755)
     written, left, served = tmp_path / "written", tmp_path / "left", tmp_path / "served"
     names = ["gridwright-export-archive", "gridwright-import-archive"]
-    loading = ["gridwright-serve-archive"]
+    loading = ["gridwright-serve-disk"]
     tasks: list[dict[str, Any]] = [
         {
             "block": [role("absent", "/no/such/gridwright", names)],
@@ -71,8 +71,8 @@ def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> No
     export = {each for each in units if "export" in each}
     assert {each.name for each in left.iterdir()} == export
     assert {each.name for each in served.iterdir()} == export | {f"{each}.service" for each in loading}
-    assert f"{program} repo serve archive --directory /data" in (
-        served / "gridwright-serve-archive.service"
+    assert f"{program} repo serve disk --directory /data" in (
+        served / "gridwright-serve-disk.service"
     ).read_text("utf-8")
 
 

@@ -155,6 +155,9 @@ Host key verification failed.
     assert why.endswith(
         "if it was replaced, remove line 3 of /home/ann/.local/state/gridwright/host-keys/demo-1"
     )
+    first = "No ED25519 host key is known for a and you have requested strict checking.\n"
+    for said in (f"{first}Host key verification failed.\n", "Host key verification failed.\n"):
+        assert "its host key is not known here" in why_no_ssh(said)
     assert why_no_ssh("Warning: slow\nssh: connect to host a port 22: No route to host\n").endswith("to host")
     assert why_no_ssh("") == ""
 

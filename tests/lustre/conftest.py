@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.lustre_vm import VARIABLE, LustreMachine, lustre_machine
+from tests.support.lustre_vm import LustreMachine, lustre_machine, why_not
 from tests.support.object_store import StoreServer, store_server
-from tests.support.skips import no_lustre
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +22,8 @@ def lustre(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[LustreMachine]:
     """The guest."""
-    kit = os.environ.get(VARIABLE)
-    if not kit:
-        no_lustre(f"{VARIABLE} names no directory with make-vm.sh")
+    if why := why_not():
+        pytest.skip(why)
     store = request.getfixturevalue("lustre_store")
-    with lustre_machine(Path(kit), tmp_path_factory.mktemp("lustre"), store.environment) as machine:
+    with lustre_machine(tmp_path_factory.mktemp("lustre"), store.environment) as machine:
         yield machine

@@ -1,6 +1,6 @@
 """A release on a real Lustre: other clients write meanwhile, and no byte of theirs goes.
 
-One export, one release and one agent for all tests: the guest is emulated, and a command takes half a minute.
+One export, one release and one agent for all tests: the guest is emulated, and they take two minutes of it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.support.command import Ended
-from tests.support.lustre_vm import LustreMachine
+from tests.support.lustre_vm import LustreMachine, until_there
 from tests.support.object_store import BUCKET, StoreServer
 
+pytestmark = pytest.mark.thorough
 SIZE = 2 << 20
 DIRECTORY, OTHER = "/mnt/lustre/release", "/mnt/lustre2/release"
 WRITER = """
@@ -65,14 +66,6 @@ EDITED = ("edited", "conflicting")
 """Files that are read back and edited, the mtime set back; somebody replaces the object of the second."""
 
 
-def until_there(*files: str) -> str:
-    """A script that waits for files, half a minute at most for each."""
-    return "; ".join(
-        f"for i in $(seq 150); do [ -e {each} ] && break; sleep 0.2; done; [ -e {each} ] || exit 1"
-        for each in files
-    )
-
-
 @dataclass
 class Library:
     """A repository on the guest's Lustre."""
@@ -88,7 +81,7 @@ class Library:
 
     def words(self, verb: str, *more: str) -> list[str]:
         flags = ["--directory", DIRECTORY, "--bucket", f"s3://{BUCKET}/release"]
-        return ["repo", verb, "archive", *flags, *more]
+        return ["repo", verb, *flags, *more]
 
     def seen(self, file: str, mount: str = DIRECTORY) -> str:
         return self.machine.run(f"cd {mount} && sha256sum {file} && stat -c %i {file}").out

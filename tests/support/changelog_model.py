@@ -3,6 +3,7 @@
 Each change is made in a real directory and noted as the metadata server would (lustre/mdd/mdd_dir.c,
 mdd_object.c, mdd_device.c of Lustre 2.15 to 2.17): which types have which FIDs, times that are noted once
 between two clears, records that are kept for the slowest user, and none at all where nobody is registered.
+`tests/lustre/test_changelogs.py` holds its records to those of a real Lustre.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class LustreModel:
     _made: int = 0
     _clock: int = 0
     _noted_at: dict[Fid, int] = field(default_factory=dict)
+    _opened: dict[int, Fid] = field(default_factory=dict)
+    """By descriptor: a file keeps its FID when its last name goes."""
 
     def __post_init__(self) -> None:
         for number in range(self.mdts):
@@ -254,13 +257,12 @@ class LustreModel:
         self.note(ChangeType.SETXATTR, self._fid_at(path))
 
     def open(self, path: bytes) -> int:
-        return os.open(self._real(path), os.O_WRONLY)
+        descriptor = os.open(self._real(path), os.O_WRONLY)
+        self._opened[descriptor] = self.fid(os.fstat(descriptor))
+        return descriptor
 
     def write_and_close(self, descriptor: int, content: bytes) -> None:
         """What is written to an open file, whatever became of its names, is told when it is closed."""
-        status = os.fstat(descriptor)
         os.write(descriptor, content)
         os.close(descriptor)
-        self.note(ChangeType.CLOSE, self.fid(status))
-        if status.st_nlink == 0:
-            self._fids.pop(status.st_ino, None)
+        self.note(ChangeType.CLOSE, self._opened.pop(descriptor))

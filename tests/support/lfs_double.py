@@ -1,4 +1,6 @@
-"""A stand-in for `lfs` that keeps layouts in a file, and refuses what the recorded lfs of 2.17 refuses.
+"""A stand-in for `lfs` that keeps layouts in a file, and refuses what lfs of 2.17 refuses.
+
+`tests/lustre/test_layouts.py` holds it to a real one.
 
 Files and directories below the root are real; where they lie is kept in the state. It is a program of its
 own, which needs nothing but Python.
@@ -48,15 +50,39 @@ def keep(path: Path, content: Mapping[str, Any]) -> None:
     path.with_suffix(".new").replace(path)
 
 
+GONE = {
+    "getstripe": "lfs: getstripe for '{}' failed: No such file or directory",
+    "setstripe": "lfs setstripe: unable to open '{}': No such file or directory (2)",
+    "hsm_state": "lfs hsm_state: get HSM state for '{}' failed: No such file or directory",
+    "migrate": "error: lfs migrate: {}: cannot open source file: No such file or directory",
+}
+ELSEWHERE = {
+    "getstripe": "lfs getstripe: cb_getstripe: '{0}' not on a Lustre fs?: Inappropriate ioctl for device (25)\n"
+    "lfs: getstripe for '{0}' failed: Inappropriate ioctl for device",
+    "setstripe": "lfs setstripe: setstripe error for '{}': Inappropriate ioctl for device",
+    "hsm_state": "lfs hsm_state: get HSM state for '{}' failed: Inappropriate ioctl for device",
+    "migrate": "error: lfs migrate: {}: cannot get MDT index: Inappropriate ioctl for device",
+}
+
+
 def on_lustre(kept: Mapping[str, Any], path: str, verb: str) -> None:
     if not os.path.lexists(path):
-        raise Refused(2, f"lfs: {verb} for '{path}' failed: No such file or directory")
+        raise Refused(2, GONE[verb].format(path))
     if not kept["mounted"] or not Path(path).is_relative_to(kept["root"]):
-        raise Refused(25, f"lfs {verb}: {verb} error for '{path}': Inappropriate ioctl for device")
+        raise Refused(25, ELSEWHERE[verb].format(path))
 
 
 def number(text: str) -> int:
     return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
+
+
+def component(start: int, value: str, verb: str) -> dict[str, Any]:
+    end = -1 if value == "-1" else number(value)
+    if end != -1 and end <= start:
+        extent = f"Set extent [{start}, {end}) failed. Invalid argument"
+        raise Refused(22, f"{extent}\nerror: lfs {verb}: invalid layout")
+    size = 4194304 if end == -1 else min(4194304, end - start)
+    return {"start": start, "end": end, "count": 1, "size": size, "pattern": "raid0"}
 
 
 def parts_of(words: Sequence[str], kept: Mapping[str, Any], verb: str) -> list[dict[str, Any]]:
@@ -65,16 +91,10 @@ def parts_of(words: Sequence[str], kept: Mapping[str, Any], verb: str) -> list[d
     start = 0
     options = iter(words)
     for option in options:
-        value = next(options)
+        value = next(options, "")
         if option == "-E":
-            end = -1 if value == "-1" else number(value)
-            if end != -1 and end <= start:
-                raise Refused(
-                    22,
-                    f"Set extent [{start}, {end}) failed. Invalid argument\nerror: lfs {verb}: invalid layout",
-                )
-            parts.append({"start": start, "end": end, "count": 1, "size": 4194304, "pattern": "raid0"})
-            start = end
+            parts.append(component(start, value, verb))
+            start = parts[-1]["end"]
             continue
         if not parts:
             parts.append(
@@ -82,12 +102,12 @@ def parts_of(words: Sequence[str], kept: Mapping[str, Any], verb: str) -> list[d
             )
         if option in ("-c", "-C"):
             if not -1 <= int(value) <= 2000:
-                raise Refused(4, f"lfs setstripe {verb}: invalid stripe count '{value}'")
+                raise Refused(4, f"lfs {verb} {verb}: invalid stripe count '{value}'")
             parts[-1]["count"] = int(value)
             parts[-1]["pattern"] = "raid0,overstriped" if option == "-C" else "raid0"
         elif option == "-S":
             if number(value) % 65536:
-                raise Refused(4, f"lfs setstripe {verb}: invalid stripe size '{value}'")
+                raise Refused(4, f"lfs {verb} {verb}: invalid stripe size '{value}'")
             parts[-1]["size"] = number(value)
         elif option == "-p":
             if value not in kept["pools"]:
@@ -96,6 +116,8 @@ def parts_of(words: Sequence[str], kept: Mapping[str, Any], verb: str) -> list[d
                     f"lfs {verb}: pool '{value} fsname scratch' does not exist: No such file or directory (2)",
                 )
             parts[-1]["pool"] = value
+        elif option == "-o":
+            parts[-1] |= {"count": value.count(",") + 1, "on": [int(each) for each in value.split(",")]}
         elif option == "-L":
             parts[-1] |= {"pattern": value, "count": 0}
         else:
@@ -136,7 +158,8 @@ def with_objects(parts: list[dict[str, Any]], size: int, kept: Mapping[str, Any]
     for part in parts:
         if part["start"] < max(size, 1) and part["pattern"] != "mdt":
             count = min(part["count"] if part["count"] > 0 else kept["osts"], kept["osts"])
-            part |= {"count": count, "osts": [(kept["next"] + each) % kept["osts"] for each in range(count)]}
+            free = [(kept["next"] + each) % kept["osts"] for each in range(count)]
+            part |= {"count": count, "osts": part.get("on", free)}
     return parts
 
 
@@ -158,8 +181,21 @@ def layout_of(kept: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
 
 
 def attribute(parts: Sequence[Mapping[str, Any]]) -> bytes:
-    """That of a plain layout, as lustre_user.h has it; tests move files to no other."""
-    (part,) = parts
+    """As lustre_user.h has it."""
+    blobs = [striping(each) for each in parts]
+    if len(parts) == 1 and parts[0].get("plain"):
+        return blobs[0]
+    entries, offset = b"", 32 + 48 * len(parts)
+    for place, (part, blob) in enumerate(zip(parts, blobs, strict=True)):
+        flags = 0x10 if part.get("osts") else 0
+        bounds = (part["start"], part["end"] % 2**64, offset, len(blob))
+        entries += struct.pack("<IIQQIIIQI", place + 1, flags, *bounds, 0, 0, 0)
+        offset += len(blob)
+    head = struct.pack("<IIIHHH6xQ", 0x0BD60BD0, offset, 1, 0, len(parts), 0, 0)
+    return head + entries + b"".join(blobs)
+
+
+def striping(part: Mapping[str, Any]) -> bytes:
     pattern = 0x80000001 if "released" in part["pattern"] else 1
     osts = part.get("osts", [])
     head = struct.pack(
@@ -214,7 +250,11 @@ def migrate(words: list[str]) -> int:
         parts = parts_of(options, kept, "migrate")
         on_lustre(kept, path, "migrate")
         if path in kept["open"]:
-            raise Refused(16, f"lfs migrate: '{path}': cannot migrate: Device or resource busy")
+            raise Refused(
+                16,
+                "lfs migrate: cannot get READ lease, ext 0 for [0x200000401:0x1:0x0]: Device or resource busy (16)\n"
+                f"error: lfs migrate: {path}: cannot get lease: Device or resource busy",
+            )
     time.sleep(float(kept["slow"]))
     with state(note=False) as kept:
         kept["layouts"][path] = with_objects(parts, Path(path).stat().st_size, kept)

@@ -21,7 +21,14 @@ if [ -e "$WORLD/kill" ]; then rm "$WORLD/kill"; kill -9 $PPID; fi
 case "$*" in *dirdata*) exit 0 ;; esac
 exec /usr/sbin/mke2fs "$@"
 """,
-    "tunefs.lustre": """for each in "$@"; do device=$each; done; test -e "$device.whole" """,
+    # What 2.17.0 says of a target whose format was cut off.
+    "tunefs.lustre": """
+for each in "$@"; do device=$each; done
+test -e "$WORLD/broken" && { cat "$WORLD/broken"; exit 127; }
+test -e "$device.whole" && exit 0
+echo "tunefs.lustre FATAL: Device $device has not been formatted with mkfs.lustre"
+exit 19
+""",
     "mount.lustre": "exit 1",
     "mount": """
 echo "mount $*" >> "$WORLD/commands"

@@ -1,7 +1,8 @@
 """A real Lustre in a virtual machine, where this Gridwright runs.
 
-The environment names a directory with `make-vm.sh`, `run-vm.sh` and `stop-vm.sh`, which make, boot and stop a
-guest whose Lustre is mounted at `/mnt/lustre` and, as another client, at `/mnt/lustre2`.
+A directory, which the environment names or which lies beside the project, has `make-vm.sh`, `run-vm.sh` and
+`stop-vm.sh`: they make, boot and stop a guest whose Lustre is mounted at `/mnt/lustre` and, as another
+client, at `/mnt/lustre2`. `python -m tests.support.lustre_vm` makes its image before tests wait for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,12 +25,44 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import gridwright
+from tests.support.cache import cache, only_builder
 from tests.support.command import Ended
+from tests.support.skips import NO_LUSTRE, NOT_AS_ROOT
 
 VARIABLE = "GRIDWRIGHT_LUSTRE_VM"
 BASE_VARIABLE = "GRIDWRIGHT_LUSTRE_VM_BASE"
-"""Where the guest's image is kept between runs; a directory of this run where it is not set."""
+"""Where the guest's image is kept between runs; in the cache of the tests where it is not set."""
+BESIDE = Path(__file__).parents[3] / "shared/lustre-vm"
 _MAKE_S, _BOOT_S, _STOP_S, _RUN_S = 1800.0, 900.0, 240.0, 300.0
+
+
+def kit() -> Path:
+    """The directory with the scripts, there or not."""
+    return Path(os.environ.get(VARIABLE) or BESIDE)
+
+
+def why_not() -> str | None:
+    """Why no such machine can run here; None where it can."""
+    if not (kit() / "make-vm.sh").exists():
+        return f"{NO_LUSTRE}: no make-vm.sh in {kit()}; CONTRIBUTING.md says how it is made"
+    return f"{NOT_AS_ROOT}: a root file system is built" if os.geteuid() != 0 else None
+
+
+def ensure_base() -> Path:
+    """The directory of the guest's image, which is made where it is not there, or is of another kit."""
+    base = Path(os.environ.get(BASE_VARIABLE) or cache() / "lustre-vm")
+    base.mkdir(parents=True, exist_ok=True)
+    with only_builder(base):
+        _done([kit() / "make-vm.sh", base], _MAKE_S, base / "make.log")
+    return base
+
+
+def until_there(*files: str) -> str:
+    """A script that waits for files, half a minute at most for each."""
+    return "; ".join(
+        f"for i in $(seq 150); do [ -e {each} ] && break; sleep 0.2; done; [ -e {each} ] || exit 1"
+        for each in files
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +97,12 @@ class LustreMachine:
         )
 
     def end(self, name: str) -> None:
-        """End such a script, and all that it has started."""
-        self.run(f"kill -TERM -- -$(cat /tmp/{name}.pid) || true")
+        """End such a script, and all that it has started, and wait until they have."""
+        # No `--`: kill of dash takes it for a number.
+        self.run(
+            f"group=$(cat /tmp/{name}.pid); kill -TERM -$group || exit 0; "
+            "for i in $(seq 200); do pgrep -g $group >/dev/null || exit 0; sleep 0.1; done; exit 1"
+        )
 
     def command(self, *words: str) -> str:
         """A command line of Gridwright for the guest's sh."""
@@ -77,17 +115,17 @@ class LustreMachine:
 
 
 @contextmanager
-def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator[LustreMachine]:
-    """Make and boot the guest in `place`, with this Gridwright, and stop it in the end.
+def lustre_machine(place: Path, store: Mapping[str, str]) -> Iterator[LustreMachine]:
+    """Boot the guest in `place`, with this Gridwright, and stop it in the end.
 
     `store` is how commands reach an object store of this machine. What makes and boots it tells on failure.
     """
-    base = Path(os.environ.get(BASE_VARIABLE) or place / "base")
+    base, log = ensure_base(), place / "vm.log"
     directory, shared = place / "vm", place / "shared"
     shared.mkdir()
     _pack(shared / "packages.img")
     try:
-        _done([kit / "run-vm.sh", directory, base], _BOOT_S, place, SHARE=str(shared))
+        _done([kit() / "run-vm.sh", directory, base], _BOOT_S, log, SHARE=str(shared))
         machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright"})
         machine.run("mkdir -p /opt/gridwright && mount -o loop,ro /mnt/share/packages.img /opt/gridwright")
         port = urlsplit(store["AWS_ENDPOINT_URL"]).port
@@ -102,7 +140,7 @@ def lustre_machine(kit: Path, place: Path, store: Mapping[str, str]) -> Iterator
                 forwarding.terminate()
     finally:
         if directory.exists():
-            _done([kit / "stop-vm.sh", directory, "--kill"], _STOP_S, place)
+            _done([kit() / "stop-vm.sh", directory, "--kill"], _STOP_S, log)
 
 
 def _pack(image: Path) -> None:
@@ -141,12 +179,23 @@ def _distributions(name: str, extra: str) -> list[metadata.Distribution]:
     return list(found.values())
 
 
-def _done(command: list[Path | str], seconds: float, place: Path, **environment: str) -> None:
+def _done(command: list[Path | str], seconds: float, log: Path, **environment: str) -> None:
     """Run a program of this machine to its end. What it leaves running holds no pipe of ours."""
-    log = place / "vm.log"
     with log.open("ab") as out:
         ended = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=seconds, check=False,
             env={**os.environ, **environment},
         )  # fmt: skip
     assert ended.returncode == 0, f"{command}: {log.read_text(errors='replace')[-4000:]}"
+
+
+def main() -> None:
+    """Make the image before tests have to wait for it, where such a machine can run."""
+    started = time.monotonic()
+    why = why_not()
+    said = f"no Lustre machine here: {why}" if why else f"{ensure_base()}"
+    print(f"{said} ({time.monotonic() - started:.0f} s)")  # noqa: T201 - what make shows
+
+
+if __name__ == "__main__":
+    main()

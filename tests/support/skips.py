@@ -17,7 +17,7 @@ NO_SUCH_KERNEL = "no such kernel"
 NO_SUCH_PYTHON = "no such Python"
 """Of a release of Ansible that runs on others than this system has; no package brings one."""
 NO_LUSTRE = "no Lustre"
-"""No virtual machine with one is named."""
+"""No scripts that make a virtual machine with one."""
 ALLOWED = (NOT_AS_ROOT, NO_SUCH_KERNEL, NO_SUCH_PYTHON, NO_LUSTRE)
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_AS_ROOT)
@@ -26,11 +26,6 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_AS_ROOT)
 def no_such_kernel(lacking: str) -> NoReturn:
     """Skip the test, since this machine's kernel lacks something."""
     pytest.skip(f"{NO_SUCH_KERNEL}: {lacking}")
-
-
-def no_lustre(lacking: str) -> NoReturn:
-    """Skip the test, since no Lustre is here."""
-    pytest.skip(f"{NO_LUSTRE}: {lacking}")
 
 
 def no_such_python(lacking: str) -> NoReturn:

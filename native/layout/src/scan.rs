@@ -2,6 +2,7 @@
 
 use crate::tally::{SeenFile, Summary, Tally};
 use crate::walk::work;
+use std::collections::HashMap;
 use std::ffi::{CString, NulError};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long threads that were told to stop have for it.
 const STOP: Duration = Duration::from_millis(500);
+
+/// Files with several names that are remembered, so that memory stays bounded; further ones count by names.
+const MOST_LINKED: usize = 1 << 20;
 
 /// What to scan, and within which limits.
 #[derive(Clone, Debug)]
@@ -49,9 +53,33 @@ pub(crate) struct Shared {
     pub(crate) now_s: i64,
     pub(crate) queue: Mutex<Queue>,
     pub(crate) changed: Condvar,
+    pub(crate) linked: Mutex<Linked>,
     pub(crate) stop: AtomicBool,
     pub(crate) cut: AtomicBool,
     pub(crate) workers: Vec<Worker>,
+}
+
+/// Files with several names that some of them have been seen of, with how many are left.
+///
+/// On Lustre the inode's number is made of the file's identifier.
+#[derive(Default)]
+pub(crate) struct Linked(HashMap<(u64, u64), u32>);
+
+impl Linked {
+    /// Whether this is the first name of a file with `links` names.
+    pub(crate) fn is_first(&mut self, file: (u64, u64), links: u32) -> bool {
+        if let Some(left) = self.0.get_mut(&file) {
+            *left -= 1;
+            if *left == 0 {
+                self.0.remove(&file);
+            }
+            return false;
+        }
+        if links > 1 && self.0.len() < MOST_LINKED {
+            self.0.insert(file, links - 1);
+        }
+        true
+    }
 }
 
 /// A scan that goes on in threads of its own.
@@ -79,6 +107,7 @@ impl Shared {
                 ..Queue::default()
             }),
             changed: Condvar::new(),
+            linked: Mutex::default(),
             stop: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             workers: (0..threads)

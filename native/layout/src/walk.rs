@@ -8,7 +8,7 @@ use crate::attribute::decode;
 use crate::scan::{Shared, Worker, lock};
 use crate::tally::SeenFile;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
 use rustix::fs::{lgetxattr, openat, statx};
 use rustix::io::Errno;
 use rustix::process::fchdir;
@@ -227,6 +227,9 @@ impl Scanner<'_> {
             Err(Errno::NOENT) => return,
             Err(error) => return self.unread(&here.path_of(name), &error.to_string()),
         };
+        if seen.stx_nlink > 1 && !self.is_first_name(&seen) {
+            return;
+        }
         let length = match self.read_attribute(here, name) {
             Ok(Some(length)) => length,
             Ok(None) => return lock(&self.worker.tally).add_without_layout(seen.stx_size),
@@ -255,6 +258,11 @@ impl Scanner<'_> {
         }
         let (now_s, keep) = (self.shared.now_s, self.shared.keep);
         lock(&self.worker.tally).add(file, now_s, keep, || here.path_of(name));
+    }
+
+    fn is_first_name(&self, seen: &Statx) -> bool {
+        let device = u64::from(seen.stx_dev_major) << 32 | u64::from(seen.stx_dev_minor);
+        lock(&self.shared.linked).is_first((device, seen.stx_ino), seen.stx_nlink)
     }
 
     fn list(&self, here: &Here<'_>, name: &CStr, file: &SeenFile) {
@@ -312,6 +320,8 @@ impl Scanner<'_> {
 const QUICK: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::STATX_DONT_SYNC);
 const OF_A_FILE: StatxFlags = StatxFlags::SIZE
     .union(StatxFlags::BLOCKS)
+    .union(StatxFlags::NLINK)
+    .union(StatxFlags::INO)
     .union(StatxFlags::MTIME)
     .union(StatxFlags::BTIME);
 

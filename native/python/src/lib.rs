@@ -9,6 +9,7 @@ mod launcher;
 mod layout;
 mod night;
 mod readings;
+mod receiving;
 mod simulation;
 
 use gridwright_io::config::PhaseConfig;
@@ -160,6 +161,8 @@ mod _native {
     use super::night::Nights;
     #[pymodule_export]
     use super::readings::readings_json;
+    #[pymodule_export]
+    use super::receiving::{ask, connect, open_direct, receive_into_file};
     #[pymodule_export]
     use super::simulation::{Simulation, simulate_launches};
 

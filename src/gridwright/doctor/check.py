@@ -174,9 +174,7 @@ class Topic:
             def answers(observation: Observation) -> Iterator[NodeJudgement]:
                 for node, facts in observation.facts.items():
                     for library, each in facts.libraries.items():
-                        yield NodeJudgement(
-                            (node,), _placed(library, each, judgement(library, each)), library
-                        )
+                        yield NodeJudgement((node,), placed(library, each, judgement(library, each)), library)
 
             self.check(name, level, fault, reason=reason, source=source, remedy=remedy, reads=reads)(answers)
             return judgement
@@ -189,6 +187,7 @@ def unknown(facts: NodeFacts, section: str) -> Judgement:
     return unanswered(f"not known: {facts.unknown.get(section, 'the node does not tell')}")
 
 
-def _placed(name: str, library: LibraryFacts, judgement: Judgement) -> Judgement:
+def placed(name: str, library: LibraryFacts, judgement: Judgement) -> Judgement:
+    """The same, said of a library."""
     found = f"library {name} ({library.path}): {judgement.found}"
     return replace(judgement, found=found)

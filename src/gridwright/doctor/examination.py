@@ -20,6 +20,7 @@ from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.file_system_health import (
     asked_of_nodes,
     health_of_filesystems,
+    mounted_here,
     search_of_filesystems,
 )
 from gridwright.doctor.messages import FactsRequest
@@ -98,7 +99,7 @@ def see(
 def _request(spec: GridSpec | None, only: Collection[Check] | None) -> FactsRequest:
     """What nodes are asked for: all, or the sections that cheap checks read."""
     libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
-    filesystems = asked_of_nodes(spec) if spec else {}
+    filesystems = asked_of_nodes(spec) if spec else mounted_here()
     if only is None:
         return FactsRequest(libraries, settings_asked(), commands_asked(), filesystems)
     reads = frozenset().union(*(check.reads or () for check in only))

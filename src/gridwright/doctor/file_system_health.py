@@ -7,12 +7,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from gridwright.bounded import Hangs, look
+from gridwright.doctor.facts.gather import LOOK_S
+from gridwright.doctor.facts.mounted import mounted
+from gridwright.doctor.facts.node_facts import MountFacts
 from gridwright.doctor.mounting_nodes import RunOn
 from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.errors import Finding, GridwrightError
-from gridwright.filesystems import kind_of
+from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.directory_layout import directory_findings, stated_wish
 from gridwright.filesystems.health import Run
+from gridwright.filesystems.mounts import is_served
 from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.model import GridSpec
 
@@ -26,6 +31,33 @@ def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
         # The disks of a lab's nodes are those of this machine.
         if not kind_of(each).asks_servers and (own_disks or not each.is_node_local)
     }
+
+
+def mounted_here() -> dict[str, dict[str, Any]]:
+    """The same without a spec: what this machine has mounted of servers, by where it is; each source once."""
+    found: dict[str, dict[str, Any]] = {}
+    sources: set[str] = set()
+    try:
+        mounts = look(mounted, LOOK_S)
+    except (Hangs, OSError):
+        return found
+    for mount in sorted(mounts, key=lambda each: len(each.mount_point)):
+        described = _described(mount) if is_served(mount.type) and mount.source not in sources else None
+        if described is not None:
+            sources.add(mount.source)
+            found[mount.mount_point] = described
+    return found
+
+
+def _described(mount: MountFacts) -> dict[str, Any] | None:
+    """A mount as a spec has it; None where no kind takes that, or servers are asked and not clients."""
+    for name, kind in all_kinds():
+        described = {"type": name, "source": mount.source, "path": mount.mount_point}
+        if mount.type in kind.kernel_types and not kind.asks_servers:
+            with suppress(ValueError):
+                kind.spec_model.model_validate(described)
+                return described
+    return None
 
 
 def _archives(spec: GridSpec, filesystem: str) -> dict[str, list[int]]:

@@ -14,6 +14,8 @@ from gridwright.schedulers.policies import SettingComparison
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.model import GridSpec, NodeGroup
 
+_SHOWN = 6
+
 
 @dataclass(frozen=True, slots=True)
 class SearchedFiles:
@@ -68,6 +70,15 @@ class Observation:
     def shares_one_kernel(self) -> bool:
         """Whether nodes are no machines of their own: kernel, clock and disks are those of this machine."""
         return self.spec is not None and not self.spec.provider_kind.has_own_kernels
+
+    def away(self, node: str, filesystem: str) -> str | None:
+        """Which targets of a file system a node does not reach; None where it reaches all that it knows."""
+        states = self.facts[node].targets_away.get(filesystem)
+        if not states:
+            return None
+        shown = [f"{name} ({state})" for name, state in sorted(states.items())]
+        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        return f"{', '.join(shown[:_SHOWN])}{more}"
 
     def machine_group_of(self, node: str) -> MachineGroup | None:
         """The group of a machine beside the nodes, which runs no jobs; None for nodes."""

@@ -43,6 +43,22 @@ read.
 """
 
 
+def added(one: TrafficCount, other: TrafficCount) -> TrafficCount:
+    """Two counts of the same target as one, which begins anew where either does."""
+    known = one.since_s is not None and other.since_s is not None
+    waited = one.waited_s is not None and other.waited_s is not None
+    return one._replace(
+        at_s=max(one.at_s, other.at_s),
+        since_s=max(one.since_s or 0.0, other.since_s or 0.0) if known else None,
+        read_bytes=one.read_bytes + other.read_bytes,
+        written_bytes=one.written_bytes + other.written_bytes,
+        reads=one.reads + other.reads,
+        writes=one.writes + other.writes,
+        busy_s=None,
+        waited_s=(one.waited_s or 0.0) + (other.waited_s or 0.0) if waited else None,
+    )
+
+
 def traffic(before: Counts, after: Counts) -> list[Traffic]:
     """What was moved between two readings.
 

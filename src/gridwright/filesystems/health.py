@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +11,10 @@ from typing import Protocol
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import Finding
+
+UNREACHED = frozenset({errno.EIO, errno.ENODEV, errno.ENOTCONN, errno.ESHUTDOWN, errno.ETIMEDOUT})
+"""What calls on a file system fail with where a server of it is gone."""
+UNREACHED_TEXTS = frozenset(map(os.strerror, UNREACHED))
 
 
 class Run(Protocol):

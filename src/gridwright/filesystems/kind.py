@@ -257,6 +257,13 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return None
 
+    def unreached(self, run: Run, mount_point: str) -> str | None:
+        """Which parts of it the client there is not connected to, or waits for; None where it tells of none.
+
+        Ends within some seconds, and raises nothing.
+        """
+        return None
+
     def server_counters(self, filesystem: M, run: Run) -> ReadCounts | None:
         """The same for a node that serves it, for all clients together; none of another kind's servers."""
         return None

@@ -119,14 +119,20 @@ def layout_text(layout: FileLayout) -> str:
     return " ".join(layout_options(FileLayout(first), _written))
 
 
-def layout_options(layout: FileLayout, size: Callable[[int], str] = str) -> list[str]:
-    """A layout as the options that `lfs setstripe` and `lfs migrate` have for it; `size` writes bytes."""
+def layout_options(
+    layout: FileLayout, size: Callable[[int], str] = str, *, placed: bool = False
+) -> list[str]:
+    """A layout as the options that `lfs setstripe` and `lfs migrate` have for it; `size` writes bytes.
+
+    With `placed` they name targets, too, where the layout does.
+    """
     options: list[str] = []
     first = layout.components[0]
     is_plain = len(layout.components) == 1 and first.end is None and not first.on_metadata_server
     for each in layout.components:
         options += [] if is_plain else ["-E", "-1" if each.end is None else size(each.end)]
         options += _striping(each, size)
+        options += ["-o", ",".join(map(str, each.osts))] if placed and each.osts else []
     return options
 
 

@@ -1,4 +1,4 @@
-"""What the client of a file system says of a phase beside the engine: bytes fetched, full targets."""
+"""What a file system's client says of a phase beside the engine: bytes fetched, targets full or away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.commands import run_here
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.counters import Counts, ReadCounts, traffic
-from gridwright.filesystems.health import Run
+from gridwright.filesystems.health import UNREACHED, Run
 from gridwright.filesystems.mounted_kind import kind_mounted_as
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest.outcome import Outcome
@@ -48,10 +48,17 @@ class ClientView:
         """The outcome of a phase with what the client adds; `before`: what it had moved until then."""
         outcome = replace(outcome, cached_fraction=self._cached(outcome, before))
         failure = outcome.failure
-        if failure is None or failure.errno != errno.ENOSPC or self.kind is None:
+        if failure is None or self.kind is None:
             return outcome
-        detail = self.kind.no_space(self.run, self.mount_point, failure.path)
+        if failure.errno == errno.ENOSPC:
+            detail = self.kind.no_space(self.run, self.mount_point, failure.path)
+        else:
+            detail = self.unreached() if failure.errno in UNREACHED else None
         return replace(outcome, failure=replace(failure, detail=detail or ""))
+
+    def unreached(self) -> str | None:
+        """Which parts of the file system the client does not reach now; None where it tells of none."""
+        return self.kind.unreached(self.run, self.mount_point) if self.kind else None
 
     def _cached(self, outcome: Outcome, before: Counts | None) -> float | None:
         """The part of the reads that no server delivered meanwhile, or whose pages were in memory before.

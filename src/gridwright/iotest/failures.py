@@ -9,6 +9,11 @@ from gridwright.errors import Problem
 from gridwright.iotest.outcome import Failure
 
 _TARGET_FULL = "a part of the file system is full"
+_UNREACHED = "a part of the file system is not reached"
+_SERVER = (
+    "see whether its server is up, has it mounted, and can be reached; what was written and it had not taken "
+    "is lost where the client is evicted"
+)
 _DIRECT_REFUSED = "the file system refuses direct I/O"
 
 _ADVICE: dict[int, tuple[str, str]] = {
@@ -90,12 +95,25 @@ def problem(
     if detail and number == errno.ENOSPC:
         what = _TARGET_FULL
         remedy = "move files away from there, or stripe them over more targets; see `gridwright doctor`"
+    elif detail:
+        what, remedy = _UNREACHED, _SERVER
     name = errno.errorcode.get(number)
     return Problem(
         what=f"library {library}: {what} ({doing}{': ' + name if name else ''})"
         f"{': ' + detail if detail else ''}",
         where=path,
         remedy=remedy,
+    )
+
+
+def stalled(seconds: float, *, library: str, path: str, op: str, detail: str | None) -> Problem:
+    """Say that no byte moved for so long in phase `op`; `detail` is what the file system's client adds."""
+    return Problem(
+        what=f"library {library}: the file system does not answer: no byte moved for {seconds:.0f} s in "
+        f"phase {op}{': ' + detail if detail else ''}",
+        where=path,
+        remedy=f"{_SERVER if detail else 'check the mount and its servers (`mount`, `dmesg`)'}; the test may "
+        "have left files, which the next one there removes",
     )
 
 

@@ -64,6 +64,20 @@ def seen(
             components=plain(found.components),
         )
     )
+    short = [
+        (asked.stripe_count, got.stripe_count)
+        for asked, got in zip(test.layout.components, reached, strict=False)
+        if 0 < got.stripe_count < asked.stripe_count
+    ]
+    if test.chosen and short:
+        asked, got = short[0]
+        yield Finding(
+            "warning",
+            "layout-narrower",
+            f"library {library}: files have {got} {'stripe' if got == 1 else 'stripes'} where the layout "
+            f"asks for {asked}: there are no more targets, or the others take no new files",
+            "choose as many stripes as there are targets; gridwright doctor tells which take no new files",
+        )
     if test.chosen and len(reached) < len(first):
         yield Finding(
             "warning",

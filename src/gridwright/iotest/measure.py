@@ -245,13 +245,12 @@ class LibraryTest:
             )
         except Stalled as stalled:
             raise LibraryFailed(
-                Problem(
-                    what=(
-                        f"library {self._target.library}: the file system does not answer: no byte moved for "
-                        f"{stalled.seconds:.0f} s in phase {op}"
-                    ),
-                    where=self._target.path,
-                    remedy="check the mount and its servers (`mount`, `dmesg`); the test may have left files",
+                failures.stalled(
+                    stalled.seconds,
+                    library=self._target.library,
+                    path=self._target.path,
+                    op=op,
+                    detail=self._client.unreached(),
                 ),
                 hung=stalled.hung,
             ) from stalled

@@ -64,8 +64,8 @@ class Frame:
 
     @property
     def whole(self) -> bool:
-        """Whether every node answered."""
-        return not any(row.absent for row in self.nodes)
+        """Whether every node answered, and all targets of libraries are reached."""
+        return not any(row.absent for row in self.nodes) and not any(row.away for row in self.libraries)
 
     def document(self) -> dict[str, Any]:
         """The picture in plain values."""

@@ -24,6 +24,7 @@ from gridwright.monitor.causes.stated import Flows, stated_uses
 from gridwright.monitor.causes.use import STORAGE, ResourceUse, StatedLimit
 from gridwright.monitor.readings import MountedPlace
 from gridwright.monitor.rows import DiskRow, NodeRow, SeenNode, moved_by_mount
+from gridwright.monitor.served_rows import unreached
 from gridwright.monitor.waiting import HOLDS_UP, WAITING, jobs_wait, most_waited, somebody_waits, waiting_part
 
 SERVED_WELL = 2.0
@@ -87,6 +88,8 @@ class LibraryRow:
     """Those that it lies on, as `node device`; none where servers are behind it."""
     targets: tuple[str, ...] = ()
     """Those that its clients tell apart."""
+    away: tuple[str, ...] = ()
+    """Those that a client does not reach or waits for, with the reason."""
     uses: tuple[ResourceUse, ...] = ()
     """All resources of which anything is known: what binds first, then the fullest."""
 
@@ -162,7 +165,11 @@ def _row(
     storage = [each for each in uses if each.binds and each.sort in STORAGE]
     cpus = [each for each in uses if each.binds and each.sort not in STORAGE]
     wanted = _is_waited_for(name, under_way, picture)
-    away = [row.node for row in picture.nodes if row.absent]
+    without = [row.node for row in picture.nodes if row.absent]
+    targets = sorted(_targets(libraries, picture))
+    away = dict.fromkeys(
+        f"{target}: {why}" for node in picture.seen for target, why in unreached(node, targets).items()
+    )
     pressures = [row.io_pressure for row in picture.nodes if row.io_pressure is not None]
     return LibraryRow(
         filesystem=name,
@@ -172,7 +179,9 @@ def _row(
         written_bytes_per_s=told.written,
         busy_cores=busy,
         per_core=moved / busy if moved is not None and busy is not None and busy >= _IDLE_CORES else None,
-        standing=_standing(
+        standing=Standing.UNKNOWN
+        if away
+        else _standing(
             required,
             moved,
             busy,
@@ -182,14 +191,19 @@ def _row(
         ),
         binds=tuple(each.text for each in (*storage, *cpus)),
         note="; ".join(
-            [*([told.note] if told.note else []), *([f"without {', '.join(away)}"] if away else [])]
+            [
+                *([told.note] if told.note else []),
+                *([f"without {', '.join(without)}"] if without else []),
+                *away,
+            ]
         ),
         wanted=wanted,
         waiting=max(pressures, default=None),
         waiting_cores=_of_machines(picture.nodes, [row.iowait for row in picture.nodes]),
         under_way=under_way[name],
         disks=tuple(dict.fromkeys(f"{row.node} {row.device}" for row in _own_disks(libraries, picture))),
-        targets=tuple(sorted(_targets(libraries, picture))),
+        targets=tuple(targets),
+        away=tuple(away),
         uses=tuple(sorted(uses, key=lambda each: (not each.binds, -(each.part or 0.0)))),
     )
 

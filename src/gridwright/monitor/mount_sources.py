@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
+from gridwright.errors import environment_error
 from gridwright.filesystems.block_devices import below, device_of, local_mount
-from gridwright.filesystems.counters import ReadCounts
+from gridwright.filesystems.counters import ReadCounts, TrafficCount, added
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.mount_table import Mount, parse_mounts
 from gridwright.filesystems.mounts import MEMORY_BACKED, OF_THE_KERNEL, is_served
@@ -71,8 +72,13 @@ def served_sources(mounts: Sequence[Mount], root: Path, run: Run) -> dict[str, F
 
 
 def _moved(point: str, counts: ReadCounts) -> list[Reading]:
+    """Of what is mounted several times here, all mounts together: kernels count each, and name no point."""
     found: list[Reading] = []
-    for count in counts().values():
+    by_target: dict[str, TrafficCount] = {}
+    for each in counts().values():
+        there = by_target.get(each.target)
+        by_target[each.target] = each if there is None else added(there, each)
+    for count in by_target.values():
         labels, at, since = (point, count.target), count.at_s, count.since_s
         found += (
             Reading("gridwright_mount_read_bytes_total", labels, count.read_bytes, at, since),
@@ -91,7 +97,10 @@ def space_sources(mounts: Sequence[Mount]) -> dict[str, Read]:
 
 
 def _space(mount: Mount) -> list[Reading]:
-    told, at = os.statvfs(mount.point), time.monotonic()
+    try:
+        told, at = os.statvfs(mount.point), time.monotonic()
+    except OSError as error:
+        raise environment_error(f"{mount.type} does not serve: {error.strerror}") from error
     labels = (mount.point, mount.type, mount.source)
     return [
         Reading("node_filesystem_size_bytes", labels, told.f_blocks * told.f_frsize, at),

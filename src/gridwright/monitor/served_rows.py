@@ -6,7 +6,7 @@ Where no server answers, rows have the sums over clients, and nothing of what on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -194,6 +194,8 @@ def _states(nodes: Sequence[SeenNode]) -> dict[str, str]:
     found: dict[str, dict[bool, list[str]]] = {}
     for node in nodes:
         for connection, target, state in node.figures.labels("gridwright_connection_state"):
+            if "-OST" not in target:
+                continue
             own = found.setdefault(target, {True: [], False: []})
             own[connection.startswith("MDT")].append(_letter(state))
     return {
@@ -202,6 +204,24 @@ def _states(nodes: Sequence[SeenNode]) -> dict[str, str]:
         else Counter(told[False]).most_common(1)[0][0]
         for target, told in found.items()
     }
+
+
+def unreached(node: SeenNode, targets: Collection[str]) -> dict[str, str]:
+    """Targets of the file systems of these that a client does not reach, or waits for, and why."""
+    names, found = {filesystem_of(each) for each in targets}, {}
+    for connection, target, state in node.figures.labels("gridwright_connection_state"):
+        if filesystem_of(target) not in names or connection.startswith("MDT"):
+            continue
+        if _letter(state) not in "FI":
+            found[target] = f"not connected ({state})"
+        elif (waiting := node.figures.gauge("gridwright_connection_requests", connection, target)) and all(
+            node.figures.rate(f"gridwright_mount_{way}_total", *labels) == 0
+            for way in ("reads", "writes")
+            for labels in node.figures.labels(f"gridwright_mount_{way}_total")
+            if labels[1] == target
+        ):
+            found.setdefault(target, f"{waiting:.0f} requests wait, and none was answered meanwhile")
+    return found
 
 
 def _letter(state: str) -> str:

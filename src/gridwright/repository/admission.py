@@ -16,8 +16,9 @@ from dataclasses import replace
 from gridwright.repository.extended import encode, of_users
 from gridwright.repository.keys import MANIFEST, KeyRefusal, Keys
 from gridwright.repository.known_file import KnownFile, why_unfit
-from gridwright.repository.object_format import kept_mode
+from gridwright.repository.object_format import attributes_of, is_target, kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.store import ObjectHead
 
 
 class Admission:
@@ -29,6 +30,7 @@ class Admission:
         self._ids = opened.settings.ids
         self._owner = opened.owner
         self._report = report
+        self._library, self._former = opened.known.state.library, opened.known.former_libraries
         self._gives_away = is_made and os.geteuid() == 0
         self.refused = 0
 
@@ -46,7 +48,10 @@ class Admission:
             mode &= ~stat.S_ISGID
         if mode != row.mode:
             self._report.note_of("lost the set-user-ID or set-group-ID bit", row.path)
-        return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row))
+        libraries = row.libraries
+        for each in self._former:
+            libraries = libraries.replace(each, self._library)
+        return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row), libraries=libraries)
 
     def refuse_long(self, count: int) -> None:
         """Refuse rows that were not looked at, since one of their values is longer than any may be."""
@@ -93,3 +98,35 @@ def why_not_of_its_key(keys: Keys, row: KnownFile) -> str | None:
     if row.key != key or not (row.path or is_directory):
         return "its key is not that of its path"
     return None
+
+
+def row_of_head(
+    opened: OpenRepository, report: RepositoryReport, admission: Admission, path: bytes, head: ObjectHead
+) -> KnownFile | None:
+    """The row of an object that the manifest does not know; None for one that is named as no file.
+
+    Raises StoreError where the target of a link cannot be read.
+    """
+    entry = head.entry
+    is_directory = entry.key.endswith("/")
+    read = attributes_of(
+        head.metadata,
+        is_directory=is_directory,
+        last_modified_ns=entry.last_modified_ns,
+        owner=opened.owner,
+    )
+    for each in read.problems:
+        report.problem(path, each)
+    file, target = read.attributes, None
+    if file.is_link:
+        target = opened.store.get(entry.key) if entry.size <= 1 << 16 else b""
+        if not is_target(target):
+            report.problem(path, "its object is a symbolic link, and has no target")
+            return None
+    row = KnownFile(
+        path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,
+        atime_ns=file.atime_ns, mtime_ns=file.mtime_ns, ctime_ns=0, inode=0, links=1, key=entry.key or None,
+        etag=entry.etag, version_id=head.version_id, crc64=head.crc64, target=target, xattrs=None,
+        link_of=None, is_name_only=False, stored_ns=entry.last_modified_ns,
+    )  # fmt: skip
+    return admission.admitted(row)

@@ -30,13 +30,13 @@ from gridwright.repository.gone import (
 )
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.known_file import KnownFile, sent_stamp
 from gridwright.repository.lease import Lease
 from gridwright.repository.listed import is_listing_due, list_bucket
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.planned import PlannedStore
 from gridwright.repository.probing import require_store
-from gridwright.repository.publishing import publish_manifest
+from gridwright.repository.publishing import forget_library, publish_manifest
 from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.sending import (
@@ -53,7 +53,7 @@ from gridwright.repository.sending import (
     row_of,
     send,
 )
-from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import former_row, has_content, is_untouched
 from gridwright.repository.upload_journal import UploadJournal
@@ -64,6 +64,7 @@ ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
 MOST_FAILURES = 10
 """Objects that may fail one after the other because the store does not answer, before the export ends."""
+FORGOTTEN_OF_LIBRARY = "no more said to be in that library"
 _BOTH_CHANGED = (
     "both the file and its object were changed; neither was overwritten "
     "(--prefer files sends the file, import --prefer objects takes the object)"
@@ -81,6 +82,8 @@ class ExportOptions:
     delete_up_to: int | None = None
     """So many objects may be deleted; None for as many as are usual (`deletion_limit.py`)."""
     prefer: Prefer | None = None
+    forget_library: str | None = None
+    """The identifier of a library that is gone for good, or how it begins."""
     dry_run: bool = False
 
 
@@ -103,6 +106,7 @@ def export(
     with ExitStack() as held:
         lease = None if options.dry_run else _hold(opened, held, report)
         learn(opened, report)  # Within the lease: nobody publishes more meanwhile.
+        _forget_library(opened, options, report)
         is_forgotten = False
         if changes is None or is_listing_due(opened.known):
             starts = list_bucket(opened, options.paths)
@@ -124,6 +128,12 @@ def export(
     if not options.dry_run:
         report.seconds = time.time() - begun
     return report
+
+
+def _forget_library(opened: OpenRepository, options: ExportOptions, report: RepositoryReport) -> None:
+    if options.forget_library is not None:
+        count = forget_library(opened.known, options.forget_library)
+        report.done[FORGOTTEN_OF_LIBRARY] = ReportedCount(count)
 
 
 def _hold(opened: OpenRepository, held: ExitStack, report: RepositoryReport) -> Lease:
@@ -187,6 +197,8 @@ class _Export:
         self._under_way = 0
         self._failures = 0
         self._had_files = opened.known.has_files()
+        self._unsure: set[bytes] = set()
+        """Paths whose objects the store may have taken without saying so."""
         self._deletions = ExportDeletions(opened, report, options.delete_up_to)
 
     def run(self) -> None:
@@ -196,7 +208,7 @@ class _Export:
         if self._lease is not None:
             flush_many(self._opened)
         try:
-            for path, action, row in self._opened.known.work_with_rows():
+            for path, action, row in self._opened.known.work_with_rows(begins=self._lease is not None):
                 if action == Action.DELETE:
                     self._wait_for(0)
                     if self._deletions.are_allowed():
@@ -209,6 +221,10 @@ class _Export:
                 self._deletions.are_allowed()
             elif not self._options.paths:
                 self._deletions.settle()
+            self._opened.known.flush()
+            self._opened.known.end(
+                path for path in self._opened.known.begun_now() if path not in self._unsure
+            )
         finally:
             self._opened.known.flush()
             self._report.requests = dict(self._opened.store.requests.by_kind)
@@ -234,6 +250,7 @@ class _Export:
             return
         sending.attempt = attempt
         bound(sending, self._report)
+        self._opened.known.begin(path, sent_stamp(sending.status))
         try:
             if not self._without_moving(task := _Task(sending, action, row)):
                 self._refuse_hollow(sending)
@@ -306,7 +323,7 @@ class _Export:
             return False
         reference = source.reference(self._opened.settings.bucket_url)
         try:
-            if task.action is Action.ATTRIBUTES and self._was_given_others(source):
+            if task.action is Action.ATTRIBUTES and self._was_given_others(sending, source):
                 self._conflict(sending)
                 return True
             copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
@@ -319,13 +336,16 @@ class _Export:
         self._known(task, replace(copied, crc64=source.crc64 or copied.crc64), source)
         return True
 
-    def _was_given_others(self, row: KnownFile) -> bool:
+    def _was_given_others(self, sending: Sending, row: KnownFile) -> bool:
         """Whether an object with the known content was other attributes. Raises StoreError."""
         if self._options.prefer == "files":
             return False
         head = self._opened.store.head(row.key or "").result()
-        # The store's Date may be late: a newer object with the known attributes is the known one.
-        is_same = row.is_of(row.etag, head.entry.last_modified_ns) or has_attributes(head, row.attributes)
+        # The store's Date may be late: a newer object with the known attributes is the known one. One with
+        # those of the file was given them by an export that was killed.
+        is_same = row.is_of(row.etag, head.entry.last_modified_ns) or any(
+            has_attributes(head, each) for each in (row.attributes, sending.attributes)
+        )
         return head.entry.etag == row.etag and not is_same
 
     def _conflict(self, sending: Sending) -> None:
@@ -373,6 +393,8 @@ class _Export:
             self._settle(task)
             return
         self._left(task.sending, error.problems[0].what)
+        if error.fault in MAY_PASS:
+            self._unsure.add(task.sending.path)
         if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
             self._failures += 1
             if self._failures >= MOST_FAILURES:

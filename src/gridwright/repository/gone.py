@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from gridwright.repository.changelog.tables import GONE_BY_CHANGES
 from gridwright.repository.known import NO_DIRECTORY, Known
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.known_file import KnownFile, row_stamp
 from gridwright.repository.listed import LISTED
 from gridwright.repository.publishing import NAMES, library_of
 from gridwright.repository.scan import Action
@@ -39,9 +39,12 @@ TAKEN = "have the name of another that was in the bucket alone, and is gone from
 NOWHERE = "are gone from here and from the bucket, and are forgotten"
 _ALL_THERE = "objects there"
 """The fact of when the bucket was listed last with all objects there."""
-_GONE = (
-    "its object is gone from the bucket, and it was not sent again: export --prefer files sends it, import "
-    "--deletions moves the file to the trash"
+_DOES = "export --prefer files sends it, import --deletions moves the file to the trash"
+_GONE = f"its object is gone from the bucket, and it was not sent again: {_DOES}"
+GONE = f"its object is gone from the bucket: {_DOES}"
+GONE_DIRECTORY = (
+    "the object of this directory is gone from the bucket, and the manifest alone has its owner, mode and "
+    "times: export --prefer files sends it"
 )
 _SENT = f"SELECT path FROM work WHERE action IN ('{Action.SEND}', '{Action.ATTRIBUTES}')"  # noqa: S608
 _UNCHANGED = f"key IS NOT NULL AND (is_name_only = 0 OR inode = 0) AND path NOT IN ({_SENT})"
@@ -101,7 +104,7 @@ def send_again(opened: OpenRepository, chosen: Sequence[bytes], prefer: Prefer |
     batch: list[tuple[bytes, str, int, bytes | None]] = []
     for row in opened.known.rows(" AND ".join((_UNCHANGED, there(opened.known), _NOT_LISTED))):
         if is_chosen(row.path, chosen):
-            batch.append((row.path, Action.SEND, row.size, None))
+            batch.append((row.path, Action.SEND, row.size, row_stamp(row)))
     opened.known.add_work(batch)
 
 

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from gridwright.errors import environment_error
-from gridwright.repository.admission import Admission
+from gridwright.repository.admission import Admission, row_of_head
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import (
@@ -43,11 +43,11 @@ from gridwright.repository.listed import (
     listed_objects,
 )
 from gridwright.repository.making import Maker, note_here
-from gridwright.repository.object_format import PERMISSIONS, attributes_of, is_target
+from gridwright.repository.object_format import PERMISSIONS
 from gridwright.repository.removing import count_known, remove_gone
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
-from gridwright.repository.store import ObjectHead, StoreError, StoreFault
-from gridwright.repository.unfinished import finishing, set_times_back
+from gridwright.repository.store import StoreError, StoreFault
+from gridwright.repository.unfinished import finishing, set_times_back, take_sent
 
 MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
@@ -114,6 +114,7 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     """Import names. Raises GridwrightError where the store as a whole, or the disk, fails."""
     report = RepositoryReport(opened.settings.name, "import", options.dry_run)
     begun = time.time()
+    take_sent(opened, report)
     # The store looks for its objects while the manifest is read. Nothing is made before the listing is whole:
     # what lacks in it was deleted.
     entries = opened.store.list(opened.keys.start)
@@ -421,35 +422,3 @@ class _Import:
 def _compared(row: KnownFile) -> tuple[int, int, int, int]:
     """The attributes that make a difference; when a file was last read does not."""
     return row.mode, row.uid, row.gid, row.mtime_ns
-
-
-def row_of_head(
-    opened: OpenRepository, report: RepositoryReport, admission: Admission, path: bytes, head: ObjectHead
-) -> KnownFile | None:
-    """The row of an object that the manifest does not know; None for one that is named as no file.
-
-    Raises StoreError where the target of a link cannot be read.
-    """
-    entry = head.entry
-    is_directory = entry.key.endswith("/")
-    read = attributes_of(
-        head.metadata,
-        is_directory=is_directory,
-        last_modified_ns=entry.last_modified_ns,
-        owner=opened.owner,
-    )
-    for each in read.problems:
-        report.problem(path, each)
-    file, target = read.attributes, None
-    if file.is_link:
-        target = opened.store.get(entry.key) if entry.size <= 1 << 16 else b""
-        if not is_target(target):
-            report.problem(path, "its object is a symbolic link, and has no target")
-            return None
-    row = KnownFile(
-        path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,
-        atime_ns=file.atime_ns, mtime_ns=file.mtime_ns, ctime_ns=0, inode=0, links=1, key=entry.key or None,
-        etag=entry.etag, version_id=head.version_id, crc64=head.crc64, target=target, xattrs=None,
-        link_of=None, is_name_only=False, stored_ns=entry.last_modified_ns,
-    )  # fmt: skip
-    return admission.admitted(row)

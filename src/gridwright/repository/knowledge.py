@@ -21,6 +21,7 @@ from gridwright.repository.references import ObjectReference
 from gridwright.repository.scan import action_for
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
+from gridwright.repository.unfinished import take_sent
 from gridwright.units import format_bytes
 
 _BATCH = 1000
@@ -91,10 +92,13 @@ def tell_manifest(opened: OpenRepository, admission: Admission) -> None:
 def learn(opened: OpenRepository, report: RepositoryReport) -> None:
     """Take what the bucket's manifest says and is not known, as where another machine has exported.
 
+    What a killed export of this one has sent comes first.
+
     A row that this library has no part in says nothing of the file here: that was never equal to its object.
     Raises GridwrightError.
     """
     known = opened.known
+    take_sent(opened, report)
     note_restored(opened)
     with fetched_manifest(opened, unless=known.fact("manifest")) as found:
         if found is None:

@@ -27,23 +27,28 @@ from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
     KnownFile,
+    is_stamped,
     signed_inode,
     why_malformed,
     why_unfit,
 )
 from gridwright.repository.known_tables import connected, counts, empty, prepare, transaction
 from gridwright.repository.looking import copy_of
-from gridwright.repository.state_directory import FILE, VARIABLE, is_same_identity, open_state
+from gridwright.repository.state_directory import FILE, VARIABLE, identifier_of, open_state
 from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
 
 _BATCH, _PENDING = 500, 2000
+_BEGUN = 2000
+"""Names that are noted at once before they are sent: each time takes as long as the disk does."""
 _PENDING_S = 2.0
 """After a kill, what was done in so many seconds is compared again."""
 _BUSY_S = 30.0
 _LARGE = 64 << 30
 """Bytes of a file that is sent for a minute or more: those of other users do not wait for it."""
-_DIRECTORY = "directory"
+_DIRECTORY, _FORMER = "directory", "former libraries"
+LIBRARY = "library"
+"""The fact that names the library: by its directory, or by this state alone where that has no attributes."""
 _values = attrgetter(*COLUMNS)
 GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
 """Rows of files that were here, and that the scan of this run has not found."""
@@ -53,9 +58,19 @@ _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our
 _SELECT_TOLD = _SELECT.replace("FROM files", "FROM told")
 _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
+_BEGIN = (
+    "INSERT OR REPLACE INTO begun SELECT path, stamp FROM work "
+    "WHERE rowid > ? AND rowid <= ? AND (size >= ?) = ? AND stamp IS NOT NULL"
+)
+
 
 class Known:
     """The rows of one repository. One thread uses it."""
+
+    set_back = (
+        "an export deletes nothing that was made since, and where file and object differ, both stay and are "
+        "named (--prefer says which one wins)"
+    )
 
     def __init__(self, directory: Path, *, looks: bool = False) -> None:
         """Open it, and make it where it is not; who only `looks` has a copy. Raises GridwrightError."""
@@ -73,6 +88,8 @@ class Known:
         """Where a command may have files while it runs."""
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
+        self._stamps: dict[bytes, bytes | None] = {}
+        """What is noted of what is about to be sent: one question for each file would take long."""
         self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
         self.is_listed = False  # Whether this run has a listing of the bucket.
@@ -105,13 +122,31 @@ class Known:
 
     def _belong(self) -> None:
         """Forget all where it is of another directory that had this path."""
-        identity, known = self.state.identity, self.fact(_DIRECTORY)
-        if identity is None or identity == known:
-            return
-        if known is not None and not is_same_identity(known, identity):
-            self.begin_anew(identity)
-            self.state.note = f"{self.directory} is another directory than before: all is compared anew"
-        self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, identity))
+        state, known = self.state, self.fact(_DIRECTORY)
+        before = self.fact(LIBRARY) or identifier_of(known)
+        if state.identity is not None and state.identity != known:
+            if known is not None and not state.is_of(known):
+                self.begin_anew(state.identity)
+                state.note = f"{self.directory} is another directory than before: all is compared anew"
+                before = ""
+            self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_DIRECTORY, state.identity))
+        if state.library and before != state.library:
+            self._name_library(before)
+
+    def _name_library(self, before: str) -> None:
+        """Have rows name this library as everybody does, where this state alone had another name for it."""
+        others = map(identifier_of, self.state.others)
+        former = " ".join(dict.fromkeys(filter(None, (*self.former_libraries, before, *others))))
+        for name, value in ((LIBRARY, self.state.library), (_FORMER, former)):
+            self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+        for table in ("files", "newer") if before else ():
+            query = f"UPDATE {table} SET libraries = replace(libraries, ?, ?)"  # noqa: S608 - names of our own
+            self.database.execute(query, (before, self.state.library))
+
+    @property
+    def former_libraries(self) -> list[str]:
+        """What a manifest may call this library, too."""
+        return (self.fact(_FORMER) or "").split()
 
     def begin_anew(self, identity: str) -> None:
         """Forget all: what was known is of another directory than this one."""
@@ -215,7 +250,8 @@ class Known:
     def put(self, row: KnownFile, *, settles: bool = False) -> None:
         """Write a row, together with others; `flush` or any question has it on disk.
 
-        With `settles`, file and object are equal, and no change of a changelog is left to be looked at.
+        With `settles`, file and object are equal: no change of a changelog is left to be looked at, and
+        nothing is under way.
         Raises OSError for what no row can have: it is of one file, and ends nothing else.
         """
         if reason := why_unfit(row):
@@ -305,9 +341,10 @@ class Known:
             with self.transaction():
                 self.database.executemany(_INSERT, map(_values, pending.values()))
                 self.database.executemany("DELETE FROM pending WHERE path = ? AND is_tree = 0", settled)
+                self.database.executemany("DELETE FROM begun WHERE path = ?", settled)
 
     def add_work(self, items: Iterable[tuple[bytes, str, int, bytes | None]]) -> None:
-        """Keep what is to be done, for this run: path, action, bytes, and where it comes from."""
+        """Keep what is to be done, for this run: path, action, bytes, and the file's `sent_stamp`."""
         with self.transaction():
             self.database.executemany("INSERT INTO work VALUES (?, ?, ?, ?)", items)
 
@@ -315,29 +352,55 @@ class Known:
         """What is to be done, in the order in which it was found, some in memory at a time."""
         last = 0
         while some := self.database.execute(
-            "SELECT rowid, path, action, size, source FROM work WHERE rowid > ? ORDER BY rowid LIMIT ?",
+            "SELECT rowid, path, action, size, stamp FROM work WHERE rowid > ? ORDER BY rowid LIMIT ?",
             (last, _BATCH),
         ).fetchall():
-            for rowid, path, action, size, source in some:
+            for rowid, path, action, size, stamp in some:
                 last = rowid
-                yield path, action, size, source
+                yield path, action, size, stamp
 
-    def work_with_rows(self) -> Iterator[tuple[bytes, str, KnownFile | None]]:
-        """Paths and actions of work as it was found, large files last, and what is known of each."""
+    def work_with_rows(self, *, begins: bool = False) -> Iterator[tuple[bytes, str, KnownFile | None]]:
+        """Paths and actions of work as it was found, large files last, and what is known of each.
+
+        With `begins`, it is on disk before any of a batch is given that all of it may be sent.
+        """
         columns = ", ".join(f"files.{name}" for name in COLUMNS)
         query = (
-            f"SELECT work.rowid, work.path, action, {columns} FROM work LEFT JOIN files "  # noqa: S608
+            f"SELECT work.rowid, work.path, action, stamp, {columns} FROM work LEFT JOIN files "  # noqa: S608
             "ON files.path = work.path WHERE work.rowid > ? AND (work.size >= ?) = ? "
             "ORDER BY work.rowid LIMIT ?"
         )
         for is_large in (False, True):
-            last = 0
-            while some := self.database.execute(query, (last, _LARGE, is_large, _BATCH)).fetchall():
+            last, most = 0, _BEGUN if begins else _BATCH
+            while some := self.database.execute(query, (last, _LARGE, is_large, most)).fetchall():
+                if begins:
+                    self._stamps = {path: stamp for _, path, _, stamp, *_ in some}
+                    self.database.execute(_BEGIN, (last, some[-1][0], _LARGE, is_large))
                 writes = self._writes
-                for _, path, action, *values in some:
+                for _, path, action, _, *values in some:
                     found = tuple(values) if values[0] is not None else None
                     yield path, action, self._now(path, found, writes)
                 last = some[-1][0]
+
+    def begin(self, path: bytes, stamp: bytes) -> None:
+        """Note on disk what is about to be sent, where it is another file than the scan has found."""
+        if self._stamps.get(path) != stamp:
+            self.database.execute("INSERT OR REPLACE INTO begun VALUES (?, ?)", (path, stamp))
+
+    def begun(self) -> list[tuple[bytes, bytes]]:
+        """Paths and stamps of what was begun to be sent, and has no row since: some thousand."""
+        found = self.database.execute("SELECT path, stamp FROM begun").fetchall()
+        return [each for each in found if is_stamped(*each)]
+
+    def begun_now(self) -> list[bytes]:
+        """Those of this run's work."""
+        query = "SELECT path FROM begun WHERE path IN (SELECT path FROM work)"
+        return [path for (path,) in self.database.execute(query)]
+
+    def end(self, paths: Iterable[bytes]) -> None:
+        """Note that nothing of these is under way."""
+        with self.transaction():
+            self.database.executemany("DELETE FROM begun WHERE path = ?", ((path,) for path in paths))
 
     def count_work(self) -> dict[str, tuple[int, int]]:
         """How much is to be done, and its bytes, by action."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gridwright.repository.extended import LONGEST_XATTRS, are_attributes
 from gridwright.repository.file_clock import bounded_ns
-from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target
+from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target, kept_mode
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
 
 if TYPE_CHECKING:
@@ -118,6 +118,25 @@ def stamp_of(status: FileStatus) -> FileStamp:
     return kind, size, mtime_ns, ctime_ns, signed_inode(status.st_ino)
 
 
+def sent_stamp(status: FileStatus) -> bytes:
+    """What the object of a file says of it, without when it was read, and the file's inode."""
+    size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
+    values = kept_mode(status.st_mode), status.st_uid, status.st_gid, bounded_ns(status.st_mtime_ns), size
+    return b"%d %d %d %d %d %d" % (*values, signed_inode(status.st_ino))
+
+
+def is_stamped(path: object, stamp: object) -> bool:
+    """Whether a path and a stamp are such; others say nothing."""
+    if not isinstance(path, bytes) or not isinstance(stamp, bytes) or _STAMP.fullmatch(stamp) is None:
+        return False
+    return not path or is_path_below(path)
+
+
+def row_stamp(row: KnownFile) -> bytes:
+    """That of a file as a row knows it."""
+    return b"%d %d %d %d %d %d" % (row.mode, row.uid, row.gid, row.mtime_ns, row.size, row.inode)
+
+
 COLUMNS = tuple(field.name for field in fields(KnownFile))
 _BOUNDS = (
     ("uid", 0, MOST_ID), ("gid", 0, MOST_ID), ("size", 0, 2**63 - 1),
@@ -130,6 +149,7 @@ LONGEST_PATH = 4096
 """Bytes of a path or a key: PATH_MAX of Linux."""
 _LONGEST_TEXT = 1024
 """Of an ETag or the identifier of a version; those of S3 have at most 1024 bytes."""
+_STAMP = re.compile(rb"[0-9]{1,20}( -?[0-9]{1,20}){5}")
 _CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _LEADS_ELSEWHERE = re.compile(rb"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
 """An empty name, `.` or `..`, or a NUL."""

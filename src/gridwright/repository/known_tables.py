@@ -46,6 +46,8 @@ def prepare(database: sqlite3.Connection) -> None:
     # looked for (`gone.py`).
     database.execute("CREATE TABLE IF NOT EXISTS dropped (path BLOB PRIMARY KEY) WITHOUT ROWID")
     database.execute("CREATE TABLE IF NOT EXISTS lost (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    # What an export is about to send, and what each file was then (`unfinished.py`).
+    database.execute("CREATE TABLE IF NOT EXISTS begun (path BLOB PRIMARY KEY, stamp BLOB) WITHOUT ROWID")
     database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")
     for each in CHANGE_TABLES:
         database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
@@ -55,7 +57,7 @@ def prepare(database: sqlite3.Connection) -> None:
     database.execute("CREATE TEMP TABLE leaving (path BLOB PRIMARY KEY, is_tried INTEGER) WITHOUT ROWID")
     database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
     # What is to be done, and what the bucket's listing says; this run's alone.
-    database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
+    database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, stamp BLOB)")
     database.execute(
         "CREATE TEMP TABLE times (path BLOB PRIMARY KEY, atime_ns INTEGER, mtime_ns INTEGER) WITHOUT ROWID"
     )
@@ -79,7 +81,7 @@ def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict
 def empty(database: sqlite3.Connection) -> None:
     """Forget all that stays. Raises sqlite3.Error."""
     changes = (each.partition(" ")[0] for each in CHANGE_TABLES)
-    for table in ("files", "facts", "newer", "dropped", "lost", *changes):
+    for table in ("files", "facts", "newer", "dropped", "lost", "begun", *changes):
         database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
 
 

@@ -14,23 +14,50 @@ from __future__ import annotations
 
 import os
 import secrets
+import sqlite3
 from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
 
 from gridwright.beneath import change_xattr
-from gridwright.repository.known import Known
-from gridwright.repository.state_directory import identifier_of, made_identity, renew_identity
+from gridwright.repository.state_directory import (
+    StateDirectory,
+    identifier_of,
+    made_identity,
+    renew_identity,
+)
 
 _ID, _SERIAL = "serial of", "serial"
 _KINDS = ("trusted", "user")
 
 
-def check_serial(known: Known, root: int) -> None:
+class SerialKeeper(Protocol):
+    """What is known of a library, in a data base of its state: of a repository, or of a migration."""
+
+    directory: Path
+    looks: bool
+    state: StateDirectory
+    database: sqlite3.Connection
+    set_back: str
+    """What follows for the user where the library was set back."""
+
+    def fact(self, name: str) -> str | None:
+        """A fact; None or nothing where there is none."""
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Note a fact."""
+
+    def begin_anew(self, identity: str) -> None:
+        """Forget all, which was of another directory."""
+
+
+def check_serial(known: SerialKeeper, root: int) -> None:
     """Forget all of a library that was set back, whose open directory is `root`, and say so.
 
     Who only looks does so for itself alone.
     """
     noted = known.fact(_SERIAL)
-    if noted is None or not identifier_of(known.state.identity):
+    if not noted or not identifier_of(known.state.identity):
         return
     here = _read(root, known.fact(_ID) or "")
     if here >= int(noted):
@@ -39,22 +66,22 @@ def check_serial(known: Known, root: int) -> None:
     known.state.identity = (
         made_identity(root) if known.looks else renew_identity(known.directory, known.state)
     )
+    known.state.library, known.state.others = identifier_of(known.state.identity), ()
     known.begin_anew(known.state.identity)
-    if bucket is not None:
+    if bucket:
         known.set_fact("bucket", bucket)
     known.state.note = (
         f"{known.directory} was set back to an earlier state (serial {here}, where {noted} is known): all "
-        "is compared anew, as of another library; an export deletes nothing that was made since, and where "
-        "file and object differ, both stay and are named (--prefer says which one wins)"
+        f"is compared anew, as of another library; {known.set_back}"
     )
 
 
-def advance(known: Known, root: int) -> None:
+def advance(known: SerialKeeper, root: int) -> None:
     """Give the library a higher serial, and note it. Where it takes none, nothing is noted."""
     if known.looks or not identifier_of(known.state.identity):
         return
     name = known.fact(_ID)
-    if name is None:
+    if not name:
         name = secrets.token_hex(8)
         known.set_fact(_ID, name)
     # No other command of this state comes in between: the library would have an older one than is known.

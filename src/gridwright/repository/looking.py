@@ -6,12 +6,14 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing, suppress
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
 from gridwright.errors import GridwrightError
 from gridwright.own_directories import temporary_directory
-from gridwright.repository.state_directory import FILE, StateDirectory, open_state
+from gridwright.repository.keys import bucket_of, prefix_of
+from gridwright.repository.state_directory import FILE, OF_BUCKETS, StateDirectory, open_state
 from gridwright.trusted import open_file
 
 _COPY_S = 30.0
@@ -33,21 +35,27 @@ def copy_of(state: StateDirectory, file: str) -> sqlite3.Connection:
     return copy
 
 
-def facts_of(directory: Path) -> dict[str, str] | None:
-    """The facts of the repository in a directory, as the last command has left them; None where none has.
+def facts_of(directory: Path, bucket_url: str) -> dict[str, str] | None:
+    """The facts of a directory and a bucket, as the last command has left them; None where none has.
 
-    What cannot be read is none, either: commands that work on it say why.
+    Of buckets of one name and several stores it is the one that was worked on last. What cannot be read is
+    none, either: commands that work on it say why.
     """
+    place = f"{bucket_of(bucket_url)}/{prefix_of(bucket_url).strip('/')}"
+    found: list[tuple[int, dict[str, str]]] = []
     with suppress(GridwrightError, OSError, sqlite3.Error):
         state = open_state(directory, looks=True)
         try:
-            if (source := _source(state, FILE)) is not None:
-                with closing(_readable(source)) as found:
-                    rows = found.execute("SELECT name, value FROM facts").fetchall()
-                return {str(name): str(value) for name, value in rows}
+            for name in sorted({FILE, *(each.name for each in state.path.glob(OF_BUCKETS))}):
+                if (source := _source(state, name)) is not None:
+                    with closing(_readable(source)) as database:
+                        rows = database.execute("SELECT name, value FROM facts").fetchall()
+                    facts = {str(name): str(value) for name, value in rows}
+                    if facts.get("bucket", f"/{place}").partition("/")[2] == place:
+                        found.append((source.stat().st_mtime_ns, facts))
         finally:
             state.close()
-    return None
+    return max(found, key=itemgetter(0), default=(0, None))[1]
 
 
 def _source(state: StateDirectory, file: str) -> Path | None:

@@ -8,20 +8,19 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from gridwright.errors import input_error
 from gridwright.repository.content import FileContent
 from gridwright.repository.keys import MANIFEST
-from gridwright.repository.known import Known
+from gridwright.repository.known import LIBRARY, Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import EXPORTED_OF, readable_rows, write_manifest
 from gridwright.repository.settings import OpenRepository, RepositoryReport
-from gridwright.repository.state_directory import identifier_of
 from gridwright.repository.state_failures import state_failure
 
-_LIBRARY = "library"
-"""The fact that names a library whose directory has no identifier."""
 _WRITTEN = "manifest written"
 NAMES = "is_name_only <> 0 AND inode = 0"
 """Rows of names that no file here has."""
@@ -30,10 +29,10 @@ _MOST_LIBRARIES = 16
 
 def library_of(known: Known) -> str:
     """The identifier of the library, on all machines that have it; of this machine's where it has none."""
-    found = identifier_of(known.state.identity) or known.fact(_LIBRARY)
+    found = known.state.library or known.fact(LIBRARY)
     if not found:
         found = secrets.token_hex(16)
-        known.set_fact(_LIBRARY, found)
+        known.set_fact(LIBRARY, found)
     return found
 
 
@@ -44,11 +43,12 @@ def learn_moments(known: Known, facts: Mapping[str, str], libraries: Collection[
     `libraries`, those that the manifest's rows name, are no others. Raises GridwrightError.
     """
     own = library_of(known)
+    mine = {EXPORTED_OF + each for each in (own, *known.former_libraries)}
     found = {name: when for name, when in facts.items() if name.startswith(EXPORTED_OF) and when}
     if not found and facts.get("exported") and set(libraries) == {own}:
         found = {EXPORTED_OF + own: facts["exported"]}
     for name, when in found.items():
-        fact = "exported" if name == EXPORTED_OF + own else name
+        fact = "exported" if name in mine else name
         if float(when) > (known.moment(fact) or 0.0):
             known.set_fact(fact, when)
 
@@ -138,3 +138,37 @@ def _is_later(written: str, before: str | None) -> bool:
         return float(written) > float(before or 0.0)
     except ValueError:
         return False
+
+
+def forget_library(known: Known, name: str) -> int:
+    """Have the manifest name a library no more, which is gone for good; how many files it had by that.
+
+    `name` is its identifier, or how that alone begins. Raises GridwrightError, with all that there are.
+    """
+    own, had = library_of(known), _libraries(known)
+    found = [each for each in had if name and each.startswith(name)]
+    if len(found) != 1 or found[0] == own:
+        there = "; ".join(f"{each} has {count}" for each, count in sorted(had.items()) if each != own)
+        raise input_error(
+            "that is this library itself"
+            if found == [own]
+            else f"not one other library is called {name!a:.80}",
+            where="--forget-library",
+            remedy=f"by the manifest, of files: {there}" if there else "the manifest names no other library",
+        )
+    known.flush()
+    for table in ("files", "newer"):
+        query = f"UPDATE {table} SET libraries = trim(replace(' ' || libraries || ' ', ?, ' '))"  # noqa: S608
+        known.database.execute(query, (f" {found[0]} ",))
+    known.database.execute("DELETE FROM facts WHERE name = ?", (EXPORTED_OF + found[0],))
+    return had[found[0]]
+
+
+def _libraries(known: Known) -> Counter[str]:
+    """The libraries that rows name, and how many each."""
+    query = "SELECT libraries, count(*) FROM {} WHERE libraries <> '' GROUP BY 1"
+    found = Counter[str]()
+    for table in ("files", "newer"):
+        for names, count in known.database.execute(query.format(table)):
+            found.update(dict.fromkeys(names.split(), count))
+    return found

@@ -24,12 +24,12 @@ from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known import Known
-from gridwright.repository.known_file import KnownFile, stamp_of
+from gridwright.repository.known_file import KnownFile, sent_stamp, stamp_of
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.reserved import MARK
 from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
-from gridwright.repository.state_directory import is_state_file
+from gridwright.repository.state_directory import OF_BUCKETS, is_state_file
 from gridwright.repository.state_failures import state_failure
 from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
 
@@ -192,13 +192,12 @@ def _has_key(opened: OpenRepository, path: bytes, status: FileStatus, report: Re
 
 
 def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]) -> None:
-    work = [(path, *_action(opened, path, status)) for path, status in found]
-    opened.known.add_work((path, action, size, None) for path, action, size in work if action is not None)
-
-
-def _action(opened: OpenRepository, path: bytes, status: FileStatus) -> tuple[Action | None, int]:
-    size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
-    return action_for(status, opened.known.get(path)), size
+    work = []
+    for path, status in found:
+        if (action := action_for(status, opened.known.get(path))) is not None:
+            size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
+            work.append((path, action, size, sent_stamp(status)))
+    opened.known.add_work(work)
 
 
 def action_for(status: FileStatus, row: KnownFile | None) -> Action | None:
@@ -272,7 +271,7 @@ class OtherBuckets:
     """
 
     def __init__(self, known: Known) -> None:
-        found = known.state.path.glob("known*.sqlite")
+        found = known.state.path.glob(OF_BUCKETS)
         self._files = [each for each in sorted(found) if each != known.file]
 
     def have_released(self, path: bytes) -> bool:

@@ -1,17 +1,21 @@
 """Compares files of a linked file system with their objects, where the file system is mounted.
 
 Services that link directories keep no list that others can read, so that each object of the prefix is held
-against its file: size first, then checksums of the store where they tell, else both contents are read.
+against its file: size first, then checksums of the store where they tell, else both contents are read. Files
+that no object was found of are named when all objects were looked at.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import sqlite3
 import stat
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -20,8 +24,11 @@ from gridwright.errors import environment_error
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.keys import KeyRefusal, Keys, prefix_of
 from gridwright.repository.references import ObjectReference
+from gridwright.repository.scan import note_troubles
 from gridwright.repository.settings import RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry, ObjectHead, ReadableStore, StoreError, StoreFault
+from gridwright.repository.verify import HERE_ALONE, NO_OBJECT
+from gridwright.repository.walking import walk_below
 
 _AT_ONCE = 64
 
@@ -50,7 +57,9 @@ def verify_linked(
             where=str(directory),
             remedy="run the same command on a node of the grid",
         ) from error
-    with below:
+    # A temporary file of SQLite's own: a bucket has more objects than fit into memory.
+    with below, closing(sqlite3.connect("", isolation_level=None)) as met:
+        met.execute("CREATE TABLE met (path BLOB PRIMARY KEY) WITHOUT ROWID")
         entries = store.list(keys.start)
         while some := list(islice(entries, _AT_ONCE)):
             asked = []
@@ -60,9 +69,31 @@ def verify_linked(
                     asked.append((entry, path, None if is_directory else store.head(entry.key)))
             for entry, path, head in asked:
                 _compare(below, store, bucket_url, entry, path, head, report, has_links)
+            met.executemany("INSERT OR IGNORE INTO met VALUES (?)", ((path,) for _, path, _ in asked))
+        _name_unmet(below, met, paths, report, has_links)
     report.requests = dict(store.requests.by_kind)
     report.seconds = time.time() - begun
     return report
+
+
+def _name_unmet(
+    below: Beneath, met: sqlite3.Connection, paths: Sequence[bytes], report: RepositoryReport, has_links: bool
+) -> None:
+    """Name files that have no object; directories and other kinds need none."""
+    kinds = (stat.S_IFREG, stat.S_IFLNK) if has_links else (stat.S_IFREG,)
+    try:
+        for walked, troubles in walk_below(below.root, paths):
+            note_troubles(
+                [each for each in troubles if each.errno not in (errno.ENOENT, errno.ENOTDIR)], report
+            )
+            for each in walked:
+                if stat.S_IFMT(each.st_mode) not in kinds:
+                    continue
+                if met.execute("SELECT 1 FROM met WHERE path = ?", (each.path,)).fetchone() is None:
+                    report.add(HERE_ALONE, each.st_size)
+                    report.problem(each.path, NO_OBJECT)
+    except OSError as error:
+        report.refused(b"", "read", error)
 
 
 def object_path(

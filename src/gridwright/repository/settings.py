@@ -201,8 +201,8 @@ class RepositoryReport:
         return self.done.setdefault(action, ReportedCount())
 
     def problem(self, name: bytes | str, why: str) -> None:
-        """Note what could not be done."""
-        self.failed.add(name, why)
+        """Note what could not be done; `name` is empty for the repository's own directory."""
+        self.failed.add(name or b".", why)
 
     def refused(self, name: bytes, what: str, error: OSError) -> None:
         """Note what the system refuses; that the trash is another user's is said once for all files.

@@ -10,7 +10,8 @@ State that is not beside the data could outlive them: a mount that is missing, o
 the same path. So the directory carries an identifier as an extended attribute, which the state has, too. On
 another file system a directory with another one is refused: it may be the mount point of a library that is
 not mounted. On the same one it was made anew, and what is known is dropped. Nothing believes the attribute
-for more: whoever owns the directory may change it.
+for more: whoever owns the directory may change it. Users and root see the same one, `user.…`; root takes one
+of his own, `trusted.…`, which earlier releases gave him, where the file system keeps no other.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from gridwright.atomic import naming
 from gridwright.beneath import DIRECTORY, descriptor_path, is_own
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
@@ -50,6 +52,8 @@ ROOT_STATE = Path("/var/lib/gridwright/repositories")
 EMPTYING = "gridwright repo trash with the same NAME or flags and --empty-older-than 0d"
 """What takes `.gridwright` away where nothing but its owner's trash lies in it."""
 FILE, LOCK, LIBRARY = "known.sqlite", "lock", "library"
+OF_BUCKETS = "known*.sqlite"
+"""Data bases of a directory: that of its first bucket, and one for each other (`binding.py`)."""
 MIGRATION, UPLOADS = "migration.sqlite", "uploads"
 _STEMS = frozenset(each.partition(".")[0] for each in (FILE, LOCK, LIBRARY, MIGRATION, UPLOADS, MANIFEST))
 _STEM = re.compile(rb"[a-z]+(?=[.-]|\Z)")
@@ -68,8 +72,16 @@ class StateDirectory:
     """Of the repository's directory; None where the state is beside the data, or nobody asked for it."""
     note: str | None = None
     """What an older release has left and is not believed, or what was moved."""
+    library: str = ""
+    """What names the directory on all machines and for all users; empty without extended attributes."""
+    others: tuple[str, ...] = ()
+    """Identities that root's state of earlier releases may have of the same directory."""
     former: Path | None = None
     """What an older release has left beside the data and is believed: who only looks reads it there."""
+
+    def is_of(self, known: str) -> bool:
+        """Whether what is known of an identity is of this directory."""
+        return any(is_same_identity(known, each) for each in (self.identity or "", *self.others))
 
     @property
     def made(self) -> int:
@@ -106,7 +118,8 @@ def open_state(
         base = _held_base(opened, resolved, looks=looks)
         if base is None:
             beside = _open(RESERVED, opened, _remedy(resolved), looks=looks)
-            return StateDirectory(resolved / RESERVED, beside, None)
+            library = identifier_of(_identity(opened, make=identify and not looks))
+            return StateDirectory(resolved / RESERVED, beside, None, library=library)
         path = base / _name(resolved)
         found = StateDirectory(path, _open(path, None, None, looks=looks), None)
         try:
@@ -114,8 +127,10 @@ def open_state(
             former = _former(opened, resolved, found, file)
             if looks:
                 found.identity, found.former = _identity(opened, make=False), former
+                found.others = _others(opened, found.identity)
             elif former is not None:
                 _move(former, found)
+            found.library = identifier_of(found.identity)
         except BaseException as error:
             found.close()
             if isinstance(error, OSError) and error.errno in FULL:
@@ -134,6 +149,7 @@ def renew_identity(directory: Path, state: StateDirectory) -> str:
             with suppress(OSError):
                 os.removexattr(opened, f"{kind}.{_ATTRIBUTE}")
         identity = _identity(opened, make=True)
+        state.library, state.others = identifier_of(identity), ()
         _record(state, identity)
         return identity
     finally:
@@ -194,7 +210,9 @@ def _identify(opened: int, state: StateDirectory, resolved: Path, *, make: bool)
     Raises GridwrightError where it is another one, on another file system.
     """
     known, here = _recorded(state), _identity(opened, make=False)
-    if known is not None and not is_same_identity(known, here):
+    if known is not None and not any(
+        is_same_identity(known, each) for each in (here, *_others(opened, here))
+    ):
         first, second = _read(known), _read(here)
         is_copy = first is not None and second is not None and first[0] and first[0] == second[0]
         if first is not None and second is not None and first[2] != second[2] and not is_copy:
@@ -206,6 +224,7 @@ def _identify(opened: int, state: StateDirectory, resolved: Path, *, make: bool)
             )
     if make:
         state.identity = _identity(opened, make=True)
+        state.others = _others(opened, state.identity)
         if state.identity != known:
             _record(state, state.identity)
 
@@ -231,8 +250,9 @@ def _record(state: StateDirectory, identity: str) -> None:
     part = f"{LIBRARY}.{os.getpid()}.part"
     written = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=state.made)
     try:
-        os.write(written, identity.encode())
-        os.fsync(written)
+        with naming(state.path / LIBRARY):
+            os.write(written, identity.encode())
+            os.fsync(written)
     finally:
         os.close(written)
     os.rename(part, LIBRARY, src_dir_fd=state.made, dst_dir_fd=state.made)
@@ -303,31 +323,46 @@ def _name(resolved: Path) -> str:
 
 def _identity(opened: int, *, make: bool) -> str:
     """What tells a directory from others of its path, as JSON: attribute, inode, file system."""
-    kinds = ("trusted", "user") if os.geteuid() == 0 else ("user",)
-    attribute = ""
-    for kind in kinds:
-        try:
-            attribute = _attribute(opened, f"{kind}.{_ATTRIBUTE}", make=make)
-        except OSError:
-            # No attributes there, or none that this user may write.
-            continue
-        break
+    roots = _attribute(opened, "trusted") if os.geteuid() == 0 else ""
+    attribute = _attribute(opened, "user")
+    if make and not attribute:
+        attribute = _made(opened, "user", roots) or roots
+        if not attribute and os.geteuid() == 0:
+            attribute = _made(opened, "trusted", "")
+    return _identity_of(opened, attribute or roots)
+
+
+def _identity_of(opened: int, attribute: str) -> str:
     return json.dumps([attribute, os.fstat(opened).st_ino, os.fstatvfs(opened).f_fsid])
 
 
-def _attribute(opened: int, name: str, *, make: bool) -> str:
+def _others(opened: int, identity: str) -> tuple[str, ...]:
+    """The identity by root's own attribute, where that is another one: users had one of their own."""
+    roots = _attribute(opened, "trusted") if os.geteuid() == 0 else ""
+    found = _identity_of(opened, roots)
+    return (found,) if roots and found != identity else ()
+
+
+def _attribute(opened: int, kind: str) -> str:
+    """The attribute of a kind; empty for none, or one that makes no sense."""
     with suppress(OSError):
-        found = os.getxattr(opened, name)
+        found = os.getxattr(opened, f"{kind}.{_ATTRIBUTE}")
         if re.fullmatch(rb"[0-9a-f]{32}", found):
             return found.decode()
-        if make:
+    return ""
+
+
+def _made(opened: int, kind: str, value: str) -> str:
+    """Make the attribute, of a value where one is given; empty where it cannot be made, or be written."""
+    name = f"{kind}.{_ATTRIBUTE}"
+    with suppress(OSError):
+        with suppress(OSError):
+            os.getxattr(opened, name)
             os.removexattr(opened, name)
-    if not make:
-        return ""
-    # Another node may be faster.
-    with suppress(FileExistsError):
-        os.setxattr(opened, name, secrets.token_hex(16).encode(), os.XATTR_CREATE)
-    return os.getxattr(opened, name).decode("ascii", "replace")
+        # Another node may be faster.
+        with suppress(FileExistsError):
+            os.setxattr(opened, name, (value or secrets.token_hex(16)).encode(), os.XATTR_CREATE)
+    return _attribute(opened, kind)
 
 
 def _former(opened: int, resolved: Path, state: StateDirectory, file: str) -> Path | None:

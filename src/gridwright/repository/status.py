@@ -14,6 +14,7 @@ from gridwright.repository.below import at
 from gridwright.repository.changelog.standing import ChangelogStanding, standing_of
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.contents import CONTENTS
+from gridwright.repository.copytool.serving_lock import ServingAgent, serving_agent
 from gridwright.repository.counted_names import CountedNames, counted_files, told_failed
 from gridwright.repository.deletion_limit import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
@@ -90,6 +91,8 @@ class RepositoryStatus:
     A file whose object was deleted or overwritten counts since then. None where it is not known."""
     required_s: float | None = None
     """How old that may be; None where nothing is required."""
+    agent: ServingAgent | None = None
+    """The agent of Lustre's HSM on this node that brings contents; None for none, or where a user asks."""
     changelogs: list[ChangelogStanding] = field(default_factory=list)
     """Of each MDT, where changes are found by changelogs."""
     changelog_trouble: str = ""
@@ -179,10 +182,10 @@ class RepositoryStatus:
     def document(self) -> dict[str, Any]:
         """The result for programs."""
         finding = self.finding
-        names = [
-            name for name in self.__slots__ if name not in ("failed", "nameless", "changelogs", "silence")
-        ]
+        parts = ("failed", "nameless", "changelogs", "silence", "agent")
+        names = [name for name in self.__slots__ if name not in parts]
         return {name: getattr(self, name) for name in names} | {
+            "agent": None if self.agent is None else asdict(self.agent),
             "changelogs": [asdict(each) for each in self.changelogs],
             "finding": None if finding is None else asdict(finding),
             "problems": self.failed.document(),
@@ -216,6 +219,8 @@ class RepositoryStatus:
         ]
         if self.lost_names:
             lines.insert(4, f"  only copies gone     {self.lost_names} ({format_bytes(self.lost_bytes)})")
+        if self.agent is not None:
+            lines.append(f"  agent of this node: {self.agent.text()}")
         lines += [f"  changelog of {each.text()}" for each in self.changelogs]
         if self.changelog_trouble:
             lines.append(f"  exports look at all files: {self.changelog_trouble}")
@@ -271,6 +276,8 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
         required_s=settings.rpo_s,
         silence=settings.silence,
     )
+    if settings.archive_id is not None:
+        status.agent = serving_agent(settings.directory, settings.archive_id)
     if settings.changelog is not None:
         status.changelogs, status.changelog_trouble = standing_of(opened, settings.changelog)
     report = RepositoryReport(settings.name, "status")

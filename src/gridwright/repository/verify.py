@@ -16,7 +16,7 @@ from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.file_clock import is_kept_as
-from gridwright.repository.gone import ELSEWHERE, LOST, is_absent, is_elsewhere
+from gridwright.repository.gone import ELSEWHERE, GONE, GONE_DIRECTORY, LOST, is_absent, is_elsewhere
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.scan import scan
@@ -25,6 +25,8 @@ from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
 
 MOST_AT_ONCE = 128
+HERE_ALONE = "here alone"
+NO_OBJECT = "it has no object: gridwright repo export sends it"
 
 
 @dataclass(slots=True)
@@ -91,8 +93,8 @@ def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: Reposit
     scan(opened, paths, report)
     for path, _, size, _ in opened.known.work():
         if path and opened.known.get(path) is None:
-            report.add("here alone", size)
-            report.problem(path, "it has no object: gridwright repo export sends it")
+            report.add(HERE_ALONE, size)
+            report.problem(path, NO_OBJECT)
 
 
 def _arrive(arrived: queue.SimpleQueue[_Asked], asked: _Asked, _: Future[ObjectHead]) -> None:
@@ -127,17 +129,19 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
     except StoreError as error:
         if error.fault is StoreFault.UNREACHABLE:
             raise
-        if error.fault is StoreFault.NOT_THERE and is_absent(opened, row.path):
-            _note_nowhere(opened, row, report)
+        if error.fault is StoreFault.NOT_THERE:
+            _note_gone(opened, row, report)
         else:
             report.problem(row.path, error.problems[0].what)
     except OSError as error:
         report.refused(row.path, "read", error)
 
 
-def _note_nowhere(opened: OpenRepository, row: KnownFile, report: RepositoryReport) -> None:
-    """Name what has neither file nor object, where it was not somebody's wish that it has none."""
-    if not row.is_only_in_bucket:
+def _note_gone(opened: OpenRepository, row: KnownFile, report: RepositoryReport) -> None:
+    """Name what has no object, unless it was somebody's wish that it has neither that nor a file."""
+    if not is_absent(opened, row.path):
+        report.problem(row.path, GONE_DIRECTORY if row.attributes.is_directory else GONE)
+    elif not row.is_only_in_bucket:
         report.add("gone from here and from the bucket", row.size)
     elif is_elsewhere(opened, row):
         report.note_of(ELSEWHERE, row.path)

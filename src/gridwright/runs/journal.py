@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gridwright.atomic import naming
 from gridwright.handed_files import open_file, parsed_json
 
 Event = dict[str, Any]
@@ -26,6 +27,7 @@ class Journal:
     def __init__(self, path: Path | str, *, directory: int | None = None) -> None:
         """`path` may be one name in the open `directory`. Raises OSError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._path = path
         self._fd = os.open(path, flags, 0o644, dir_fd=directory)
 
     def __enter__(self) -> Self:
@@ -39,10 +41,11 @@ class Journal:
     def append(self, event: Event, *, durable: bool = False) -> None:
         """Append an event; `durable` also waits until it is on disk. Raises OSError."""
         line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
-        while line:
-            line = line[os.write(self._fd, line) :]
-        if durable:
-            os.fsync(self._fd)
+        with naming(self._path):
+            while line:
+                line = line[os.write(self._fd, line) :]
+            if durable:
+                os.fsync(self._fd)
 
     def close(self) -> None:
         """Close the file; appending is over."""

@@ -2,12 +2,14 @@
 
 On a Lustre of one's own Lustre holds readers of released files back until an agent has brought them, which
 may run on any client: one runs where the timers do, on a machine that is always on, has the credentials, and
-runs no jobs if there is a head node.
+runs no jobs if there is a head node. The metadata servers know one agent of a client: it has all
+repositories of a Lustre.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gridwright.errors import input_error
 from gridwright.setup.repository_timers import PROGRAM, ROLE, quoted
@@ -15,17 +17,22 @@ from gridwright.spec.model import GridSpec
 
 _COPYTOOL = """\
 [Unit]
-Description=Bring what is read in {directory}, an archive of Lustre's HSM
-RequiresMountsFor={directory}
+Description=Bring what is read in {directories}: an agent of Lustre's HSM
+RequiresMountsFor={directories}
 Wants=network-online.target
 After=network-online.target remote-fs.target
+# What the metadata servers do not ask ends after half a minute and begins again, for good; what cannot begin
+# at all is given up after some twenty minutes, so that it is seen.
+StartLimitIntervalSec=1h
+StartLimitBurst=120
 
 [Service]
 Type=notify
 ExecStart={command}
 # A reader in Lustre waits for the next agent, however long that takes.
 Restart=always
-RestartSec=5
+RestartSec=10
+TimeoutStartSec=3min
 TimeoutStopSec=10s
 OOMScoreAdjust=-900
 LimitNOFILE=65536
@@ -37,18 +44,51 @@ WantedBy=multi-user.target
 """
 
 
+class ServedDirectory(NamedTuple):
+    """A repository as its agent is told of it."""
+
+    directory: str
+    bucket: str
+    archive_id: int
+    endpoint: str | None
+
+
+def served_directories(spec: GridSpec) -> dict[str, dict[str, ServedDirectory]]:
+    """Repositories by name that are archives of the HSM of a Lustre of one's own, by file system."""
+    found: dict[str, dict[str, ServedDirectory]] = {}
+    for name, each in spec.repositories.items():
+        if (archive := spec.hsm_archive(name)) is not None:
+            filesystem = spec.libraries[each.library].filesystem
+            served = ServedDirectory(
+                str(spec.repository_directory(name)), each.bucket, archive, each.endpoint
+            )
+            found.setdefault(filesystem, {})[name] = served
+    return found
+
+
 def copytool_unit(
-    name: str, directory: str, command: Sequence[str], region: str | None = None
+    name: str, directories: Sequence[str], command: Sequence[str], region: str | None = None
 ) -> dict[str, str]:
     """The text of the unit of an agent of Lustre's HSM, by the name of its file.
 
     Raises GridwrightError for a directory that has no unit.
     """
-    return {f"gridwright-serve-{name}.service": _COPYTOOL.format(**_fields(directory, command, region))}
+    return {f"gridwright-serve-{name}.service": _COPYTOOL.format(**_fields(directories, command, region))}
+
+
+def serve_command(program: str, name: str, served: Sequence[ServedDirectory]) -> list[str]:
+    """The command of an agent of repositories."""
+    command = [program, "repo", "serve", name]
+    has_endpoints = any(each.endpoint for each in served)
+    for each in served:
+        command += ["--directory", each.directory, "--bucket", each.bucket]
+        command += ["--hsm-archive", str(each.archive_id)]
+        command += ["--endpoint", each.endpoint or ""] if has_endpoints else []
+    return command
 
 
 def carried_services(spec: GridSpec) -> dict[str, str]:
-    """Units of the machine that has the timers: one agent for each repository on a Lustre of one's own."""
+    """Units of the machine that has the timers: one agent for each Lustre of one's own with repositories."""
     return {name: f"# Grid {spec.name}\n{text}" for name, text in _copytools(spec)}
 
 
@@ -64,28 +104,23 @@ def service_variables(spec: GridSpec) -> dict[str, list[str]]:
 
 
 def _copytools(spec: GridSpec) -> Iterator[tuple[str, str]]:
-    for name, found in spec.repositories.items():
-        if (archive := spec.hsm_archive(name)) is not None:
-            directory = str(spec.repository_directory(name))
-            more = ["--bucket", found.bucket, "--hsm-archive", str(archive)]
-            yield from copytool_unit(name, directory, _command(spec, name, more), spec.region).items()
+    for filesystem, by_name in served_directories(spec).items():
+        served = [*by_name.values()]
+        command = serve_command(PROGRAM, filesystem, served)
+        directories = [each.directory for each in served]
+        yield from copytool_unit(filesystem, directories, command, spec.region).items()
 
 
-def _command(spec: GridSpec, name: str, more: Sequence[str]) -> list[str]:
-    endpoint = spec.repositories[name].endpoint
-    command = [PROGRAM, "repo", "serve", name, "--directory", str(spec.repository_directory(name)), *more]
-    return [*command, *(["--endpoint", endpoint] if endpoint else [])]
-
-
-def _fields(directory: str, command: Sequence[str], region: str | None) -> dict[str, str]:
-    if not directory.isprintable():
-        raise input_error(
-            "units of systemd take no line feeds and no control characters in a directory",
-            where=ascii(directory),
-            remedy="give the library another directory, or mount it elsewhere, too",
-        )
+def _fields(directories: Sequence[str], command: Sequence[str], region: str | None) -> dict[str, str]:
+    for directory in directories:
+        if not directory.isprintable():
+            raise input_error(
+                "units of systemd take no line feeds and no control characters in a directory",
+                where=ascii(directory),
+                remedy="give the library another directory, or mount it elsewhere, too",
+            )
     return {
-        "directory": quoted(directory),
+        "directories": " ".join(map(quoted, directories)),
         "command": " ".join(map(quoted, command)),
         "region": f" AWS_REGION={quoted(region)}" if region else "",
     }

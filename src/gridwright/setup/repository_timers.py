@@ -92,7 +92,8 @@ def timers(spec: GridSpec) -> list[str]:
 def quoted(argument: str) -> str:
     """An argument as a line of a unit has it (systemd.service(5), systemd.syntax(7), systemd.unit(5))."""
     escaped = argument.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{escaped}"' if any(each in argument for each in " \t'\"\\;") else escaped
+    has_more = any(each in argument for each in " \t'\"\\;")
+    return f'"{escaped}"' if has_more or not argument else escaped
 
 
 def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, Sequence[str]]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright import handed_files
+from gridwright.atomic import naming
 from gridwright.errors import Level
 from gridwright.messages import Extensible, MessageError, decode, encode
 from gridwright.trusted import open_directory, open_file
@@ -116,7 +117,8 @@ def append(directory: Path, changes: Sequence[LoggedChange]) -> None:
         return
     opened = open_directory(directory)
     try:
-        _append(opened, lines)
+        with naming(directory / NAME):
+            _append(opened, lines)
     finally:
         os.close(opened)
 

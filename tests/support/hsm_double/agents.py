@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,17 @@ _PROGRAM = """
 import json, sys
 from pathlib import Path
 from gridwright.errors import GridwrightError
-from gridwright.repository.copytool import carrying, serving_lock
-from gridwright.repository.copytool.service import CopytoolService, serve_copytool
+from gridwright.repository.copytool import action_journal, carrying, service, serving_lock
+from gridwright.repository.copytool.service import CopytoolService, ServedRepository, serve_copytool
 given = json.loads(sys.argv[1])
 serving_lock.RUN_DIRECTORY = Path(given.pop("run"))
+action_journal.DIRECTORY = Path(given.pop("state"))
 carrying.BEAT_S = given.pop("beat_s")
-given["directory"], given["mount"] = Path(given["directory"]), Path(given["mount"])
+service.ANSWER_S = given.pop("answer_s")
+given["mount"] = Path(given["mount"])
+given["repositories"] = [
+    ServedRepository(Path(directory), url, archive) for directory, url, archive in given["repositories"]
+]
 try:
     serve_copytool(CopytoolService(**given))
 except GridwrightError as error:
@@ -59,14 +64,28 @@ class AgentProcess:
 
 @contextmanager
 def agent(
-    coordinator: Coordinator, library: Path, store: dict[str, str], run: Path, **more: object
+    coordinator: Coordinator,
+    library: Path,
+    store: dict[str, str],
+    run: Path,
+    *,
+    repositories: Sequence[tuple[str, str, int]] = (),
+    bucket_url: str = "s3://site/prod",
+    archive_id: int = 1,
+    directory: str = "",
+    said: str = "; serving",
+    **more: object,
 ) -> Iterator[AgentProcess]:
-    """An agent until the end of the block. `run` stands for /run/gridwright of a node."""
+    """An agent until the end of the block. `run` stands for /run/gridwright of a node, which is a client.
+
+    It has those repositories (directory, bucket and archive), or the one of the mount.
+    """
     import json
 
+    only = (directory or str(coordinator.mount), bucket_url, archive_id)
     given = {
-        "directory": str(coordinator.mount), "mount": str(coordinator.mount), "bucket_url": "s3://site/prod",
-        "archive_id": 1, "run": str(run), "beat_s": 0.2, **more,
+        "mount": str(coordinator.mount), "repositories": repositories or [only], "run": str(run),
+        "state": f"{run}-state", "beat_s": 0.2, "answer_s": 20, **more,
     }  # fmt: skip
     log = run.parent / f"{run.name}.log"
     with log.open("wb") as output:
@@ -75,11 +94,17 @@ def agent(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, **store, **coordinator.environment, "LD_LIBRARY_PATH": str(library)},
+            env={
+                **os.environ,
+                **store,
+                **coordinator.environment,
+                "LD_LIBRARY_PATH": str(library),
+                "HSM_DOUBLE_CLIENT": run.name,
+            },
         )
     made = AgentProcess(process, log)
     try:
-        made.wait_for("; serving")
+        made.wait_for(said)
         yield made
     except BaseException as error:
         error.add_note(made.said())

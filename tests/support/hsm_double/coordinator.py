@@ -55,11 +55,12 @@ class Action:
     cookie: int
     archive_id: int
     agent: str | None = None
-    is_begun: bool = False
+    begun_by: str | None = None
+    """The handle of the copytool that has begun it."""
     is_cancelled: bool = False
     error: int | None = None
     was_retryable: bool = False
-    progress: list[tuple[int, int, int]] = field(default_factory=list)
+    progress: list[tuple[int, int]] = field(default_factory=list)
     agents: list[str] = field(default_factory=list)
     volatile: int = -1
     ended: threading.Event = field(default_factory=threading.Event)
@@ -73,11 +74,11 @@ class Action:
 
 @dataclass
 class Agent:
-    """A registered copytool."""
+    """The copytool of a client, as the first that registered there said it."""
 
-    name: str
     archives: tuple[int, ...]
-    events: socket.socket
+    handles: dict[str, socket.socket]
+    """All that live; the first is sent what comes."""
 
 
 @dataclass
@@ -91,13 +92,19 @@ class Coordinator:
     breaches: list[str] = field(default_factory=list)
     actions: dict[int, Action] = field(default_factory=dict)
     agents: dict[str, Agent] = field(default_factory=dict)
+    """By client."""
     released: set[int] = field(default_factory=set)
     order: list[int] = field(default_factory=list)
     """Cookies as they were begun."""
     version: int = 1
     _fids: dict[int, str] = field(default_factory=dict)
+    _clients: dict[str, str] = field(default_factory=dict)
+    """Of each handle that ever was."""
+    _marks: dict[int, int] = field(default_factory=dict)
+    """Flags of files by inode, beside that of released ones."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _turn: int = 0
+    _last: int = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -108,9 +115,16 @@ class Coordinator:
         """The FID of a file, which gets one if it has none."""
         with self._lock:
             inode = path.stat().st_ino
-            if inode not in self._fids:
-                self._fids[inode] = f"{_SEQUENCE:#x}:{len(self._fids) + 1:#x}:0x0"
-                os.link(path, self.mount / ".lustre" / "fid" / self._fids[inode])
+            # A file that is gone may have had this inode.
+            known = self._by_fid(self._fids.get(inode, "none"))
+            if not known.exists() or known.stat().st_ino != inode:
+                self._fids.pop(inode, None)
+                self._last += 1
+                self._fids[inode] = f"{_SEQUENCE:#x}:{self._last:#x}:0x0"
+                # By a descriptor of any directory, a file of /proc/self/fd is linked, and not its name there.
+                root = os.open(self.mount, os.O_PATH)
+                os.link(path, self._by_fid(self._fids[inode]), src_dir_fd=root)
+                os.close(root)
             return self._fids[inode]
 
     def is_released(self, path: Path) -> bool:
@@ -132,22 +146,28 @@ class Coordinator:
         """Withdraw an action: the agent is told, and progress is refused from now on."""
         with self._lock:
             action.is_cancelled = True
-            agent = self.agents[action.agent or ""]
             cancelled = Action(CANCEL, action.fid, action.cookie, action.archive_id)
-            agent.events.send(self._list([cancelled], action.archive_id))
+            self._send(action.agent or "", [cancelled], action.archive_id)
 
     def _hand_out(self, actions: list[Action]) -> None:
         for archive_id in {each.archive_id for each in actions}:
-            able = [each for each in self.agents.values() if {0, archive_id} & set(each.archives)]
-            if not able:
-                continue
-            agent = able[self._turn % len(able)]
-            self._turn += 1
             some = [each for each in actions if each.archive_id == archive_id]
-            for each in some:
-                each.agent, each.is_begun = agent.name, False
-                each.agents.append(agent.name)
-            agent.events.send(self._list(some, archive_id))
+            while able := [name for name, each in self.agents.items() if {0, archive_id} & {*each.archives}]:
+                client = able[self._turn % len(able)]
+                self._turn += 1
+                if self._send(client, some, archive_id):
+                    for each in some:
+                        each.agent, each.begun_by = client, None
+                        each.agents.append(client)
+                    break
+
+    def _send(self, client: str, actions: list[Action], archive_id: int) -> bool:
+        """Send to a client; one without a copytool that lives is known no more."""
+        for handle in self.agents[client].handles.values():
+            handle.send(self._list(actions, archive_id))
+            return True
+        del self.agents[client]
+        return False
 
     def _list(self, actions: list[Action], archive_id: int) -> bytes:
         data = struct.pack("=IIQQII", self.version, len(actions), 7, 0, archive_id, 0) + _FSNAME
@@ -189,32 +209,31 @@ class Coordinator:
             if agent is not None:
                 self._gone(agent)
 
-    def _register(self, end: socket.socket, mount: str, flags: str, *archives: str) -> tuple[int, str]:
+    def _register(
+        self, end: socket.socket, client: str, mount: str, flags: str, *archives: str
+    ) -> tuple[int, str]:
         if Path(mount) != self.mount:
             return -errno.ENOTTY, ""
-        name = f"agent-{len(self.agents)}-{os.urandom(4).hex()}"
-        self.agents[name] = Agent(name, tuple(map(int, archives)), end)
+        name = f"handle-{len(self._clients)}"
+        self._clients[name] = client
+        # No error for the second one of a client, whose archives are not known: Lustre 2.17.
+        made = Agent(tuple(map(int, archives)), {})
+        self.agents.setdefault(client, made).handles[name] = end
         return 0, name
 
     def _unregister(self, name: str, *, given: list[int]) -> tuple[int, str, None]:
-        left = [a for a in self.actions.values() if a.agent == name and a.error is None]
-        if left:
-            self._breach(f"{name} left with {len(left)} actions that it did not end")
-        self.agents.pop(name, None)
+        self.agents.pop(self._clients[name], None)
         return 0, "", None
 
     def _gone(self, name: str) -> None:
-        """The export of a killed client goes: its actions are handed to another agent."""
+        """A copytool was killed: what it had stays its client's."""
         with self._lock:
-            self.agents.pop(name, None)
-            again = [a for a in self.actions.values() if a.agent == name and a.error is None]
-            for each in again:
-                each.agent = None
-            self._hand_out(again)
+            if agent := self.agents.get(self._clients[name]):
+                agent.handles.pop(name, None)
 
     def _own(self, name: str, cookie: str) -> Action | None:
         action = self.actions.get(int(cookie))
-        if action is None or action.agent != name or action.error is not None:
+        if action is None or action.agent != self._clients.get(name) or action.error is not None:
             self._breach(f"{name} speaks of action {int(cookie):#x}, which it has not")
             return None
         return action
@@ -225,15 +244,15 @@ class Coordinator:
         action = self._own(name, cookie)
         if action is None:
             return -errno.ENOENT, "", None
-        if (action.verb, action.fid) != (int(verb), fid) or action.is_begun:
+        if (action.verb, action.fid) != (int(verb), fid) or (action.begun_by == name and not int(is_error)):
             return self._breach(f"begin of {action} as {verb} of {fid}"), "", None
-        action.is_begun = True
+        action.begun_by = name
         return (0, "", None) if int(is_error) else self._start(action)
 
     def _start(self, action: Action) -> tuple[int, str, int | None]:
         self.order.append(action.cookie)
         if action.is_cancelled:
-            action.is_begun = False
+            action.begun_by = None
             return -errno.ECANCELED, "", None
         if action.verb == RESTORE:
             if action.volatile >= 0:
@@ -250,18 +269,44 @@ class Coordinator:
         return self.mount / ".lustre" / "fid" / fid
 
     def _progress(
-        self, name: str, cookie: str, offset: str, length: str, total: str, flags: str, *, given: list[int]
+        self, fid: str, cookie: str, offset: str, length: str, flags: str, error: str, *, given: list[int]
     ) -> tuple[int, str, None]:
-        action = self._own(name, cookie)
-        if action is None:
+        """Whoever tells it, and of the file alone: after another FID no other copytool could go on."""
+        action = self.actions.get(int(cookie))
+        if action is None or action.agent is None or action.error is not None:
             return -errno.ENOENT, "", None
-        if not action.is_begun or int(flags) or int(offset) + int(length) > int(total):
-            what = f"progress {offset}+{length} of {total}, flags {flags}, of {action}"
-            return self._breach(what), "", None
+        if action.fid != fid or (flags, error) not in (("0", "0"), ("3", str(errno.EINTR))):
+            return self._breach(f"progress of {fid}, flags {flags}, error {error}, of {action}"), "", None
+        if int(flags):
+            action.was_retryable, action.agent, action.begun_by = True, None, None
+            if self.retries:
+                self._hand_out([action])
+            else:
+                action.error = int(error)
+                action.ended.set()
+            return 0, "", None
         if action.is_cancelled:
             return -errno.ECANCELED, "", None
-        action.progress.append((int(offset), int(length), int(total)))
+        action.progress.append((int(offset), int(length)))
         return 0, "", None
+
+    def _ask(self, archive: str, fid: str, *, given: list[int]) -> tuple[int, str, None]:
+        action = Action(REMOVE, fid, 0x6A000000 + len(self.actions), int(archive))
+        self.actions[action.cookie] = action
+        self._hand_out([action])
+        return 0, "", None
+
+    def _mark(self, flags: str, no_flags: str, *, given: list[int]) -> tuple[int, str, None]:
+        inode = os.fstat(given[0]).st_ino
+        self._marks[inode] = (self._marks.get(inode, 0) | int(flags)) & ~int(no_flags)
+        return 0, "", None
+
+    def _marked(self, *, given: list[int]) -> tuple[int, str, None]:
+        inode = os.fstat(given[0]).st_ino
+        return 0, str(self._marks.get(inode, 0) | (13 if inode in self.released else 0)), None
+
+    def _fd2fid(self, *, given: list[int]) -> tuple[int, str, None]:
+        return 0, self.fid_of(Path(f"/proc/self/fd/{given[0]}")), None
 
     def _end(
         self, name: str, cookie: str, offset: str, length: str, flags: str, error: str, *, given: list[int]
@@ -269,8 +314,12 @@ class Coordinator:
         action = self._own(name, cookie)
         if action is None:
             return -errno.ENOENT, "", None
-        if not action.is_begun or int(flags) & ~_RETRY or int(offset):
+        if action.begun_by != name or int(flags) & ~_RETRY or int(offset):
             return self._breach(f"end at {offset}, flags {flags}, of {action}"), "", None
+        if int(flags) and action.verb == RESTORE:
+            return self._breach(f"given back with a file of its own: {action}"), "", None
+        if int(error) == 0 and action.verb == REMOVE and self._by_fid(action.fid).exists():
+            self._marks.pop(self._by_fid(action.fid).stat().st_ino, None)
         if int(error) == 0 and action.verb == RESTORE:
             path = self._by_fid(action.fid)
             size = path.stat().st_size
@@ -279,7 +328,8 @@ class Coordinator:
             self._swap(action.volatile, path)
         action.was_retryable = bool(int(flags) & _RETRY)
         if int(error) and action.was_retryable and self.retries and not action.is_cancelled:
-            action.agent, action.is_begun = None, False
+            action.agent = action.begun_by = None
+            self._hand_out([action])
             return 0, "", None
         action.error = int(error)
         if action.volatile >= 0:

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -88,12 +90,26 @@ static int asked(const char *text, int give, char *rest, size_t size, int *got)
 	return code;
 }
 
+/* Two processes of a node are one client. */
+static const char *client(void)
+{
+	const char *name = getenv("HSM_DOUBLE_CLIENT");
+	return name ? name : "client";
+}
+
+int llapi_getname(const char *path, char *name, size_t size)
+{
+	if (!path || !name || snprintf(name, size, "FS-%s", client()) >= (int)size)
+		return -EINVAL;
+	return 0;
+}
+
 int llapi_hsm_copytool_register(struct hsm_copytool_private **out, const char *mnt, int count, int *archives, int flags)
 {
 	char text[5000];
 	if (!out || !mnt || count < 0 || (count && !archives) || (flags & ~O_NONBLOCK))
 		return -EINVAL;
-	int place = snprintf(text, sizeof(text), "register %s %d", mnt, flags);
+	int place = snprintf(text, sizeof(text), "register %s %s %d", client(), mnt, flags);
 	for (int each = 0; each < count; each++)
 		place += snprintf(text + place, sizeof(text) - place, " %d", archives[each]);
 	struct hsm_copytool_private *tool = calloc(1, sizeof(*tool));
@@ -187,14 +203,27 @@ int llapi_hsm_action_get_fd(const struct hsm_copyaction_private *action)
 	return fcntl(action->data, F_DUPFD_CLOEXEC, 0);
 }
 
-int llapi_hsm_action_progress(struct hsm_copyaction_private *action, const struct extent *extent, uint64_t total, int flags)
+/* struct hsm_progress, which LL_IOC_HSM_PROGRESS takes of any directory of the mount. */
+struct progress { struct fid fid; uint64_t cookie; struct extent extent; uint16_t flags, error; uint32_t padding; };
+
+int ioctl(int file, unsigned long request, ...)
 {
+	va_list rest;
+	va_start(rest, request);
+	void *given = va_arg(rest, void *);
+	va_end(rest);
+	if (request != (1UL << 30 | 24UL << 16 | 'f' << 8 | 216))
+		return (int)syscall(SYS_ioctl, file, request, given);
+	const struct progress *told = given;
+	struct stat status;
 	char text[400];
-	if (!action || action->magic != ACTION_MAGIC || !extent)
-		return -EINVAL;
-	snprintf(text, sizeof(text), "progress %s %lu %lu %lu %lu %d", action->id, action->item.cookie,
-		 extent->offset, extent->length, total, flags);
-	return asked(text, -1, NULL, 0, NULL);
+	int code = -EINVAL;
+	snprintf(text, sizeof(text), "progress 0x%lx:0x%x:0x%x %lu %lu %lu %d %d", told->fid.seq, told->fid.oid,
+		 told->fid.ver, told->cookie, told->extent.offset, told->extent.length, told->flags, told->error);
+	if (!fstat(file, &status) && S_ISDIR(status.st_mode))
+		code = asked(text, -1, NULL, 0, NULL);
+	errno = -code;
+	return code < 0 ? -1 : 0;
 }
 
 int llapi_hsm_action_end(struct hsm_copyaction_private **out, const struct extent *extent, int flags, int error)
@@ -235,13 +264,56 @@ int llapi_hsm_import(const char *path, int archive, const struct stat *st, unsig
 	return code;
 }
 
-/* What it marks is seen on a real Lustre alone (tests/lustre). */
 int llapi_hsm_state_set_fd(int file, uint64_t set, uint64_t clear, uint32_t archive)
 {
 	struct stat status;
+	char text[100];
 	if (fstat(file, &status))
 		return -errno;
-	return S_ISREG(status.st_mode) && !((set | clear) & ~0xffUL) && archive < 33 ? 0 : -EINVAL;
+	if (!S_ISREG(status.st_mode) || ((set | clear) & ~0xffUL) || archive > 32)
+		return -EINVAL;
+	snprintf(text, sizeof(text), "mark %lu %lu", set, clear);
+	return asked(text, file, NULL, 0, NULL);
+}
+
+int llapi_hsm_state_get_fd(int file, uint32_t *state)
+{
+	char answer[100] = "";
+	int code = asked("marked", file, answer, sizeof(answer), NULL);
+	state[1] = 0;
+	return code < 0 ? code : sscanf(answer, "%u", state) == 1 ? 0 : -EPROTO;
+}
+
+int llapi_create_volatile_idx(const char *directory, int mdt, int flags)
+{
+	int file = directory && mdt == -1 ? open(directory, O_TMPFILE | O_CLOEXEC | flags, 0600) : -1;
+	return file < 0 ? -errno : file;
+}
+
+int llapi_fd2fid(int file, struct fid *fid)
+{
+	char answer[100] = "";
+	int code = asked("fd2fid", file, answer, sizeof(answer), NULL);
+	return code < 0 ? code : sscanf(answer, "%lx:%x:%x", &fid->seq, &fid->oid, &fid->ver) == 3 ? 0 : -EPROTO;
+}
+
+struct request {
+	uint32_t action, archive;
+	uint64_t flags;
+	uint32_t count, size;
+	struct fid fid;
+	struct extent extent;
+} __attribute__((packed));
+
+/* Removals (HUA_REMOVE) of one file; releases are seen on a real Lustre alone (tests/lustre). */
+int llapi_hsm_request(const char *path, const struct request *asking)
+{
+	char text[400];
+	if (!path || !asking || asking->action != 13 || asking->count != 1 || asking->archive < 1)
+		return -EINVAL;
+	snprintf(text, sizeof(text), "ask %u 0x%lx:0x%x:0x%x", asking->archive, asking->fid.seq, asking->fid.oid,
+		 asking->fid.ver);
+	return asked(text, -1, NULL, 0, NULL);
 }
 
 int llapi_fid2path(const char *device, const char *fid, char *path, int length, long long *record, int *link)

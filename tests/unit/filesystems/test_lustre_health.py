@@ -118,12 +118,15 @@ def test_a_target_that_is_switched_off_is_found_though_lfs_df_does_not_name_it()
     listed = printed("934-deactivated-lfs-osts").removeprefix("OBDS:\n")
     node.parameters = {
         **node.parameters,
-        **recorded_parameters("930-deactivate"),
+        f"osc.scratch-OST0001-osc-{INSTANCE}.active": f"osc.scratch-OST0001-osc-{INSTANCE}.active=0\n",
         f"lov.scratch-clilov-{INSTANCE}.target_obd": f"lov.scratch-clilov-{INSTANCE}.target_obd=\n{listed}",
     }
     found = asked(node)
     assert (found.condition, names(found)) == (Condition.BROKEN, ["target-inactive"])
     assert found.targets[2].state == "INACTIVE"
+    on = f"osc.scratch-OST0001-osc-{INSTANCE}.active"
+    listed_only = LustreNode({**node.parameters, on: f"{on}=1\n"})
+    assert names(asked(listed_only)) == [], "the list is behind where an idle one was switched off and on"
     # Where only the list of targets speaks of it, it is found all the same.
     only_listed = {key: value for key, value in node.parameters.items() if "OST0001" not in key}
     assert names(asked(LustreNode(only_listed))) == ["target-inactive"]

@@ -106,6 +106,31 @@ def test_targets_are_too_full_from_17_percent_on() -> None:
     assert LustreMover(full({**three, f"other-OST0000-{client}": (1000, 0)})).excess() == {}
 
 
+def test_files_move_to_targets_that_have_room(tmp_path: Path) -> None:
+    client = "osc-ffff8aa3b3282800"
+    four = {f"scratch-OST000{index}-{client}": (1000, free) for index, free in enumerate((900, 50, 800, 950))}
+    run = full(four)
+    mover = LustreMover(run, "scratch")
+    assert mover.excess().keys() == {1}
+    run.answers["lfs migrate"] = (0, "", "")
+    for layout in (
+        plain(1),
+        plain(1),
+        progressive((MIB, 1), (GIB, 2), (None, -1)),
+        plain(4),
+        plain(1, pool="a"),
+    ):
+        mover.move(LaidOutFile("/l/file", MIB, layout), layout, 1e9)
+    told = [" ".join(each[5:-1]) for each in run.asked if each[0] == "lfs"]
+    parts = "-E 1048576 -c 1 -o 2 -E 1073741824 -c 2 -o 3,0 -E -1 -c -1"
+    assert told == ["-c 1 -o 3", "-c 1 -o 0", parts, "-c 4", "-c 1 -p a"]
+    run.answers["lfs migrate"] = (22, "", "error: lfs migrate: cannot create volatile file: Invalid argument")
+    assert mover.move(LaidOutFile("/l/file", MIB, plain(1)), plain(1), 1e9).state == "failed"
+    assert run.asked[-1][5:-1] == ["-c", "1"], (
+        "the server chooses where the target that was named takes nothing"
+    )
+
+
 class Recorded:
     """Answers with recordings."""
 

@@ -198,7 +198,7 @@ def test_files_narrower_than_their_directory_gives_to_new_ones_are_told(tree: Tr
     finding = tree.found()["files-laid-out-otherwise"]
     assert "1 of the 2 largest files" in finding.text
     assert "than its layout for new files has it for their size (1 on too few targets)" in finding.text
-    assert "on 2 of 4: a reader gets at most 2/4" in finding.text
+    assert "on 2 targets instead of 4: a reader gets at most 2/4" in finding.text
     assert finding.level == "info"
 
 
@@ -217,7 +217,7 @@ def test_files_are_held_against_what_the_spec_wants_for_their_size_and_not_again
     assert "100 MB/s of the 400 MB/s" in found["single-target-files"].text
     assert "1 in the last year" in found["single-target-files"].text
     other = found["files-laid-out-otherwise"]
-    assert (other.level, " on 4 of 1: wider ones cost" in other.text) == ("info", True)
+    assert (other.level, " on 4 targets instead of 1: wider ones cost" in other.text) == ("info", True)
     assert "0 on too few targets" in other.text
     # One stripe, stated, is what a large file is to have.
     assert set(tree.found(striped(0))) == {"files-laid-out-otherwise"}

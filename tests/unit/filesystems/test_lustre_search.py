@@ -13,7 +13,7 @@ import pytest
 
 from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.lustre_client import search_program
-from gridwright.filesystems.lustre_client.attribute import list_files
+from gridwright.filesystems.lustre_client.attribute import list_files, scan
 from gridwright.filesystems.lustre_client.layout_command import plain, progressive
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder, search
 from gridwright.messages import decode, encode
@@ -69,6 +69,16 @@ def test_files_that_lie_otherwise_are_found_the_largest_first(place: Path) -> No
     assert [each.kept for each in found.misplaced] == [None, None]
     assert [each.path for each in looked(two).misplaced] == [two], "a file can be a place"
     assert [Path(each.path).name for each in looked(str(place), full=(5,)).on_full] == ["as wanted"]
+
+
+def test_a_file_with_several_names_is_found_once(place: Path) -> None:
+    one = Path(add(place / "a" / "one", lov_attribute(striped(3))))
+    (place / "b").mkdir()
+    for name in ("a/link", "b/link"):
+        (place / name).hardlink_to(one)
+    found = looked(str(place))
+    assert (len(found.misplaced), found.looked_at) == (1, 1)
+    assert scan([place], seconds=30, attributes=[NAME]).targets == {"3": one.stat().st_blocks * 512}
 
 
 def test_holes_of_a_sparse_file_are_neither_moved_nor_counted(place: Path) -> None:

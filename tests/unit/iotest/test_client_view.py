@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,3 +111,19 @@ def test_a_target_that_is_full_is_named_with_the_layout_of_the_file(read: Outcom
     assert silent is not None
     told = of_outcome(silent, library="data", direct=False).what
     assert told.startswith("library data: no space is left on the file system")
+
+
+def test_the_fullest_target_of_the_file_is_named_though_it_has_some_room(read: Outcome) -> None:
+    """ENOSPC came with 3.2 % left: what is left has been promised to other clients."""
+    client = Client("310-before-c-osc-stats")
+
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        told = client(command, timeout_s=timeout_s)
+        row = rb"(scratch-OST0001_UUID\s+\d+\s+\d+\s+)\d+"
+        return replace(told, stdout=re.sub(row, rb"\g<1>122660", told.stdout))
+
+    kind = kind_mounted_as("lustre")
+    assert kind is not None
+    found = kind.no_space(run, "/mnt/scratch", "/mnt/scratch/fill")
+    assert found is not None
+    assert found.startswith("the fullest, whose room may be promised to other clients (grants): scratch-OST")

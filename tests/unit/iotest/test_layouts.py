@@ -66,6 +66,16 @@ def test_a_layout_is_told_as_far_as_the_file_reaches() -> None:
     assert "end in part 2 of 3" in finding.text
 
 
+def test_fewer_stripes_than_were_asked_for_are_told() -> None:
+    """As `setstripe -c 5` gives on two targets, without a word."""
+    tried = TriedLayout("lustre", "5", read_layout_text("-E 1M -c 1 -E -1 -c 5"), chosen=True)
+    parts = [StreamPlan("read", FILE, 0, 2 * MIB)]
+    _, finding, *_ = seen(tried, Lfs(layouts={FILE: THREE_PARTS}), parts, "data")
+    assert isinstance(finding, Finding)
+    assert (finding.name, finding.level) == ("layout-narrower", "warning")
+    assert "files have 2 stripes where the layout asks for 5" in finding.text
+
+
 def test_of_a_shared_file_all_parts_count() -> None:
     parts = [StreamPlan("read", FILE, 0, 1 << 30, base=at << 30, shared=True) for at in range(2)]
     (layout,) = seen(TRIED, Lfs(layouts={FILE: THREE_PARTS}), parts, "data")

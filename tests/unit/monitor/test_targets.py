@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,19 @@ def readings(root: Path) -> tuple[Reading, ...]:
     mounts = [each for each in parse_mounts((root / "proc/mounts").read_text()) if each.type == "lustre"]
     clients = [each for each in mounts if ":" in each.source]
     return tuple(reading for read in moved_sources(clients, root).values() for reading in read())
+
+
+@root_only
+def test_two_mounts_of_one_file_system_are_counted_together(tmp_path: Path) -> None:
+    put(tmp_path, "330-after-write")
+    once = {(each.metric, each.labels): each.value for each in readings(tmp_path)}
+    for there in (tmp_path / "sys/kernel/debug/lustre/osc").glob("*-osc-[!M]*"):
+        shutil.copytree(there, there.with_name(f"{there.name.rpartition('-')[0]}-ffff000000000001"))
+    twice = readings(tmp_path)
+    assert len(twice) == len(once)
+    assert {(each.metric, each.labels): each.value for each in twice} == {
+        each: 2 * value for each, value in once.items()
+    }
 
 
 @root_only

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.errors import GridwrightError
+from gridwright.repository.copytool import action_journal
+from gridwright.repository.copytool.action_journal import ActionJournal
 from gridwright.repository.copytool.action_list import ActionListError, HsmAction, HsmVerb, parse_action_list
 from gridwright.repository.copytool.window import MOST_WAITING, ActionWindow
 
@@ -63,6 +67,54 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 def action(verb: HsmVerb, cookie: int) -> HsmAction:
     (made,) = parse_action_list(written(b"FS", [(verb, (1, cookie, 0), cookie, b"")]))
     return made
+
+
+def test_content_goes_to_no_file_of_an_agent_before() -> None:
+    """An action that is handed out again names it, and the library would open it (Lustre 2.17)."""
+    data = written(b"FS", [(HsmVerb.RESTORE, (1, 2, 3), 4, b"x")])
+    again = data[:-49] + struct.pack("=QII", 5, 6, 7) + data[-33:]
+    assert len(again) == len(data)
+    assert again != data
+    assert parse_action_list(again) == parse_action_list(data)
+
+
+def test_an_agent_knows_what_the_one_before_it_has_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(action_journal, "DIRECTORY", tmp_path / "agents")
+    monkeypatch.setattr(action_journal, "_LONG", 2000)
+    first = ActionJournal(tmp_path)
+    assert first.left() == []
+    for number in range(0, 100, 2):
+        first.note([action(HsmVerb.RESTORE, number), action(HsmVerb.ARCHIVE, number + 1)])
+        first.done(number)
+        if number:
+            first.done(number - 1)
+    first.done(4711)
+    (file,) = (tmp_path / "agents").glob("*/actions")
+    assert file.stat().st_size < 3000
+    with file.open("ab") as more:
+        more.write(b'[99, 7, "48')
+    # Killed there.
+    assert ActionJournal(tmp_path).left() == [action(HsmVerb.ARCHIVE, 99)]
+    first.done(99)
+    assert ActionJournal(tmp_path).left() == []
+    assert file.stat().st_size == 0
+
+
+def test_actions_that_others_may_have_written_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(action_journal, "DIRECTORY", tmp_path / "agents")
+    ActionJournal(tmp_path).close()
+    (file,) = (tmp_path / "agents").glob("*/actions")
+    file.chmod(0o666)
+    with pytest.raises(GridwrightError, match="other users can write it"):
+        ActionJournal(tmp_path)
+    file.chmod(0o600)
+    file.parent.chmod(0o777)
+    with pytest.raises(GridwrightError, match="other users can write it"):
+        ActionJournal(tmp_path)
 
 
 def test_restores_come_first_and_others_never_take_all_threads() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ from gridwright.errors import GridwrightError
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.publishing import library_of
 from gridwright.repository.settings import hold_directory
 from gridwright.repository.state_directory import ROOT_STATE, VARIABLE, open_state
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.examples import examples
+from tests.unit.repository.test_upgrade import ROW
 
 root = pytest.mark.root
 
@@ -140,6 +143,48 @@ def test_state_is_never_forgotten_since_modes_or_a_variable_changed(home: Path, 
 
 
 @root
+@pytest.mark.parametrize("first", ["root", "alice"])
+def test_root_and_a_user_call_a_library_by_one_name(home: Path, unset: None, first: str) -> None:
+    data = home / "data"
+
+    def tell(who: str) -> None:
+        known = Known(data)
+        (home / who).write_text(library_of(known))
+        known.close()
+
+    (home / "alice").touch()
+    os.chown(home / "alice", ALICE, ALICE)
+    for who in (first, "alice", "root"):
+        if who == "root":
+            tell("root")
+        else:
+            alice(home, lambda: tell("alice"))
+    assert (home / "alice").read_text() == (home / "root").read_text()
+    shutil.rmtree(place_of(data))
+
+
+@root
+def test_what_root_knew_under_a_name_of_his_own_stays_known(tmp_path: Path, unset: None) -> None:
+    """Earlier releases gave root's state `trusted.…` of the directory, which users do not see."""
+    library = tmp_path / "library"
+    library.mkdir()
+    os.setxattr(library, "trusted.gridwright.directory", b"1" * 32)
+    known = Known(library)
+    before = library_of(known)
+    known.put(replace(ROW, path=b"file", libraries=f"{before} {'f' * 32}"))
+    known.close()
+    os.setxattr(library, "user.gridwright.directory", b"2" * 32)
+    known = Known(library)
+    now = library_of(known)
+    try:
+        row = known.get(b"file")
+        assert (known.state.note, now == before) == (None, False)
+        assert row is not None
+        assert row.libraries.split() == [now, "f" * 32]
+    finally:
+        known.close()
+
+
 def test_state_at_home_stays_there_when_the_directory_is_closed(home: Path, unset: None) -> None:
     data = home / "data"
     data.chmod(0o775)
@@ -281,6 +326,7 @@ def test_facts_and_journals_of_any_kind_are_read_or_named(
         ("INSERT OR REPLACE INTO pending VALUES (?, ?)", [path, is_tree]),
         ("INSERT OR REPLACE INTO gone VALUES (?)", [path]),
         ("INSERT OR REPLACE INTO facts VALUES (?, ?)", [fact, value]),
+        ("INSERT OR REPLACE INTO begun VALUES (?, ?)", [path, value]),
     ]
     with damaged_state(statements) as library, contextlib.suppress(GridwrightError):  # noqa: SIM117
         with contextlib.closing(Known(library)) as known:
@@ -290,6 +336,7 @@ def test_facts_and_journals_of_any_kind_are_read_or_named(
                 lambda: list(journal.paths()),
                 lambda: journal.scanned_s,
                 journal.mdts,
+                known.begun,
             ):
                 with contextlib.suppress(GridwrightError):
                     ask()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -21,6 +22,31 @@ def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
     write_atomically(file, b"\0\1")
     assert file.read_bytes() == b"\0\1"
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("size", [1 << 15, (1 << 16) + 1, 1_234_567])
+@pytest.mark.parametrize("where", ["disk", "memory"])
+def test_large_files_are_written_past_the_cache_where_that_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, where: str
+) -> None:
+    """Kernels before 6.6 refuse it in memory (tmpfs); what is written is the same."""
+    told: list[int] = []
+    real = fcntl.fcntl
+
+    def heard(descriptor: int, command: int, flags: int = 0) -> int:
+        told.append(flags)
+        return real(descriptor, command, flags)
+
+    monkeypatch.setattr(fcntl, "fcntl", heard)
+    directory = tmp_path if where == "disk" else Path("/dev/shm")
+    file = directory / f"gridwright-test-{os.getpid()}"
+    try:
+        content = os.urandom(size)
+        write_atomically(file, content)
+        assert file.read_bytes() == content
+        assert any(flags & os.O_DIRECT for flags in told)
+    finally:
+        file.unlink()
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename"])

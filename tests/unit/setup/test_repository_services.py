@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def spec_of(filesystem: dict[str, Any], **fields: Any) -> GridSpec:
 
 def test_each_kind_is_served_where_its_readers_can_be_held_back() -> None:
     assert service_variables(spec_of(LUSTRE)) == {
-        "gridwright_repository_carried": ["gridwright-serve-archive"]
+        "gridwright_repository_carried": ["gridwright-serve-shared"]
     }
     # Nothing holds back a reader of these.
     assert service_variables(spec_of(DISK)) == service_variables(spec_of(NFS)) == {}
@@ -47,10 +48,10 @@ def test_each_kind_is_served_where_its_readers_can_be_held_back() -> None:
 
 
 def test_what_a_service_runs_is_a_command_of_gridwright() -> None:
-    unit = carried_services(spec_of(LUSTRE))["gridwright-serve-archive.service"]
+    unit = carried_services(spec_of(LUSTRE))["gridwright-serve-shared.service"]
     line = unit.split("ExecStart=")[1].splitlines()[0]
     command = [each.replace("%%", "%") for each in shlex.split(line)]
-    assert command[:4] == [PROGRAM, "repo", "serve", "archive"]
+    assert command[:4] == [PROGRAM, "repo", "serve", "shared"]
     assert command[command.index("--directory") + 1].endswith("/what a 50% name")
     (serve,) = [each for each in repo.registered_commands if each.name == "serve"]
     app = typer.Typer(add_completion=False)
@@ -61,8 +62,38 @@ def test_what_a_service_runs_is_a_command_of_gridwright() -> None:
     assert command[-4:] == ["--bucket", "s3://site/prod", "--hsm-archive", "1"]
 
 
+def test_one_service_has_all_repositories_of_a_lustre() -> None:
+    """Its metadata servers know one agent of a client."""
+    more = {**ARCHIVE, "path": "/more", "bucket": "s3://other/more", "hsm_archive": 2}
+    spec = spec_of(
+        LUSTRE,
+        filesystems={"shared": LUSTRE, "second": {**LUSTRE, "path": "/second", "source": "10.0.0.2@tcp:/b"}},
+        libraries={
+            "data": {"filesystem": "shared"},
+            "work": {"filesystem": "second"},
+            "util": {"filesystem": "second"},
+        },
+        repositories={
+            "archive": {**ARCHIVE, "endpoint": "https://store.example.org"},
+            "more": more,
+            "elsewhere": {**more, "library": "work", "bucket": "s3://third/x"},
+        },
+    )
+    units = carried_services(spec)
+    assert set(units) == {"gridwright-serve-shared.service", "gridwright-serve-second.service"}
+    unit = units["gridwright-serve-shared.service"]
+    command = shlex.split(unit.split("ExecStart=")[1].splitlines()[0])
+    assert [value for flag, value in pairwise(command) if flag == "--hsm-archive"] == ["1", "2"]
+    # Of the second one it is AWS's own.
+    assert [value for flag, value in pairwise(command) if flag == "--endpoint"] == [
+        "https://store.example.org", ""
+    ]  # fmt: skip
+    assert len(shlex.split(unit.split("RequiresMountsFor=")[1].splitlines()[0])) == 2
+    assert "--endpoint" not in units["gridwright-serve-second.service"]
+
+
 def test_servers_of_file_systems_serve_no_repository() -> None:
-    unit = "roles/repository/files/gridwright-serve-archive.service"
+    unit = "roles/repository/files/gridwright-serve-shared.service"
     spec = spec_of(LUSTRE)
     assert unit in playbook_files(spec, Hosts.named(compute=["a"], head=["b"]))
     servers = playbook_files(spec, Hosts.named(storage=["s"]), groups=("storage",))
@@ -72,7 +103,7 @@ def test_servers_of_file_systems_serve_no_repository() -> None:
 
 def test_a_directory_that_units_cannot_name_is_refused() -> None:
     with pytest.raises(GridwrightError, match="no line feeds"):
-        copytool_unit("archive", "/a\nExecStart=x", ["gridwright"])
+        copytool_unit("archive", ["/b", "/a\nExecStart=x"], ["gridwright"])
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")

@@ -186,6 +186,15 @@ class ExportFlags(SyncFlags):
             "this file, which gridwright setup writes.",
         ),
     ] = None
+    forget_library: Annotated[
+        str | None,
+        typer.Option(
+            "--forget-library",
+            metavar="ID",
+            help="Have the manifest name a library no more that is gone for good; an ID that none has "
+            "lists all.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

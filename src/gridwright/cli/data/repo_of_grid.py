@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.errors import GridwrightError, Problem, input_error, nearest
+from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
     from gridwright.repository.settings import RepositorySettings
+    from gridwright.setup.repository_services import ServedDirectory
     from gridwright.spec import GridSpec
 
 
@@ -27,7 +28,7 @@ def refused_deletions(spec: GridSpec) -> dict[str, list[tuple[str, str]]]:
     from gridwright.repository.looking import facts_of
 
     facts = {
-        name: facts_of(spec.repository_directory(name))
+        name: facts_of(spec.repository_directory(name), spec.repositories[name].bucket)
         for name in spec.repositories
         if not spec.is_linked(name)
     }
@@ -60,6 +61,32 @@ def one_of_grid(spec: GridSpec, name: str | None) -> RepositorySettings:
     if name in linked:
         raise _linked(spec, name, linked[name].filesystem)
     return _settings(spec, name)
+
+
+def served_with(spec: GridSpec, name: str | None) -> tuple[str, list[ServedDirectory]]:
+    """The Lustre of a repository, or the only one, and all repositories of it, since one agent has them all.
+
+    Raises GridwrightError.
+    """
+    from gridwright.setup.repository_services import served_directories
+
+    by_lustre = served_directories(spec)
+    if name is not None or len(by_lustre) != 1:
+        found = one_of_grid(spec, name)
+        by_lustre = {each: served for each, served in by_lustre.items() if found.name in served}
+        if not by_lustre:
+            raise nothing_holds_back(found.directory)
+    ((filesystem, served),) = by_lustre.items()
+    return filesystem, [*served.values()]
+
+
+def nothing_holds_back(directory: Path) -> GridwrightError:
+    """The error of who would serve what is no Lustre with an HSM archive."""
+    return environment_error(
+        "nothing there holds back who reads a file whose content is not here: only Lustre's HSM does",
+        where=str(directory),
+        remedy="bring contents beforehand: gridwright repo import",
+    )
 
 
 def duplicate_of_grid(spec: GridSpec, source: RepositorySettings) -> RepositorySettings:

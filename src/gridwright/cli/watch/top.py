@@ -51,7 +51,8 @@ def top(
     """Show what nodes, libraries and jobs of a grid do now, and what binds.
 
     Of each library: what its file system moves for each busy core against what the spec requires. Without
-    FILE and without ./grid.yaml, this machine alone. With --once, exit status 3 where a node does not answer.
+    FILE and without ./grid.yaml, this machine alone. With --once, exit status 3 where a node or a
+    target of a library's file system does not answer.
 
     \b
     Examples:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered, unknown
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
 from gridwright.doctor.observation import Observation
+from gridwright.filesystems.health import UNREACHED_TEXTS
 from gridwright.units import format_bytes
 
 DISKS = Topic("Disks and mounts")
@@ -22,14 +24,15 @@ def _mounts(
 ) -> Iterator[NodeJudgement]:
     """One answer for each fault of each node, or that all mounts of a node are sound.
 
-    Mounts that a library lies on are left out: libraries have checks of their own.
+    Mounts that a library lies on are left out, with other mounts of the same source: libraries have checks
+    of their own.
     """
     for node, facts in observation.facts.items():
         if facts.mounts is None:
             yield NodeJudgement((node,), unknown(facts, "mounts"))
             continue
-        libraries = {library.mount_point for library in facts.libraries.values()}
-        others = [mount for mount in facts.mounts if mount.mount_point not in libraries]
+        libraries = _of_libraries(facts)
+        others = [mount for mount in facts.mounts if mount not in libraries]
         wrong = {mount.mount_point: text for mount in others if (text := fault(node, mount))}
         for point, text in wrong.items():
             yield NodeJudgement((node,), judged(False, text, sound), point)
@@ -42,6 +45,20 @@ def _mounts(
                 yield NodeJudgement((node,), unanswered(text, sound), mount.mount_point)
 
 
+def _of_libraries(facts: NodeFacts) -> list[MountFacts]:
+    """Mounts that a library lies on, also of one that does not answer and tells of no mount point."""
+    mounts = facts.mounts or []
+    points = {library.mount_point for library in facts.libraries.values()}
+    for library in facts.libraries.values():
+        if library.hangs or library.missing in UNREACHED_TEXTS:
+            above = [
+                each.mount_point for each in mounts if Path(library.path).is_relative_to(each.mount_point)
+            ]
+            points.add(max(above, key=len, default=None))
+    sources = {each.source for each in mounts if each.mount_point in points and not each.local}
+    return [each for each in mounts if each.mount_point in points or each.source in sources]
+
+
 @DISKS.check(
     "mount-hangs",
     "warning",
@@ -52,26 +69,10 @@ def _mounts(
     reads=("libraries", "mounts"),
 )
 def _hang(observation: Observation) -> Iterator[NodeJudgement]:
-    roots = _hanging_libraries(observation)
-
-    def fault(node: str, mount: MountFacts) -> str | None:
-        hangs = mount.hangs and mount.mount_point not in roots[node]
-        return f"{mount.source} at {mount.mount_point} does not answer" if hangs else None
+    def fault(_node: str, mount: MountFacts) -> str | None:
+        return f"{mount.source} at {mount.mount_point} does not answer" if mount.hangs else None
 
     return _mounts(observation, "all mounts answer", fault)
-
-
-def _hanging_libraries(observation: Observation) -> dict[str, set[str]]:
-    """Mounts below which a library hangs, which says so itself: of those no mount point is known."""
-    return {
-        node: {
-            mount.mount_point
-            for mount in facts.mounts or ()
-            for library in facts.libraries.values()
-            if library.hangs and f"{library.path}/".startswith(f"{mount.mount_point.rstrip('/')}/")
-        }
-        for node, facts in observation.facts.items()
-    }
 
 
 @DISKS.check(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, placed, unanswered
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
+from gridwright.filesystems.health import UNREACHED_TEXTS
 from gridwright.filesystems.library_directories import LIBRARY_MODES, making_command
 from gridwright.filesystems.mount_entry import UNTRUSTED
 from gridwright.filesystems.mounts import MEMORY_BACKED, is_served
@@ -60,12 +62,24 @@ def _missing(observation: Observation) -> Iterator[NodeJudgement]:
             elif library.missing is None:
                 text = f"library {name} ({library.path}): it is there"
                 yield NodeJudgement((node,), judged(True, text, "a directory"), name)
+            elif unreached := _unreached(observation, node, name, library.missing):
+                yield NodeJudgement((node,), replace(unreached, expected="a directory"), name)
             else:
                 why = _unmounted(observation, facts, name) or library.missing
                 by_place.setdefault((_filesystem(observation, name), why), []).append(name)
         for (_, why), names in by_place.items():
             paths = [facts.libraries[name].path for name in names]
             yield NodeJudgement((node,), _none_there(names, paths, why), " ".join(names))
+
+
+def _unreached(observation: Observation, node: str, library: str, error: str) -> Judgement | None:
+    """That an error of a call follows from servers that are gone; None where it has another cause."""
+    if error not in UNREACHED_TEXTS:
+        return None
+    found = f"library {library} ({observation.facts[node].libraries[library].path}): {error}"
+    if away := observation.away(node, _filesystem(observation, library)):
+        return unanswered(f"{found}: targets are away: {away}")
+    return judged(False, found, "", "see whether its servers are up and reached: mount, dmesg")
 
 
 def _unmounted(observation: Observation, facts: NodeFacts, library: str) -> str | None:
@@ -150,7 +164,7 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
                 )
 
 
-@LIBRARIES.library_check(
+@LIBRARIES.check(
     "library-refuses",
     "error",
     "a library cannot be written to on a node",
@@ -159,8 +173,16 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="see its permissions, its quotas, and whether it is full",
     reads=("libraries",),
 )
-def _refuses(name: str, library: LibraryFacts) -> Judgement:
+def _refuses(observation: Observation) -> Iterator[NodeJudgement]:
     expected = "a file can be made in it"
+    for node, facts in observation.facts.items():
+        for name, library in facts.libraries.items():
+            unreached = _unreached(observation, node, name, library.refused or "")
+            right = placed(name, library, _refused(name, library, expected))
+            yield NodeJudgement((node,), replace(unreached, expected=expected) if unreached else right, name)
+
+
+def _refused(name: str, library: LibraryFacts, expected: str) -> Judgement:
     if library.hangs or library.missing is not None or library.read_only:
         return unanswered("not tried: it is not there to be written to", expected)
     if library.reader and name not in _SHARED:

@@ -42,7 +42,7 @@ from gridwright.messages import MessageError, decode, encode
 
 LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
-HEALTH_S = 7.0
+HEALTH_S = 12.0
 """How long a file system may take to tell how it is: servers are slower than disks."""
 
 

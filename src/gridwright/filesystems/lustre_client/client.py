@@ -102,6 +102,12 @@ class LustreClientKind(FileSystemKind[M]):
 
         return no_space(run, mount_point, path)
 
+    def unreached(self, run: Run, mount_point: str) -> str | None:
+        """Its targets by their connections; takes root."""
+        from gridwright.filesystems.lustre_client.health import unreached
+
+        return unreached(run, mount_point)
+
     def server_counters(self, filesystem: M, run: Run) -> ReadCounts:
         """By target of the server; takes root. All that it serves, where the spec names no source."""
         from gridwright.filesystems.lustre_client.counters import read_target_counters

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.lustre_client.parameters import Parameters, read_parameters
+from gridwright.filesystems.lustre_client.stats import parse_stats
 
 Kind = Literal["OST", "MDT"]
 
@@ -22,6 +23,8 @@ PASSING = frozenset({"NEW", "CONNECTING", "RECOVER", "REPLAY_WAIT", "EVICTED"})
 RECOVERING = frozenset({"REPLAY", "REPLAY_LOCKS", "REPLAY_WAIT", "RECOVER"})
 SILENT_S = 5
 """The least time-out of a request (at_min): a server that works has answered something by then."""
+LOOKS_S = (0.5, 1.5, 3.0)
+"""Pauses between looks at reads and writes that wait; together SILENT_S."""
 SETTLE_S = 2.0
 """A connection to a server that is there stands in less than this."""
 _DEVICE = re.compile(
@@ -55,6 +58,8 @@ class LustreConnection:
     """Seconds since its last reply, whether it was asked for anything or not."""
     timeouts: int = 0
     """Requests that have timed out since the mount."""
+    stalled_s: float = 0.0
+    """For how long reads or writes were seen on the way to it while none came back."""
 
     @property
     def is_up(self) -> bool:
@@ -65,9 +70,11 @@ class LustreConnection:
     def is_silent(self) -> bool:
         """Whether requests wait at it and nothing comes back, though it counts as connected.
 
-        A client changes the state only at its first time-out, 8 to 25 s after a server fell silent.
+        A client changes the state only at its first time-out, 8 to 25 s after a server fell silent. A ping or
+        a question for space that is answered sets back the time since the last reply, though reads and writes
+        wait.
         """
-        return self.is_up and self.waiting > 0 and self.unanswered_s >= SILENT_S
+        return self.is_up and self.waiting > 0 and max(self.unanswered_s, self.stalled_s) >= SILENT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,56 @@ def read_connections(run: Run, name: str, pause: Callable[[float], None]) -> Con
     return found
 
 
+def with_stalled(run: Run, connected: Connected, pause: Callable[[float], None]) -> Connected:
+    """The same with how long reads and writes wait at OSTs where none of them ends, SILENT_S at most.
+
+    Returns at once where no request is on the way, and as soon as each OST has answered one.
+    Raises GridwrightError (status ENVIRONMENT) where lctl does not answer.
+    """
+    stalled = {
+        each.device: 0.0
+        for each in connected.connections
+        if each.kind == "OST" and each.is_up and each.waiting and not each.is_silent
+    }
+    before = _transfers(run, stalled)
+    for seconds in LOOKS_S:
+        if not any(on_the_way for on_the_way, _ in before.values()):
+            break
+        pause(seconds)
+        now = _transfers(run, before)
+        before = {
+            device: now[device]
+            for device, (on_the_way, ended) in before.items()
+            if on_the_way and device in now and now[device][0] and now[device][1] == ended
+        }
+        stalled |= {device: stalled[device] + seconds for device in before}
+    return replace(
+        connected,
+        connections=tuple(
+            replace(each, stalled_s=stalled[each.device]) if stalled.get(each.device) else each
+            for each in connected.connections
+        ),
+    )
+
+
+def _transfers(run: Run, devices: Collection[str]) -> dict[str, tuple[int, float]]:
+    """By connection, the reads and writes that are on the way, and how many have ended since the mount."""
+    if not devices:
+        return {}
+    names = [f"osc.{device}.{part}" for device in devices for part in ("rpc_stats", "stats")]
+    told = read_parameters(run, names)
+    found: dict[str, tuple[int, float]] = {}
+    for device in devices:
+        on_the_way = re.findall(
+            r"^(?:read|write) RPCs in flight:\s*(\d{1,9})$",
+            told.values.get(f"osc.{device}.rpc_stats", ""),
+            re.MULTILINE,
+        )
+        stats = parse_stats(told.values.get(f"osc.{device}.stats", ""))
+        found[device] = sum(map(int, on_the_way)), stats.samples("read_bytes") + stats.samples("write_bytes")
+    return found
+
+
 def parse_connections(parameters: Parameters, name: str) -> Connected:
     """The connections out of what was read; several mounts of one file system have several."""
     found: dict[str, LustreConnection] = {}
@@ -143,14 +200,15 @@ def _connection(parameters: Parameters, layer: str, device: re.Match[str]) -> Lu
 
 
 def _put_inactive(parameters: Parameters, name: str, found: dict[str, LustreConnection]) -> None:
-    """Mark and add what only the list of targets tells: those that are switched off."""
+    """Add what only the list of targets tells: those that are switched off.
+
+    Of a connection the list is not always right: one that was idle when it was switched off and on again is
+    INACTIVE there until it is used, and works.
+    """
     for layer, kind in (("lov", "OST"), ("lmv", "MDT")):
         for _, value in parameters.matching(f"{layer}.{name}-*.target_obd"):
             for target, word in re.findall(r"^\s*\d+:\s*(\S+?)_UUID\s+(\S+)", value, re.MULTILINE):
-                known = [device for device, each in found.items() if each.target == target]
-                for device in known if word == "INACTIVE" else ():
-                    found[device] = _switched_off(found[device])
-                if not known:
+                if not any(each.target == target for each in found.values()):
                     found[target] = LustreConnection(
                         device=target,
                         target=target,
@@ -160,10 +218,6 @@ def _put_inactive(parameters: Parameters, name: str, found: dict[str, LustreConn
                         version=None,
                         active=word != "INACTIVE",
                     )
-
-
-def _switched_off(connection: LustreConnection) -> LustreConnection:
-    return replace(connection, active=False)
 
 
 def _management(parameters: Parameters) -> list[tuple[str, str]]:

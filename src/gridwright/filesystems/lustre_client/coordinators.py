@@ -84,5 +84,5 @@ def coordinator_findings(
                 f"no copytool of archive {archive} is registered at {', '.join(lonely)}: whoever reads a "
                 "name whose content is not here waits for ever",
                 "Start an agent: gridwright repo serve NAME; as a service: systemctl start "
-                "gridwright-serve-NAME, which gridwright setup installs",
+                "gridwright-serve-FILESYSTEM, which gridwright setup installs",
             )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gridwright.errors import Finding
 from gridwright.filesystems.allocation import PARTS, THRESHOLD, TargetSpace, fullest_and_emptiest
-from gridwright.filesystems.lustre_client.connections import RECOVERING, Connected, LustreConnection
+from gridwright.filesystems.lustre_client.connections import (
+    RECOVERING,
+    SILENT_S,
+    Connected,
+    LustreConnection,
+)
 from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, Served
 from gridwright.filesystems.lustre_client.space import Space, Spaces
 from gridwright.units import format_bytes
@@ -48,12 +53,10 @@ def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]
             "Wait; lctl get_param *.*.recovery_status on its server says how long",
         )
     if lost:
-        servers = sorted({each.server for each in lost if each.server})
-        at = f" at {listed(servers)}" if servers else ""
         yield Finding(
             "error",
             "target-away",
-            f"not connected: {listed(_with_state(lost))}{at}. Whatever touches it hangs, while lctl dl, "
+            f"not connected: {_with_servers(lost)}. Whatever touches it hangs, while lctl dl, "
             "lfs osts and health_check call it well",
             "See whether its server is up, has it mounted, and can be reached (lctl ping NID)",
         )
@@ -77,7 +80,8 @@ def _evictions(connections: Sequence[LustreConnection], now_s: float) -> Iterato
             "client-evicted",
             f"evicted in the last day by {listed(told)}. What jobs had written and it had not taken is lost",
             "Run those jobs again; look for the reason in dmesg of both: a network that drops, or a node out "
-            "of memory",
+            "of memory. Where dmesg here says INACTIVE by administrator request before it, somebody switched "
+            "the target off and on, which leaves the same trace",
         )
 
 
@@ -88,7 +92,7 @@ def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
         words = [
             f"{each.target}{f' at {each.server}' if each.server else ''} ({each.waiting} "
             f"{'request' if each.waiting == 1 else 'requests'} on the way, "
-            f"no answer for {each.unanswered_s} s, {each.timeouts} timed out since the mount)"
+            f"{waits_for(each)}, {each.timeouts} timed out since the mount)"
             for each in waiting
         ]
         yield Finding(
@@ -110,10 +114,17 @@ def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
             "warning",
             "target-degraded",
             f"{listed(flagged)}: new files avoid it",
-            "See the array below it, and obdfilter.*.degraded, no_create and readonly on its server",
+            unflagging(space.flags for space in spaces.of.values()),
         )
     yield from _full({target: space for target, space in spaces.of.items() if "read-only" not in space.flags})
     yield from _unbalanced(allocated_space(connected, spaces))
+
+
+def waits_for(connection: LustreConnection) -> str:
+    """What a silent target does not do, and since when."""
+    if connection.unanswered_s >= SILENT_S:
+        return f"no answer for {connection.unanswered_s} s"
+    return f"no read or write ended in {connection.stalled_s:.0f} s, while it answers other questions"
 
 
 def allocated_space(connected: Connected, spaces: Spaces) -> tuple[TargetSpace, ...]:
@@ -258,8 +269,23 @@ def served_findings(served: Sequence[Served]) -> Iterator[Finding]:
             "warning",
             "target-degraded",
             f"{listed(flagged)}: new files avoid it",
-            "See the array below it; then lctl set_param obdfilter.TARGET.degraded=0",
+            unflagging(each.flags for each in served),
         )
+
+
+_MENDS: Mapping[str, str] = {
+    "degraded": "see the array below it, then lctl set_param obdfilter.TARGET.degraded=0",
+    "read-only": "see why in dmesg, then lctl set_param obdfilter.TARGET.readonly=0",
+    "takes no new files": "lctl set_param obdfilter.TARGET.no_create=0, unless it is being emptied",
+}
+
+
+def unflagging(flags: Iterable[Sequence[str]]) -> str:
+    """What ends each of these flags; a target that is out of space or inodes sets its flag itself."""
+    there = {flag for each in flags for flag in each}
+    ways = [f"{flag}: {mend}" for flag, mend in _MENDS.items() if flag in there]
+    others = sorted(there - set(_MENDS))
+    return f"On its server: {'; '.join(ways)}" if ways else f"Remove files there ({', '.join(others)})"
 
 
 def _clock(when_s: float) -> str:
@@ -268,6 +294,24 @@ def _clock(when_s: float) -> str:
 
 def _with_state(connections: Sequence[LustreConnection]) -> list[str]:
     return sorted({f"{each.target} ({each.state or 'no state'})" for each in connections})
+
+
+def _with_servers(connections: Sequence[LustreConnection]) -> str:
+    servers = sorted({each.server for each in connections if each.server})
+    return f"{listed(_with_state(connections))}{f' at {listed(servers)}' if servers else ''}"
+
+
+def unreached_words(connected: Connected) -> str | None:
+    """Targets that are switched off, not connected or silent; None where there are none."""
+    off = [each.target for each in connected.connections if not each.active]
+    lost = [each for each in connected.connections if each.active and not each.is_up]
+    silent = [each for each in connected.connections if each.is_silent]
+    words = [
+        *([f"switched off: {listed(sorted(set(off)))}"] if off else []),
+        *([f"not connected: {_with_servers(lost)}"] if lost else []),
+        *([f"no answer from {_with_servers(silent)}"] if silent else []),
+    ]
+    return "; ".join(words) or None
 
 
 def listed(names: Sequence[str]) -> str:

@@ -5,21 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from gridwright.errors import Finding
+from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.health import Condition, Health, Run, Server, TargetHealth
 from gridwright.filesystems.lustre_client.changelogs import kept_findings, read_changelogs
-from gridwright.filesystems.lustre_client.connections import Connected, LustreConnection, read_connections
+from gridwright.filesystems.lustre_client.connections import (
+    Connected,
+    LustreConnection,
+    read_connections,
+    with_stalled,
+)
 from gridwright.filesystems.lustre_client.coordinators import coordinator_findings, read_coordinators
 from gridwright.filesystems.lustre_client.findings import (
     connection_findings,
     management_findings,
     served_findings,
     space_findings,
+    unreached_words,
     version_findings,
+    waits_for,
 )
 from gridwright.filesystems.lustre_client.mounts import client_mount, file_system_name, serves
 from gridwright.filesystems.lustre_client.parameters import is_root
-from gridwright.filesystems.lustre_client.servers import read_served
+from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, read_served
 from gridwright.filesystems.lustre_client.space import Spaces, read_space
 from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
 
@@ -47,11 +54,14 @@ def health(
         return Health(condition=Condition.BROKEN, findings=[_not_mounted(mount_point, mounts)])
     if not is_root(run):
         return Health(condition=Condition.SILENT, findings=[_needs_root()])
-    found = [*served_findings(read_served(run, name))] if serves(mounts, name) else []
+    served = read_served(run, name) if serves(mounts, name) else []
+    found = list(served_findings(served))
     if mount is None:
         return Health(condition=_condition(found), findings=_sorted(found))
-    connected = read_connections(run, name, pause)
-    spaces = read_space(run, connected.connections)
+    connected = with_stalled(run, read_connections(run, name, pause), pause)
+    # A target that recovers answers no question: its server has told that.
+    recovering = {each.target for each in served if each.recovery in RECOVERY_GOES_ON}
+    spaces = read_space(run, (each for each in connected.connections if each.target not in recovering))
     found += connection_findings(connected, time.time() if now_s is None else now_s)
     found += space_findings(connected, spaces)
     found += management_findings(connected, mount.source)
@@ -69,6 +79,22 @@ def health(
         capacity_bytes=sum(each.total_bytes for each in osts) if osts else None,
         available_bytes=sum(each.available_bytes for each in osts) if osts else None,
     )
+
+
+def unreached(run: Run, mount_point: str) -> str | None:
+    """Which targets the client at `mount_point` does not reach, in words; None where it tells of none.
+
+    Takes root. Never hangs, and raises nothing.
+    """
+    try:
+        mount = client_mount(mount_point, read_mounts(run))
+        if mount is None or not is_root(run):
+            return None
+        connected = read_connections(run, file_system_name(mount.source), lambda _: None)
+        connected = with_stalled(run, connected, time.sleep)
+    except GridwrightError:
+        return None
+    return unreached_words(connected)
 
 
 def copytool_findings(
@@ -129,7 +155,7 @@ def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
 def _state(connection: LustreConnection) -> str:
     if not connection.active:
         return "INACTIVE"
-    silent = f", no answer for {connection.unanswered_s} s" if connection.is_silent else ""
+    silent = f", {waits_for(connection)}" if connection.is_silent else ""
     return connection.state + silent
 
 

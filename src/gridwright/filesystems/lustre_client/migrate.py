@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from gridwright.commands import CommandStopped
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.allocation import PARTS, THRESHOLD
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.layout_text import layout_options
 from gridwright.filesystems.lustre_client.attribute import ATTRIBUTES
 from gridwright.filesystems.lustre_client.hsm import archive_states
@@ -48,6 +49,8 @@ class LustreMover:
         """`name` is the file system's, where the spec has its source: a client may have several."""
         self._run, self._name, self._attributes = run, name or "*", attributes
         self._limits_rate = True
+        self._room: deque[int] = deque()
+        """Targets that are not too full, where others are."""
 
     @property
     def limits_rate(self) -> bool:
@@ -76,7 +79,8 @@ class LustreMover:
     def excess(self) -> Mapping[int, int]:
         """Of OSTs that are fuller than all together by UNEVEN: from there on new files go elsewhere.
 
-        None where OSTs of several file systems answer. Raises GridwrightError where one does not answer.
+        None where OSTs of several file systems answer. Moves put nothing on these any more. Raises
+        GridwrightError where one does not answer.
         """
         parts = ("kbytestotal", "kbytesfree")
         told = read_parameters(self._run, [f"osc.{self._name}-OST*-osc-*.{part}" for part in parts]).values
@@ -90,11 +94,14 @@ class LustreMover:
         if not total or len({name for name, _ in whole}) > 1:
             return {}
         share = 1 - sum(free for _, free in whole.values()) / total
-        return {
+        full = {
             index: int(size - free - share * size)
             for (_, index), (size, free) in whole.items()
             if size and (size - free) / size > share + UNEVEN
         }
+        by_room = sorted(whole, key=lambda key: -whole[key][1])
+        self._room = deque(index for _, index in by_room if index not in full) if full else deque()
+        return full
 
     def search(
         self,
@@ -165,8 +172,28 @@ class LustreMover:
 
     def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
         """By `lfs migrate -n`: whoever opens the file meanwhile has it end, and the file stays."""
+        placed = self._placed(layout, file.longest_bytes)
+        move = self._moved(file, placed, bytes_per_s)
+        # A target with room may be one that takes nothing for another reason, and the server knows that.
+        return self._moved(file, layout, bytes_per_s) if move.state == "failed" and placed != layout else move
+
+    def _placed(self, layout: FileLayout, size_bytes: int) -> FileLayout:
+        """A layout with targets that have room for the components which a file of a size has.
+
+        The server would choose those that are too full, too, only less often.
+        """
+        return replace(layout, components=tuple(self._put(each, size_bytes) for each in layout.components))
+
+    def _put(self, part: Component, size_bytes: int) -> Component:
+        is_free = not (part.pool or part.on_metadata_server or part.overstriped)
+        if not is_free or not 0 < part.stripe_count <= len(self._room) or part.start > size_bytes:
+            return part
+        self._room.rotate(-part.stripe_count)
+        return replace(part, osts=tuple(self._room)[-part.stripe_count :])
+
+    def _moved(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
         limit = ["-W", f"{max(int(bytes_per_s / _MIB), 1)}M"] if self._limits_rate else []
-        command = ["lfs", "migrate", "-n", *limit, *layout_options(layout), file.path]
+        command = ["lfs", "migrate", "-n", *limit, *layout_options(layout, placed=True), file.path]
         seconds = SPARE_S + SLACK * file.longest_bytes / bytes_per_s
         try:
             answer = self._run(command, timeout_s=seconds)
@@ -179,7 +206,7 @@ class LustreMover:
         said = answer.stderr.decode(errors="replace").strip()
         if limit and answer.status in _USAGE and re.search(r"option.*(-W|'W')", said):
             self._limits_rate = False
-            return self.move(file, layout, bytes_per_s)
+            return self._moved(file, layout, bytes_per_s)
         if answer.status == _BUSY or "resource busy" in said.lower():
             return Move("busy", "somebody has it open")
         if answer.status == _GONE:

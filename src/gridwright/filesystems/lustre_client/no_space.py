@@ -33,21 +33,21 @@ def no_space(run: Run, mount_point: str, path: str) -> str | None:
         lies_on = {ost for each in layout.components for ost in each.osts}
     except GridwrightError:
         lies_on = set()
-    full = {
-        index: row
-        for index, row in rows.items()
-        if int(row["left"]) < NOTHING * int(row["total"]) and (not lies_on or index in lies_on)
-    }
-    if not full:
+    own = {index: row for index, row in rows.items() if not lies_on or index in lies_on}
+    full = {index: row for index, row in own.items() if int(row["left"]) < NOTHING * int(row["total"])}
+    if not full and not (lies_on and own):
         return None
+    # A target refuses writes before it is full: of what is left, other clients have been promised a part.
+    fullest = full or dict([min(own.items(), key=lambda each: int(each[1]["left"]) / int(each[1]["total"]))])
     words = [
         f"{row['target']} ({format_bytes(int(row['left']) * 1024)} left of "
         f"{format_bytes(int(row['total']) * 1024)})"
-        for row in full.values()
+        for row in fullest.values()
     ]
     left = sum(int(row["left"]) for row in rows.values()) * 1024
+    what = "full" if full else "the fullest, whose room may be promised to other clients (grants)"
     return (
-        f"full: {listed(words)}, while all targets together have {format_bytes(left)}"
+        f"{what}: {listed(words)}, while all targets together have {format_bytes(left)}"
         f"{_layout_words(rows, lies_on)}"
     )
 

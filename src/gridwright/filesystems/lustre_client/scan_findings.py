@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Collection, Iterator, Sequence
 
@@ -16,6 +18,8 @@ LARGE = 16 * 2**30
 """From here on one target's rate is what a reader of the file feels: about a minute at 250 MB/s."""
 UNEVEN = 2.0
 """A target with so many times its share of a library's bytes ends last whatever the others do."""
+_CLOSED = frozenset({os.strerror(errno.EACCES), os.strerror(errno.EPERM)})
+"""Reasons that another user would not meet."""
 
 
 class LayoutFindings:
@@ -94,7 +98,9 @@ class LayoutFindings:
                 "layouts-unread",
                 f"{scanned.unread} files or directories in {self._directory} could not be looked at, such as "
                 f"{first.path}: {first.reason}",
-                "Run it as a user who may read them",
+                "Run it as a user who may read them"
+                if first.reason in _CLOSED
+                else "See that file; one that was removed meanwhile is no fault",
             )
 
     def _on_one(self) -> list[JudgedFile]:
@@ -140,7 +146,8 @@ class LayoutFindings:
             "files-laid-out-otherwise",
             f"{len(others)} of the {len(self._judged.files)} largest files{self._part} in {self._directory}, "
             f"{total(others)} in all, lie otherwise than {whose} has it for their size ({len(narrow)} on too "
-            f"few targets), such as {worst.file.path} ({size}) on {worst.width} of {wanted}: {cost}; "
+            f"few targets), such as {worst.file.path} ({size}) on {worst.width} "
+            f"{'target' if worst.width == 1 else 'targets'} instead of {wanted}: {cost}; "
             f"{ages(others, self._now_s)}{self._judged.left_text}",
             self._remedy(),
         )

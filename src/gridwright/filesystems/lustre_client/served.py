@@ -6,6 +6,7 @@ Metrics have the names that lustrefs-exporter has for them, where they mean the 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -191,15 +192,27 @@ def _shapes(files: ParameterFiles) -> list[Reading]:
 
 
 def _connections(files: ParameterFiles) -> list[Reading]:
-    """How the connections to OSTs stand: a client's own, or those of an MDT, which knows all OSTs."""
-    at, found = time.monotonic(), {}
-    for pattern in ("osc.*.state", "osp.*.state"):
+    """How the connections to targets stand: a client's own, or those of an MDT, which knows all OSTs.
+
+    And how many requests are on the way on those of a client.
+    """
+    at, states, requests = time.monotonic(), {}, {}
+    for pattern in ("osc.*.state", "osp.*.state", "mdc.*.state"):
         for parameter, text in files.texts(pattern).items():
-            target, _, connection = parameter.split(".")[1].partition("-osc-")
-            words = text.split("current_state:", 1)[-1].split()
-            if "-OST" in target and words:
-                found[connection, target] = words[0]
+            if (of := _connection(parameter)) and (words := text.split("current_state:", 1)[-1].split()):
+                states[of] = words[0]
+    for pattern in ("osc.*.import", "mdc.*.import"):
+        for parameter, text in files.texts(pattern).items():
+            waiting = re.search(r"^\s*inflight:\s*(\d{1,9})\s*$", text, re.MULTILINE)
+            if (of := _connection(parameter)) and waiting and not of[0].startswith("MDT"):
+                requests[of] = float(waiting[1])
     return [
-        Reading("gridwright_connection_state", (connection, target, state), 1.0, at)
-        for (connection, target), state in found.items()
+        *(Reading("gridwright_connection_state", (*of, state), 1.0, at) for of, state in states.items()),
+        *(Reading("gridwright_connection_requests", of, count, at) for of, count in requests.items()),
     ]
+
+
+def _connection(parameter: str) -> tuple[str, str] | None:
+    """`ffff8aa3` and `scratch-OST0000` out of `osc.scratch-OST0000-osc-ffff8aa3.state`; None of others."""
+    found = re.fullmatch(r"(.+-(?:OST|MDT)[0-9a-f]{4})-(?:osc|mdc)-(.+)", parameter.split(".")[1])
+    return (found[2], found[1]) if found else None

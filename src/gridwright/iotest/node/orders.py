@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.commands import run_here
-from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.interference.presence import Presence
 from gridwright.interference.watch import LoadWatch
@@ -98,13 +98,12 @@ class NodeTest:
         try:
             return self._handlers[type(order)](order)
         except Stalled as stalled:
-            problem = Problem(
-                what=(
-                    f"library {self._target.library}: the file system does not answer: no byte moved for "
-                    f"{stalled.seconds:.0f} s in phase {order.op if isinstance(order, RunPhase) else ''}"
-                ),
-                where=self._target.path,
-                remedy="check the mount and its servers (`mount`, `dmesg`); the test may have left files",
+            problem = failures.stalled(
+                stalled.seconds,
+                library=self._target.library,
+                path=self._target.path,
+                op=order.op if isinstance(order, RunPhase) else "",
+                detail=self._client.unreached(),
             )
             if stalled.hung:
                 # Its threads hang in the kernel: nothing that waits for them would end.

@@ -29,8 +29,8 @@ class SeenDisks(Protocol):
     def cannot_format(self, kind: str) -> str | None:
         """What keeps the machine from making targets of a kind."""
 
-    def is_whole(self, path: str) -> bool:
-        """Whether mkfs.lustre has finished with it."""
+    def unreadable(self, path: str) -> str | None:
+        """What its tool says of a target that it cannot read; None where it was formatted to the end."""
 
     def reaches(self, nid: str) -> bool:
         """Whether the machine of a management server answers."""
@@ -61,6 +61,10 @@ class Act(Enum):
     FORMAT = "format"
     MOUNT = "mount"
     AWAIT = "await the management server"
+
+
+_UNFORMATTED = "has not been formatted with mkfs.lustre"
+"""What tunefs.lustre 2.17 says of whatever it does not find the configuration on, and of no device at all."""
 
 
 @dataclass(frozen=True)
@@ -110,15 +114,8 @@ def _startable(
 ) -> DiskVerdict:
     """It holds the target."""
     if state != FORMATTED:
-        if not seen.is_whole(device.path):
-            raise ClaimError(
-                Trouble(
-                    f"formatting {device.path} ({words.volume}) as {target.name} was cut off, and it has "
-                    "the label already: it is not formatted again",
-                    f"nothing was ever stored on it; make it blank: wipefs --all {device.path}; "
-                    f"{words.again}",
-                )
-            )
+        if (said := seen.unreadable(device.path)) is not None:
+            raise ClaimError(_unreadable(target, device, said, words))
         return DiskVerdict(Act.NOTE_FORMATTED, device)
     if target.has_mgs or device.registered or mgs is None:
         return DiskVerdict(Act.MOUNT, device)
@@ -127,6 +124,23 @@ def _startable(
         f"{words.silent}; {words.again}",
     )
     return DiskVerdict(Act.MOUNT if seen.reaches(mgs) else Act.AWAIT, device, silence)
+
+
+def _unreadable(target: DesiredTarget, device: Device, said: str, words: DiskWords) -> Trouble:
+    """It has the label, and its tool does not read it."""
+    if _UNFORMATTED in said:
+        return Trouble(
+            f"formatting {device.path} ({words.volume}) as {target.name} was cut off, and it has the label "
+            "already: it is not formatted again. Or tunefs.lustre of this machine reads no target, as with "
+            f"a distribution's libext2fs; it says: {said}",
+            "see whether tunefs.lustre --dryrun reads another target here: then nothing was ever stored on "
+            f"this one; make it blank: wipefs --all {device.path}; {words.again}",
+        )
+    return Trouble(
+        f"tunefs.lustre does not read {device.path} ({words.volume}), which has the label {target.name}: "
+        f"{said}",
+        f"see dmesg for the volume, and whether tunefs.lustre runs at all; {words.again}",
+    )
 
 
 def _refusal(target: DesiredTarget, device: Device, state: str, words: DiskWords) -> Trouble:

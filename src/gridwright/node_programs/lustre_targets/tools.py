@@ -72,9 +72,10 @@ class LustreTools:
         """What it holds, looked at without writing to it."""
         return device_of(path, inspect(path))
 
-    def is_whole(self, path: str) -> bool:
-        """tunefs.lustre reads the configuration that mkfs.lustre writes last."""
-        return run(["tunefs.lustre", "--dryrun", path], _LOOK_S).well
+    def unreadable(self, path: str) -> str | None:
+        """What tunefs.lustre says that does not read the configuration, which mkfs.lustre writes last."""
+        ended = run(["tunefs.lustre", "--dryrun", path], _LOOK_S)
+        return None if ended.well else ended.output.strip()[-200:] or str(ended)
 
     def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
         """Make a target of it, as mkfs.lustre(8) has it."""

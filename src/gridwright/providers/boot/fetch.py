@@ -110,9 +110,9 @@ def write_state(state: dict[str, Any]) -> None:
     new.replace(STATE / "boot-state.json")
 
 
-def is_due(state: dict[str, Any], desired: str, boot: str, now: float) -> bool:
+def is_due(state: dict[str, Any], wanted: str, boot: str, now: float) -> bool:
     """Whether to set the machine up: at each start, for what is new, and some time after a failure."""
-    if (state.get("wanted"), state.get("boot")) != (desired, boot):
+    if (state.get("wanted"), state.get("boot")) != (wanted, boot):
         return True
     if state.get("done"):
         return False
@@ -124,15 +124,15 @@ def is_due(state: dict[str, Any], desired: str, boot: str, now: float) -> bool:
 def set_up(s3: Any, settings: dict[str, Any], text: str) -> int:  # noqa: ANN401 - boto3 has no types
     """Set the machine up where that is due; the exit status of the bundle's program."""
     key = content(s3, settings["bucket"], settings["pointer"]).decode().strip()
-    desired = hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()
+    wanted = hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     known = read_state()
-    if not is_due(known, desired, boot, time.time()):
+    if not is_due(known, wanted, boot, time.time()):
         return 0
-    again = known.get("wanted") == desired and not known.get("done")
+    again = known.get("wanted") == wanted and not known.get("done")
     tries = int(known.get("tries", 0)) + 1 if again else 1
     ever = bool(known.get("ever"))
-    state = {"wanted": desired, "boot": boot, "at": time.time(), "tries": tries, "ever": ever, "done": False}
+    state = {"wanted": wanted, "boot": boot, "at": time.time(), "tries": tries, "ever": ever, "done": False}
     write_state(state)
     say(f"setting up with {key}, try {tries}")
     program = unpack(content(s3, settings["bucket"], key), key) / "boot/set_up.py"

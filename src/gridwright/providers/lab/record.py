@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from gridwright.atomic import naming
 from gridwright.errors import environment_error
 from gridwright.kernel_files import boot_id
 from gridwright.providers.lab.cgroups import Cgroups, Hierarchy, MemberGroups
@@ -143,7 +144,7 @@ def part_of(path: Path) -> Path:
 def write_durably(path: Path, text: str) -> None:
     """Write a file for root alone that outlives a crash, whole or as it was before. Raises OSError."""
     part = part_of(path)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with naming(path), os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -8,6 +8,7 @@ in the byte order of the machine; items begin at multiples of 8 bytes after the 
 from __future__ import annotations
 
 import struct
+import sys
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -47,7 +48,7 @@ class Fid:
 
 @dataclass(frozen=True, slots=True)
 class HsmAction:
-    """One action. `item` is the very `hsm_action_item`, which the library takes back when it is begun.
+    """One action. `item` is its `hsm_action_item`, which the library takes back when it is begun.
 
     `cookie` is the coordinator's number of it; for CANCEL it is that of the action to be cancelled.
     """
@@ -74,17 +75,29 @@ def parse_action_list(data: bytes) -> list[HsmAction]:
     for _ in range(count):
         if place + _ITEM.size > len(data):
             raise ActionListError(f"it says {count} actions, and ends after {len(actions)}")
-        length, number, *fids, _offset, _extent, cookie, _group = _ITEM.unpack_from(data, place)
-        if length < _ITEM.size or place + length > len(data):
-            raise ActionListError(f"an action has {length} bytes")
-        try:
-            verb = HsmVerb(number)
-        except ValueError:
-            raise ActionListError(f"{number} is no known action") from None
-        item = data[place : place + length]
-        actions.append(HsmAction(verb, Fid(*fids[:3]), cookie, archive_id, item))
+        length = int.from_bytes(data[place : place + 4], sys.byteorder)
+        actions.append(parse_action(data[place : place + length], archive_id))
         place = _aligned(place + length)
     return actions
+
+
+def parse_action(item: bytes, archive_id: int) -> HsmAction:
+    """An action of its `hsm_action_item`. Raises ActionListError.
+
+    Content goes to the file that this agent makes. One that is handed out again may name that of the agent
+    before, which is gone, and which the library would open (llapi_hsm_action_begin of Lustre 2.17).
+    """
+    if len(item) < _ITEM.size:
+        raise ActionListError(f"an action has {len(item)} bytes")
+    length, number, *fids, _offset, _extent, cookie, _group = _ITEM.unpack_from(item)
+    if length != len(item):
+        raise ActionListError(f"an action has {len(item)} bytes, and says {length}")
+    try:
+        verb = HsmVerb(number)
+    except ValueError:
+        raise ActionListError(f"{number} is no known action") from None
+    item = item[:24] + item[8:24] + item[40:]
+    return HsmAction(verb, Fid(*fids[:3]), cookie, archive_id, item)
 
 
 def _aligned(place: int) -> int:

@@ -72,7 +72,7 @@ class Underway:
         self._told_at = time.monotonic()
         now = min(self.moved, self.total)
         try:
-            self.begun.progress(self._told, max(now - self._told, 0), self.total)
+            self.begun.progress(self._told, max(now - self._told, 0))
         except OSError as error:
             if error.errno == errno.ECANCELED:
                 raise ActionRefused(errno.ECANCELED, "it was cancelled") from None
@@ -84,7 +84,8 @@ class Underway:
 class Carrier:
     """Carries actions between one repository and its bucket; used by many threads.
 
-    `store_of` gives the store of a bucket; `directory` is relative to the mount, without `/` at either end.
+    `store_of` gives the store of a bucket; `directory` is relative to the mount, without `/` at either end;
+    `tried` tries the bucket's store unless that was done.
     """
 
     handle: CopytoolHandle
@@ -94,6 +95,7 @@ class Carrier:
     patience_s: float
     removes: bool
     stop: threading.Event
+    tried: Callable[[], Future[None]]
 
     def restore(self, underway: Underway) -> int:
         """Bring a file's content; its size in bytes. Raises ActionRefused, StoreError, OSError."""
@@ -131,7 +133,7 @@ class Carrier:
     def archive(self, underway: Underway) -> int:
         """Send a file to its object, over nothing that somebody else has written; its size in bytes.
 
-        Raises ActionRefused, StoreError, OSError.
+        Raises ActionRefused, GridwrightError (a StoreError, or a store that is not safe), OSError.
         """
         fid = underway.begun.action.fid
         path, state = self._below(self.handle.path_of(fid)), _state(self.handle.fid_path(fid))
@@ -143,6 +145,7 @@ class Carrier:
         known = state.reference if state is not None and state.reference.key == key else None
         condition = WriteCondition(etag=known.etag) if known else WriteCondition(none_there=True)
         store = self.store_of(bucket_of(self.bucket_url))
+        self._await(self.tried(), underway, key)
         descriptor = underway.begun.open_content()
         try:
             content = FileContent(descriptor)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from ctypes import (
     POINTER,
@@ -31,16 +32,21 @@ from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.copytool.action_list import Fid, HsmAction, HsmVerb, parse_action_list
 
 _NAME = "liblustreapi.so.1"
-RETRY = 2
-"""HP_FLAG_RETRY of lustre_user.h: the coordinator may hand the action out again, where its policy says so."""
+_COMPLETED, RETRY = 1, 2
+"""HP_FLAG_COMPLETED, and HP_FLAG_RETRY of lustre_user.h: the coordinator may hand the action out again, where
+its policy says so."""
 _O_NONBLOCK = os.O_NONBLOCK
 _LONGEST_PATH = 4096
 EXISTS, RELEASED, ARCHIVED, NEVER_RELEASE, LOST = 1, 4, 8, 16, 64
 """HS_EXISTS, HS_RELEASED, HS_ARCHIVED, HS_NORELEASE and HS_LOST of lustre_user.h."""
 _FLUSH_WRITES = 2
 """LL_DV_WR_FLUSH: all clients write what they have, and those that read may keep it."""
-_RELEASE = 12
-"""HUA_RELEASE."""
+_RELEASE, _REMOVE = 12, 13
+"""HUA_RELEASE and HUA_REMOVE."""
+_PROGRESS = 1 << 30 | 24 << 16 | ord("f") << 8 | 216
+"""LL_IOC_HSM_PROGRESS: _IOW('f', 216, struct hsm_user_request), whose size is not that of what is given."""
+PING = "trusted.gridwright.ping"
+"""An attribute of files by which agents look whether they are asked; root alone may give it."""
 _WHOLE = 2**64 - 1
 _LAYOUT = "lustre.lov"
 _COMPOSITE = 0x0BD60BD0
@@ -60,6 +66,16 @@ class _Extent(ctypes.Structure):
 
 class _Fid(ctypes.Structure):
     _fields_ = (("sequence", c_uint64), ("object", ctypes.c_uint32), ("version", ctypes.c_uint32))
+
+
+class _Progress(ctypes.Structure):
+    """`struct hsm_progress`."""
+
+    _pack_ = 1
+    _fields_ = (
+        ("fid", _Fid), ("cookie", c_uint64), ("extent", _Extent), ("flags", ctypes.c_uint16),
+        ("error", ctypes.c_uint16), ("_padding", ctypes.c_uint32),
+    )  # fmt: skip
 
 
 class _Time(ctypes.Structure):
@@ -137,7 +153,7 @@ class LustreLibrary:
     def __init__(self) -> None:
         """Raises GridwrightError where it is not installed, or is not that of a known release."""
         try:
-            self.calls = ctypes.CDLL(_NAME)
+            self.calls = ctypes.CDLL(_NAME, use_errno=True)
         except OSError as error:
             raise environment_error(
                 f"{_NAME} cannot be loaded: {error}",
@@ -161,9 +177,14 @@ class LustreLibrary:
             "llapi_hsm_copytool_get_fd": (c_void_p,),
             "llapi_hsm_copytool_recv": (c_void_p, POINTER(c_void_p), POINTER(c_int)),
             "llapi_hsm_action_begin": (handle, c_void_p, c_char_p, c_int, c_int, c_bool),
-            "llapi_hsm_action_progress": (c_void_p, POINTER(_Extent), c_uint64, c_int),
             "llapi_hsm_action_end": (handle, POINTER(_Extent), c_int, c_int),
             "llapi_hsm_action_get_fd": (c_void_p,),
+            "llapi_hsm_request": (c_char_p, POINTER(_Request)),
+            "llapi_hsm_state_set_fd": (c_int, c_uint64, c_uint64, ctypes.c_uint32),
+            "llapi_create_volatile_idx": (c_char_p, c_int, c_int),
+            "llapi_fd2fid": (c_int, POINTER(_Fid)),
+            "llapi_getname": (c_char_p, c_char_p, ctypes.c_size_t),
+            "ioctl": (c_int, ctypes.c_ulong, c_void_p),
             "llapi_hsm_import": (
                 c_char_p, c_int, c_void_p, c_ulonglong, c_int, c_int, c_int, c_char_p, POINTER(_Fid)
             ),
@@ -198,8 +219,7 @@ class LustreLibrary:
 
     def set_hsm_state(self, descriptor: int, flags: int, no_flags: int, archive_id: int) -> None:
         """Set and clear flags of an open file; an archive of 0 leaves it as it is. Raises OSError."""
-        masks = c_uint64(flags), c_uint64(no_flags)
-        self._release_call("llapi_hsm_state_set_fd", descriptor, *masks, ctypes.c_uint32(archive_id))
+        _done(self.calls.llapi_hsm_state_set_fd(descriptor, flags, no_flags, archive_id))
 
     def data_version(self, descriptor: int) -> int:
         """The version of an open file's content; clients write what they have first. Raises OSError."""
@@ -217,9 +237,39 @@ class LustreLibrary:
         `root` is a path on that Lustre. Raises OSError: EPERM where it was changed since, EBUSY where
         somebody opens it just now.
         """
-        request = _Request(action=_RELEASE, count=1, extent=_Extent(0, _WHOLE))
-        self._release_call("llapi_fd2fid", descriptor, byref(request, _Request.fid.offset))
-        self._release_call("llapi_hsm_request", root, byref(request))
+        self._request(root, descriptor, _RELEASE)
+
+    def _request(self, root: bytes, descriptor: int, action: int, archive_id: int = 0) -> None:
+        request = _Request(action=action, archive_id=archive_id, count=1, extent=_Extent(0, _WHOLE))
+        request.fid = _fid(self.fid_of(descriptor))
+        _done(self.calls.llapi_hsm_request(root, byref(request)))
+
+    def client_of(self, mount: Path) -> str:
+        """What this kernel calls the client of a mount; bind mounts have one. Raises OSError."""
+        name = ctypes.create_string_buffer(256)
+        _done(self.calls.llapi_getname(os.fsencode(mount), name, len(name)))
+        return name.value.decode(errors="surrogateescape")
+
+    def open_ping(self, mount: Path, archive_id: int) -> int:
+        """A descriptor of a file without a name that is archived, as Lustre believes. Raises OSError."""
+        descriptor = _done(self.calls.llapi_create_volatile_idx(os.fsencode(mount), -1, os.O_RDWR))
+        try:
+            os.setxattr(descriptor, PING, b"1")
+            self.set_hsm_state(descriptor, EXISTS | ARCHIVED, 0, archive_id)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def request_removal(self, mount: Path, descriptor: int, archive_id: int) -> None:
+        """Have an agent remove an open file from its archive. Raises OSError."""
+        self._request(os.fsencode(mount), descriptor, _REMOVE, archive_id)
+
+    def fid_of(self, descriptor: int) -> Fid:
+        """The FID of an open file. Raises OSError."""
+        fid = _Fid()
+        _done(self.calls.llapi_fd2fid(descriptor, byref(fid)))
+        return Fid(fid.sequence, fid.object, fid.version)
 
     def _release_call(self, name: str, *arguments: object) -> None:
         try:
@@ -232,18 +282,24 @@ class LustreLibrary:
 
 
 class CopytoolHandle:
-    """A copytool that is registered for one archive of a mounted Lustre. One thread receives."""
+    """A copytool that is registered for archives of a mounted Lustre. One thread receives.
 
-    def __init__(self, library: LustreLibrary, mount: Path, archive_id: int) -> None:
-        """Raises GridwrightError where Lustre refuses."""
-        self._whole, self._library = library, library.calls
+    A metadata server knows one copytool of a client, the first; others register without an error, and are
+    sent nothing. Where any of them closes, it knows none (Lustre 2.17; recording hsm217-hsm-agents-state).
+    """
+
+    def __init__(self, library: LustreLibrary, mount: Path, archive_ids: Collection[int]) -> None:
+        """Raises GridwrightError where Lustre refuses, and OSError."""
+        self.library, self._library = library, library.calls
         self._handle = c_void_p()
-        self.mount = mount
-        archives = (c_int * 1)(archive_id)
+        self.mount, self.archive_ids = mount, tuple(sorted(archive_ids))
+        archives = (c_int * len(self.archive_ids))(*self.archive_ids)
+        self._root = os.open(mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         code = self._library.llapi_hsm_copytool_register(
-            byref(self._handle), os.fsencode(mount), 1, archives, _O_NONBLOCK
+            byref(self._handle), os.fsencode(mount), len(archives), archives, _O_NONBLOCK
         )
         if code < 0:
+            os.close(self._root)
             raise _not_registered(mount, -code)
         self.descriptor = self._library.llapi_hsm_copytool_get_fd(self._handle)
         """Can be read when there is something to receive."""
@@ -273,13 +329,36 @@ class CopytoolHandle:
                 byref(begun), self._handle, action.item, -1, flags, only_to_refuse
             )
         )
-        return BegunAction(self._library, begun, action)
+        return BegunAction(self, begun, action)
+
+    def progress(self, action: HsmAction, offset: int = 0, length: int = 0) -> None:
+        """Tell what was moved of an action since the last time.
+
+        It is told of the file, and not of the one that gets the content, as llapi_hsm_action_progress does:
+        the metadata server keeps the FID that it was told, and takes no other agent's content after that
+        (mdt_hsm_update_request_state of lustre/mdt/mdt_coordinator.c). Raises OSError: ECANCELED where it was
+        cancelled, ENOENT where it is over.
+        """
+        self._tell(_Progress(_fid(action.fid), action.cookie, _Extent(offset, length)))
+
+    def give_back(self, action: HsmAction) -> None:
+        """Have an action handed out again, to one that is registered then. Raises OSError.
+
+        An end of a restore by the library would name the file that was to get the content.
+        """
+        flags, number = _COMPLETED | RETRY, errno.EINTR
+        self._tell(_Progress(_fid(action.fid), action.cookie, _Extent(0, 0), flags, number))
+
+    def _tell(self, progress: _Progress) -> None:
+        if self._library.ioctl(self._root, _PROGRESS, byref(progress)) < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     def forget_archived(self, fid: Fid) -> None:
         """Have nobody release a file by Lustre's own commands before it is archived again. Raises OSError."""
         descriptor = os.open(self.fid_path(fid), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            self._whole.set_hsm_state(descriptor, 0, ARCHIVED, 0)
+            self.library.set_hsm_state(descriptor, 0, ARCHIVED, 0)
         finally:
             os.close(descriptor)
 
@@ -299,8 +378,8 @@ class CopytoolHandle:
         )
         return path.value.lstrip(b"/")
 
-    def close(self) -> None:
-        """Tell Lustre that nothing is to be sent any more."""
+    def unregister(self) -> None:
+        """Tell Lustre that nothing is to be sent any more. Actions that were begun have no end any more."""
         if self._handle:
             self._library.llapi_hsm_copytool_unregister(byref(self._handle))
 
@@ -308,8 +387,8 @@ class CopytoolHandle:
 class BegunAction:
     """An action under way. Progress and end may come from several threads, one at a time."""
 
-    def __init__(self, library: ctypes.CDLL, begun: c_void_p, action: HsmAction) -> None:
-        self._library = library
+    def __init__(self, handle: CopytoolHandle, begun: c_void_p, action: HsmAction) -> None:
+        self._handle, self._library = handle, handle.library.calls
         self._begun = begun
         self.action = action
 
@@ -320,9 +399,9 @@ class BegunAction:
         """
         return _done(self._library.llapi_hsm_action_get_fd(self._begun))
 
-    def progress(self, offset: int, length: int, total: int) -> None:
-        """Tell what was moved since the last time. Raises OSError: ECANCELED where it was cancelled."""
-        _done(self._library.llapi_hsm_action_progress(self._begun, byref(_Extent(offset, length)), total, 0))
+    def progress(self, offset: int, length: int) -> None:
+        """Tell what was moved since the last time, as `CopytoolHandle.progress`. Raises OSError."""
+        self._handle.progress(self.action, offset, length)
 
     def end(self, length: int, error: int, *, may_retry: bool = False) -> None:
         """End it: with 0 the content is in place, else with an errno. Raises OSError."""
@@ -358,6 +437,10 @@ def is_on_mdt(descriptor: int) -> bool:
     if word(0) == _COMPOSITE:
         starts = range(32, 32 + 48 * int.from_bytes(layout[14:16], "little"), 48)
     return any(word(word(start + 24) + 4) & _ON_MDT for start in starts)
+
+
+def _fid(fid: Fid) -> _Fid:
+    return _Fid(fid.sequence, fid.object, fid.version)
 
 
 def _done(code: int) -> int:

@@ -16,12 +16,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gridwright.beneath import DIRECTORY
 from gridwright.errors import GridwrightError
 from gridwright.repository.file_clock import bounded_ns, is_kept_as
 from gridwright.repository.known import NO_DIRECTORY
 from gridwright.repository.known_file import signed_inode
+from gridwright.repository.library_serial import advance, check_serial
 from gridwright.repository.looking import copy_of
-from gridwright.repository.state_directory import MIGRATION, is_same_identity, open_state
+from gridwright.repository.state_directory import MIGRATION, open_state
 from gridwright.repository.state_failures import state_failure
 from gridwright.trusted import open_file
 
@@ -82,28 +84,41 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM files"  # noqa: S608 - names of ou
 class MigrationJournal:
     """The rows of one library. One thread uses it."""
 
+    set_back = (
+        "what differs from the source stays and is named, and a cut-over removes nothing that was made before"
+    )
+
     def __init__(self, directory: Path, sync: Callable[[], None], *, dry_run: bool = False) -> None:
         """`sync` has all files on disk when it returns. A dry run makes no file.
 
         Raises GridwrightError, and OSError where the library cannot be opened.
         """
-        state = open_state(directory, identify=not dry_run, file=MIGRATION, looks=dry_run)
-        self.file, self.note = state.path / MIGRATION, state.note
+        self.directory, self.looks = directory, dry_run
+        self.state = state = open_state(directory, identify=not dry_run, file=MIGRATION, looks=dry_run)
+        self.file = state.path / MIGRATION
+        self._has_written = False
         self._sync = sync
         self._pending: dict[bytes, MigratedFile] = {}
         self._written = time.monotonic()
         try:
             if dry_run:
-                self._database = copy_of(state, MIGRATION)
+                self.database = copy_of(state, MIGRATION)
             else:
                 os.close(open_file(state.made, MIGRATION, os.O_RDWR | os.O_CREAT))
-                self._database = sqlite3.connect(self.file, timeout=30, isolation_level=None)
+                self.database = sqlite3.connect(self.file, timeout=30, isolation_level=None)
             self._prepare()
             self._belong(state.identity)
-        except sqlite3.Error as error:
-            raise self.failure(error) from error
-        finally:
+            self._of_library(check_serial)
+        except BaseException as error:
             state.close()
+            if isinstance(error, sqlite3.Error):
+                raise self.failure(error) from error
+            raise
+
+    @property
+    def note(self) -> str | None:
+        """What became of what was known."""
+        return self.state.note
 
     def failure(self, error: sqlite3.Error) -> GridwrightError:
         """The error of a journal that cannot be read or written."""
@@ -126,50 +141,67 @@ class MigrationJournal:
             "CREATE TEMP TABLE firsts (inode INTEGER PRIMARY KEY, path BLOB)",
             "CREATE TEMP TABLE later (path BLOB, why TEXT, first BLOB)",
         ):
-            self._database.execute(statement)
+            self.database.execute(statement)
 
     def _belong(self, identity: str | None) -> None:
         """Forget all where it is of another directory that had this path."""
         known = self.fact("directory")
         if identity is None or identity == known:
             return
-        if known and not is_same_identity(known, identity):
-            self._database.execute("DELETE FROM files")
-            self._database.execute("DELETE FROM facts")
+        if known and not self.state.is_of(known):
+            self.begin_anew(identity)
         self.set_fact("directory", identity)
+
+    def begin_anew(self, identity: str) -> None:
+        """Forget all: what was known is of another directory than this one."""
+        self.database.execute("DELETE FROM files")
+        self.database.execute("DELETE FROM facts")
+        self.set_fact("directory", identity)
+
+    def _of_library(self, what: Callable[[MigrationJournal, int], None]) -> None:
+        root = os.open(self.directory, DIRECTORY)
+        try:
+            what(self, root)
+        finally:
+            os.close(root)
 
     def close(self) -> None:
         """Close; what is pending is not written."""
-        self._database.close()
+        try:
+            if self._has_written:
+                self._of_library(advance)
+        finally:
+            self.database.close()
+            self.state.close()
 
     def fact(self, name: str) -> str:
         """A fact of the migration; empty for none."""
-        row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        row = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return row[0] if row else ""
 
     def set_fact(self, name: str, value: str) -> None:
         """Note a fact."""
-        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+        self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def is_empty(self) -> bool:
         """Whether nothing was ever made."""
-        return self._database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
+        return self.database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
 
     def count(self) -> int:
         """How many names the migration has made, without directories."""
         self.flush()
         query = f"SELECT count(*) FROM files WHERE is_made AND {NO_DIRECTORY}"  # noqa: S608 - names of our own
-        return int(self._database.execute(query).fetchone()[0])
+        return int(self.database.execute(query).fetchone()[0])
 
     def has_seen(self) -> bool:
         """Whether this run has met anything at the source."""
-        return self._database.execute("SELECT 1 FROM seen LIMIT 1").fetchone() is not None
+        return self.database.execute("SELECT 1 FROM seen LIMIT 1").fetchone() is not None
 
     def get(self, path: bytes) -> MigratedFile | None:
         """The row of a path."""
         if (pending := self._pending.get(path)) is not None:
             return pending
-        return _row(self._database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
+        return _row(self.database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
 
     def see(self, paths: Iterable[bytes]) -> None:
         """Note that the source has these."""
@@ -177,13 +209,13 @@ class MigrationJournal:
 
     def is_seen(self, path: bytes) -> bool:
         """Whether this run has met a path at the source."""
-        return self._database.execute("SELECT 1 FROM seen WHERE path = ?", (path,)).fetchone() is not None
+        return self.database.execute("SELECT 1 FROM seen WHERE path = ?", (path,)).fetchone() is not None
 
     def begin(self, rows: Sequence[MigratedFile]) -> None:
         """Note, before anything is made, that these will be. What is pending comes first."""
         if rows:
             self.flush()
-            self._many(f"INSERT OR REPLACE INTO files {_INSERT}", map(_values, rows))
+            self._write(f"INSERT OR REPLACE INTO files {_INSERT}", map(_values, rows))
 
     def end(self, row: MigratedFile) -> None:
         """Note what was made, together with others."""
@@ -198,26 +230,26 @@ class MigrationJournal:
         if self._pending:
             self._sync()
             pending, self._pending = self._pending, {}
-            self._many(f"INSERT OR REPLACE INTO files {_INSERT}", map(_values, pending.values()))
+            self._write(f"INSERT OR REPLACE INTO files {_INSERT}", map(_values, pending.values()))
 
     def forget(self, path: bytes) -> None:
         """Take a row away."""
         self.flush()
-        self._database.execute("DELETE FROM files WHERE path = ?", (path,))
+        self._write("DELETE FROM files WHERE path = ?", [(path,)])
 
     def first_name(self, inode: int, path: bytes) -> bytes:
         """The name under which this run has met an inode of the source first."""
-        self._database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (signed_inode(inode), path))
+        self.database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (signed_inode(inode), path))
         query = "SELECT path FROM firsts WHERE inode = ?"
-        return bytes(self._database.execute(query, (signed_inode(inode),)).fetchone()[0])
+        return bytes(self.database.execute(query, (signed_inode(inode),)).fetchone()[0])
 
     def postpone(self, path: bytes, why: str, first: bytes | None = None) -> None:
         """Keep a path for a later step of this run, and the first name of its file."""
-        self._database.execute("INSERT INTO later VALUES (?, ?, ?)", (path, why, first))
+        self.database.execute("INSERT INTO later VALUES (?, ?, ?)", (path, why, first))
 
     def links(self) -> Iterator[list[tuple[bytes, bytes]]]:
         """Further names of files, each with the first one, some at a time."""
-        found = self._database.execute("SELECT path, first FROM later WHERE first IS NOT NULL ORDER BY path")
+        found = self.database.execute("SELECT path, first FROM later WHERE first IS NOT NULL ORDER BY path")
         while some := found.fetchmany(_PAGE):
             yield [(bytes(path), bytes(first)) for path, first in some]
 
@@ -241,20 +273,27 @@ class MigrationJournal:
                 yield row
 
     def _paths(self, query: str, *values: object) -> Iterator[bytes]:
-        found = self._database.execute(query, values)
+        found = self.database.execute(query, values)
         while some := found.fetchmany(_PAGE):
             for (path,) in some:
                 yield bytes(path)
 
+    def _write(self, statement: str, values: Iterable[tuple[object, ...]]) -> None:
+        """Write to the rows that stay; the library has a higher serial before the first of a run."""
+        if not self._has_written:
+            self._has_written = True
+            self._of_library(advance)
+        self._many(statement, values)
+
     def _many(self, statement: str, values: Iterable[tuple[object, ...]]) -> None:
-        self._database.execute("BEGIN")
+        self.database.execute("BEGIN")
         try:
-            self._database.executemany(statement, values)
-            self._database.execute("COMMIT")
+            self.database.executemany(statement, values)
+            self.database.execute("COMMIT")
         except BaseException:
             # An order to stop may come when it has just been committed.
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
+            if self.database.in_transaction:
+                self.database.execute("ROLLBACK")
             raise
 
 

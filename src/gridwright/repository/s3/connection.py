@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,6 +100,7 @@ def connect(
     Raises GridwrightError where credentials lack, or where the endpoint has no TLS and is not this machine.
     """
     try:
+        _import_botocore()
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
         from botocore.session import get_session
@@ -145,6 +147,18 @@ def connect(
     except BotoCoreError as error:
         raise environment_error(f"the bucket was not asked: {error}", where=f"s3://{bucket}") from error
     return _located(bucket, region, endpoint, client, session, requester_pays)
+
+
+def _import_botocore() -> None:
+    """Import it without pyOpenSSL: 10 MiB for a class that urllib3 has, too. Raises ImportError."""
+    other = "urllib3.contrib.pyopenssl"
+    if other in sys.modules:
+        return
+    sys.modules[other] = None  # type: ignore[assignment]
+    try:
+        import botocore.session  # noqa: F401
+    finally:
+        del sys.modules[other]
 
 
 def _configured_endpoint(session: Any) -> str | None:  # noqa: ANN401 - botocore's

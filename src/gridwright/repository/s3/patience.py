@@ -29,10 +29,10 @@ class Patience:
         """Begin with another answer."""
         self._waited_s, self._bytes = 0.0, 0
 
-    def got(self, count: int, since_s: float) -> None:
-        """Count what came since a moment of the monotonic clock. Raises TooMuch."""
+    def got(self, count: int, waited_s: float) -> None:
+        """Count what came in so many seconds of waiting. Raises TooMuch."""
         self._bytes += count
-        self._waited_s += time.monotonic() - since_s
+        self._waited_s += waited_s
         if self._waited_s > PATIENCE_S:
             if self._bytes < PATIENCE_S * SLOWEST:
                 raise TooMuch(f"it gave {self._bytes} bytes in {self._waited_s:.0f} s")
@@ -101,7 +101,7 @@ class _BoundedBody:
             found = (
                 self._raw.read1(most) if hasattr(self._raw, "read1") else self._raw.read(min(most, SLOWEST))
             )
-            self._patience.got(len(found), since_s)
+            self._patience.got(len(found), time.monotonic() - since_s)
         except (HTTPError, OSError, TooMuch) as error:
             raise _failure(error) from error
         return bytes(found)

@@ -8,8 +8,9 @@ redirection, is `Unusual` and not judged here: botocore asks once more, which kn
 
 from __future__ import annotations
 
+import mmap
+import os
 import socket
-import struct
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from gridwright import _native
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
 from gridwright.repository.s3.faults import refusal
 from gridwright.repository.s3.patience import LONGEST_BODY, Patience, TooMuch
@@ -30,13 +32,13 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES = 64 << 10
 """Bytes that are moved at once for small objects; the head of an answer has to fit, too."""
+DIRECT_BYTES = 1 << 20
+"""From so many bytes on a file is written past the page cache: small ones are flushed many at a time."""
 _LONGEST_HEAD = 32 << 10
 _LONGEST_LINE = 1024
 """Before a chunk of a body: its size, and extensions that nobody uses."""
 _FINAL = frozenset({404, 405, 409, 412, 501})
 """Statuses of refusals that another try would not change, but for those whose code says so."""
-_TIMEOUT = struct.pack("@ll", READ_S, 0)
-"""A `struct timeval`."""
 
 
 class Unusual(Exception):
@@ -45,6 +47,42 @@ class Unusual(Exception):
 
 class FileFault(Exception):
     """The file could not be written or read, or is not to be sent; its cause says why."""
+
+
+class ContentFile:
+    """A file that ranges of one object are written to, past the page cache where it is a large one.
+
+    What lies in the page cache is copied once more, and waits for its flush. Threads share it.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        """Its own descriptors: a thread that is late writes into no other file. Raises OSError."""
+        self.descriptor = os.dup(descriptor)
+        try:
+            self._direct = _native.open_direct(descriptor, size) if size >= DIRECT_BYTES else -1
+        except OSError:
+            os.close(self.descriptor)
+            raise
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """As `_native.receive_into_file` takes them."""
+        return self.descriptor, self._direct
+
+    def write_at(self, data: memoryview, offset: int) -> None:
+        """Write all of it. Raises FileFault."""
+        try:
+            while data:
+                written = os.pwrite(self.descriptor, data, offset)
+                data, offset = data[written:], offset + written
+        except OSError as error:
+            raise FileFault from error
+
+    def close(self) -> None:
+        """Close it; who has given the descriptor has it still."""
+        os.close(self.descriptor)
+        if self._direct >= 0:
+            os.close(self._direct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +156,11 @@ class PlainRequests:
         """
         if not self._is_direct or self._is_broken_off:
             raise Unusual
-        found = socket.create_connection(self._address, CONNECT_S)
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # The kernel keeps the time: Python would ask it before each call whether there is anything.
+        found = socket.socket(fileno=_native.connect(*self._address, CONNECT_S, READ_S))
         if self._tls is not None:
             found.settimeout(READ_S)
             found = _secure(found, self._tls, self._address[0])
-        else:
-            # The kernel keeps the time: Python would ask it before each call whether there is anything.
-            found.settimeout(None)
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEOUT)
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT)
         self._sockets.add(found)
         if self._is_broken_off:
             self.end(found)
@@ -154,8 +187,12 @@ class PlainConnection:
         self.requests = requests
         self._socket: socket.socket | None = None
         self._ends = False
+        self._unsent = b""
+        """Of a request, what goes when its answer is waited for: each call less spares a wait for the
+        interpreter."""
         self._patience = Patience()
-        self._buffer = bytearray(buffer_bytes)
+        # Of whole pages, as direct writes want it.
+        self._buffer = mmap.mmap(-1, buffer_bytes)
         self.view = memoryview(self._buffer)
         """Room for who moves contents; an answer is received into it, too."""
 
@@ -165,27 +202,34 @@ class PlainConnection:
         return self._socket is not None
 
     def begin(self, request: StoreRequest, length: int | None = None) -> None:
-        """Send the head of a request; `length` is that of its body. Raises Unusual, OSError."""
-        self.send(self.requests.head(request, length))
-
-    def send(self, data: bytes | memoryview) -> None:
-        """Send a piece of a request. Raises Unusual, OSError."""
+        """Begin a request; `length` is that of its body. Raises Unusual, OSError."""
+        self._unsent = self.requests.head(request, length)
         if self._socket is None:
             self._socket = self.requests.connect()
-        self._socket.sendall(data)
+
+    def send(self, data: memoryview, *, is_last: bool) -> None:
+        """Send a piece of a request's body. Raises Unusual, OSError."""
+        if self._socket is None:
+            raise Unusual
+        if self._unsent:
+            self._unsent += data
+            if not is_last:
+                self._socket.sendall(self._unsent)
+                self._unsent = b""
+        else:
+            self._socket.sendall(data)
 
     def answer(self, request: StoreRequest, wanted: int = 200) -> tuple[dict[str, str], int, int]:
         """The headers of an answer, by their names in lower case; where its body begins and ends so far.
 
         Raises StoreError for a refusal that is final, Unusual for another status than is wanted, and OSError.
         """
-        filled, end = 0, -1
         self._patience.begin()
-        while end < 0:
-            filled += self.receive(filled, len(self.view))
-            end = self._buffer.find(b"\r\n\r\n", 0, filled)
-            if end < 0 and filled > _LONGEST_HEAD:
+        filled = self._ask()
+        while (end := self._buffer.find(b"\r\n\r\n", 0, filled)) < 0:
+            if filled > _LONGEST_HEAD:
                 raise Unusual
+            filled += self.receive(filled, len(self.view))
         lines = str(self.view[:end], "latin-1").split("\r\n")
         if not lines[0].startswith("HTTP/1.1 "):
             raise Unusual
@@ -238,24 +282,62 @@ class PlainConnection:
                 return bytes(found), bytes(have[end:]) == b"\r\n\r\n"
             del have[: end + size + 4]
 
-    def receive(self, start: int, end: int, *, is_body: bool = False) -> int:
-        """Receive into a part of the view; how much. That is all of it, for a body, unless that takes long.
+    def _ask(self) -> int:
+        """Send what is left of a request, and receive the beginning of its answer, as `receive` does."""
+        unsent, self._unsent = self._unsent, b""
+        if self._socket is None:
+            raise Unusual
+        if not self.requests.is_plain:
+            self._socket.sendall(unsent)
+            return self.receive(0, len(self.view))
+        got, waited_s = _native.ask(self._socket.fileno(), unsent, self._buffer)
+        if not got:
+            raise Unusual
+        self._count(got, waited_s)
+        return got
 
-        The kernel waits for the rest, without TLS: each call less spares a wait for the interpreter.
+    def receive(self, start: int, end: int) -> int:
+        """Receive into a part of the view; how much.
+
         Raises Unusual at the end of the connection, StoreError where it comes too slowly, and OSError.
         """
         since_s = time.monotonic()
-        flags = socket.MSG_WAITALL if is_body and self.requests.is_plain else 0
-        got = self._socket.recv_into(self.view[start:end], 0, flags) if self._socket is not None else 0
+        got = self._socket.recv_into(self.view[start:end]) if self._socket is not None else 0
         if not got:
             raise Unusual
+        self._count(got, time.monotonic() - since_s)
+        return got
+
+    def receive_into_file(
+        self, filled: int, file: ContentFile, at: int, end: int, crc: int
+    ) -> tuple[int, int, int]:
+        """Have some of a body written, of which the view has `filled` bytes that belong to `at`.
+
+        The same three of what is left. Raises FileFault, and as `receive`.
+        """
+        if self._socket is None:
+            raise Unusual
+        if not self.requests.is_plain:
+            wanted = min(len(self.view), end - at)
+            if filled < wanted:
+                return filled + self.receive(filled, wanted), at, crc
+            # All that is to be written is here: nothing is received past TLS.
+            end = at + wanted
+        filled, at, crc, got, waited_s, number = _native.receive_into_file(
+            self._socket.fileno(), self._buffer, filled, file.descriptors, at, end, crc
+        )
+        if number:
+            raise FileFault from OSError(number, os.strerror(number))
+        self._count(got, waited_s)
+        return filled, at, crc
+
+    def _count(self, got: int, waited_s: float) -> None:
         try:
-            self._patience.got(got, since_s)
+            self._patience.got(got, waited_s)
         except TooMuch as error:
             # Nobody else is asked: botocore would wait for as long again, or longer.
             self.close()
             raise StoreError(StoreFault.UNREACHABLE, self.requests.url(""), str(error)) from error
-        return got
 
     def taken(self, request: StoreRequest, wanted: int = 200) -> dict[str, str]:
         """The headers of an answer whose body says nothing. Raises StoreError, Unusual, OSError."""

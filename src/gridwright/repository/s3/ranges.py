@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -15,7 +14,7 @@ from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults
 from gridwright.repository.s3.moved import Moved
-from gridwright.repository.s3.plain import PlainConnection, StoreRequest
+from gridwright.repository.s3.plain import ContentFile, PlainConnection, StoreRequest
 from gridwright.repository.s3.request_threads import RequestThreads
 from gridwright.repository.s3.small_objects import fetch, fetch_by_botocore
 from gridwright.repository.store import Progress
@@ -29,8 +28,7 @@ class _Object:
     """One object on its way; threads share it."""
 
     reference: ObjectReference
-    descriptor: int
-    """Of its own, so that a thread that is late writes into no other file."""
+    file: ContentFile
     progress: Progress | None
     left: int
     """Ranges that have not arrived."""
@@ -66,7 +64,7 @@ class RangeFetching:
         The future's exception is a StoreError, or an OSError of the file.
         """
         count = range_count(reference.size)
-        wanted = _Object(reference, os.dup(descriptor), progress, count)
+        wanted = _Object(reference, ContentFile(descriptor, reference.size), progress, count)
         threads.under_way.begin(wanted.future)
         for place in range(count):
             start = place * RANGE_BYTES
@@ -111,13 +109,13 @@ class RangeFetching:
             # botocore's own body hides errors of the connection; what it wraps does not.
             body = answer["Body"]._raw_stream
             try:
-                return fetch_by_botocore(body, answer, reference, span, wanted.descriptor, moved, url)
+                return fetch_by_botocore(body, answer, reference, span, wanted.file, moved, url)
             finally:
                 body.close()
 
         crc = threads.attempt(
             connection,
-            lambda each: fetch(each, request, reference, span, wanted.descriptor, moved),
+            lambda each: fetch(each, request, reference, span, wanted.file, moved),
             by_botocore,
         )
         with self._lock:
@@ -128,7 +126,7 @@ class RangeFetching:
             wanted.left -= 1
             is_last = wanted.left == 0
         if is_last:
-            os.close(wanted.descriptor)
+            wanted.file.close()
         if error is not None:
             threads.under_way.failed(wanted.future, error)
         elif is_last and not wanted.future.done():

@@ -15,7 +15,14 @@ from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.answers import unquoted
 from gridwright.repository.s3.faults import missing
 from gridwright.repository.s3.moved import Moved
-from gridwright.repository.s3.plain import BUFFER_BYTES, FileFault, PlainConnection, StoreRequest, Unusual
+from gridwright.repository.s3.plain import (
+    BUFFER_BYTES,
+    ContentFile,
+    FileFault,
+    PlainConnection,
+    StoreRequest,
+    Unusual,
+)
 from gridwright.repository.store import SentSum, StoreError, StoreFault, Upload
 
 CRC64_SUMS = (SentSum.CRC64, SentSum.WRONG)
@@ -45,7 +52,7 @@ def fetch(
     request: StoreRequest,
     reference: ObjectReference,
     span: tuple[int, int],
-    descriptor: int,
+    file: ContentFile,
     moved: Moved,
 ) -> int:
     """Write a range of the very object that is referred to into an open file; its CRC-64/NVME.
@@ -66,19 +73,13 @@ def fetch(
         or filled - at > end - start
     ):
         raise Unusual
-    crc = 0
-    while True:
-        while filled - at < end - start and filled < len(connection.view):
-            filled += connection.receive(filled, min(at + end - start, len(connection.view)), is_body=True)
-        piece = connection.view[at:filled]
-        crc = crc64(piece, crc)
-        write_at(descriptor, piece, start)
-        start += len(piece)
+    filled, crc = filled - at, 0
+    connection.view[:filled] = connection.view[at : at + filled]
+    while start < end:
+        filled, start, crc = connection.receive_into_file(filled, file, start, end, crc)
         moved.to(start - span[0])
-        if start == end:
-            connection.done()
-            return crc
-        at = filled = 0
+    connection.done()
+    return crc
 
 
 def fetch_by_botocore(
@@ -86,7 +87,7 @@ def fetch_by_botocore(
     answer: Mapping[str, Any],
     reference: ObjectReference,
     span: tuple[int, int],
-    descriptor: int,
+    file: ContentFile,
     moved: Moved,
     url: str,
 ) -> int:
@@ -104,7 +105,7 @@ def fetch_by_botocore(
     try:
         while at < end and (piece := body.read(min(BUFFER_BYTES, end - at))):
             crc = crc64(piece, crc)
-            write_at(descriptor, memoryview(piece), at)
+            file.write_at(memoryview(piece), at)
             at += len(piece)
             moved.to(at - start)
     except (BotoCoreError, HTTPError, OSError) as error:
@@ -182,7 +183,7 @@ def send(
         except Exception as error:
             raise FileFault from error
         crc = crc64(piece, crc)
-        connection.send(piece)
+        connection.send(piece, is_last=at == end)
         moved.to(at - span[0])
     answer = connection.taken(request)
     if not answer.get("etag"):
@@ -236,13 +237,3 @@ class UploadBody(io.RawIOBase):
     def tell(self) -> int:
         """How far it is read."""
         return self._at - self._start
-
-
-def write_at(descriptor: int, data: memoryview, offset: int) -> None:
-    """Write all of it. Raises FileFault."""
-    try:
-        while data:
-            written = os.pwrite(descriptor, data, offset)
-            data, offset = data[written:], offset + written
-    except OSError as error:
-        raise FileFault from error

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from gridwright.atomic import naming
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.processes import Process
 
@@ -85,7 +86,8 @@ class ExitRecords:
     def __init__(self, state: Path, *, write: bool = True) -> None:
         """Open the file, or make it; only to read it if not `write`."""
         flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
-        self.file = os.open(state / FILE, flags, 0o600)
+        self._path = state / FILE
+        self.file = os.open(self._path, flags, 0o600)
         if write:
             self.reserve(1)
 
@@ -99,8 +101,9 @@ class ExitRecords:
         needed = (slot // _AHEAD + 1) * _AHEAD * SLOT
         if size < needed:
             # Bytes that are there, not a hole: writing them again needs no other ones.
-            os.pwrite(self.file, bytes(needed - size), size)
-            os.fsync(self.file)
+            with naming(self._path):
+                os.pwrite(self.file, bytes(needed - size), size)
+                os.fsync(self.file)
 
     def read(self, slot: int) -> ExitRecord | None:
         """What a slot says; None where it says nothing."""

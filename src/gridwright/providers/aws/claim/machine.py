@@ -60,8 +60,8 @@ class Machine(Protocol):
     def device(self, path: str) -> Device:
         """What it holds, looked at without writing to it."""
 
-    def is_whole(self, path: str) -> bool:
-        """Whether mkfs.lustre has finished with it."""
+    def unreadable(self, path: str) -> str | None:
+        """What its tool says of a target that it cannot read; None where it was formatted to the end."""
 
     def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
         """Make a target of it. What it held is lost."""

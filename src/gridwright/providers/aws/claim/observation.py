@@ -90,9 +90,9 @@ class Observation:
         """What it holds."""
         return self._once(("device", path), lambda: self._machine.device(path))
 
-    def is_whole(self, path: str) -> bool:
-        """Whether mkfs.lustre has finished with it."""
-        return self._once(("whole", path), lambda: self._machine.is_whole(path))
+    def unreadable(self, path: str) -> str | None:
+        """What its own tool says of a target that it cannot read."""
+        return self._once(("unreadable", path), lambda: self._machine.unreadable(path))
 
     def mounted(self, target: DesiredTarget) -> str | None:
         """What is mounted where a target belongs."""

@@ -450,6 +450,9 @@ def read_failures(text: bytes) -> list[tuple[str, str]]:
 
 FREE = "Tasks and associations of FSx have no price of their own; requests to the bucket have."
 REFUSED: Mapping[str, FlagRefusal] = {
+    "--forget-library": FlagRefusal(
+        "the bucket of a file system that carries it itself has no manifest", "leave it out"
+    ),
     "--deletions": FlagRefusal(
         "tasks of the file system take no deletions along",
         "write changed: at-once and deletions: true in the grid spec, then gridwright up",

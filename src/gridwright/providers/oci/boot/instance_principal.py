@@ -169,7 +169,7 @@ class InstancePrincipal:
         between = metadata("identity/intermediate.pem").decode()
         session = openssl("genrsa", "2048").decode()
         public = openssl("rsa", "-pubout", "-in", "KEY", key=session).decode()
-        desired = {
+        wanted = {
             "certificate": bare(leaf),
             "publicKey": bare(public),
             "intermediateCertificates": [bare(between)],
@@ -177,7 +177,7 @@ class InstancePrincipal:
         digest = hashlib.sha1(base64.b64decode(bare(leaf)), usedforsecurity=False).hexdigest().upper()
         mark = ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
         signer = own, f"{tenancy(leaf)}/fed-x509/{mark}"
-        content = json.dumps(desired).encode()
+        content = json.dumps(wanted).encode()
         answer, _ = send("POST", self._host("auth"), "/v1/x509", content, (*_PLAIN, *_BODY), signer)
         self._key, self._token = session, str(json.loads(answer)["token"])
 

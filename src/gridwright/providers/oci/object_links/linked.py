@@ -537,6 +537,9 @@ _NO_STORE = FlagRefusal(
     "leave it out; OCI_CLI_PROFILE chooses",
 )
 REFUSED: Mapping[str, FlagRefusal] = {
+    "--forget-library": FlagRefusal(
+        "the bucket of a file system that carries it itself has no manifest", "leave it out"
+    ),
     "--deletions": FlagRefusal(
         "jobs of the file system delete nothing on the other side",
         "leave it out, and delete on both sides: rm, and oci os object bulk-delete",

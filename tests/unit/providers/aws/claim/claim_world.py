@@ -281,8 +281,9 @@ class Machine:
         disk = self._world.disks[path.removeprefix("/dev/")]
         return Device(path, disk.holds, disk.what, disk.label, disk.registered)
 
-    def is_whole(self, path: str) -> bool:
-        return self._world.disks[path.removeprefix("/dev/")].whole
+    def unreadable(self, path: str) -> str | None:
+        whole = self._world.disks[path.removeprefix("/dev/")].whole
+        return None if whole else f"Device {path} has not been formatted with mkfs.lustre"
 
     def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
         volume = path.removeprefix("/dev/")
