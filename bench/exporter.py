@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 
 from gridwright.monitor.exporter.exposition import TextFormat
-from gridwright.monitor.exporter.page import MetricsPage
+from gridwright.monitor.exporter.page_program import MetricsPage
 from gridwright.monitor.readings import Reading, Snapshot
 from monitor import family, resident_mb, used_s, working
 from tables import machine, markdown, publish, spread, version

@@ -39,7 +39,7 @@ from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import RangeQuestion
 from gridwright.monitor.history.store import HistoryStore
 from gridwright.monitor.history.stored import StoredHistories
-from gridwright.monitor.history.writing import HistoryWriter
+from gridwright.monitor.history.steady import HistoryWriter
 from gridwright.monitor.readings import Reading, Snapshot
 from tables import machine, markdown, publish
 

@@ -65,7 +65,7 @@ def play(place: Path, *specs: GridSpec) -> str:
 
 
 def playbook_variables(spec: GridSpec) -> list[dict[str, str]]:
-    from gridwright.setup.repository_changelogs import changelog_variables
+    from gridwright.setup.playbook import changelog_variables
 
     return changelog_variables(spec)["gridwright_changelogs"]
 

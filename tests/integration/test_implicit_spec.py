@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.setup.site_roles import read_site_roles
+from gridwright.setup.playbook import read_site_roles
 from gridwright.spec.load import parse_spec
 from gridwright.watch.notifications import Notification
 from gridwright.watch.sending.notifiers import send_once

@@ -370,7 +370,7 @@ class Meddler(LocalLauncher):
 _FAKE = """
 import sys, time
 from pathlib import Path
-from gridwright.iotest.node.connection import connect
+from gridwright.iotest.node.worker import connect
 from gridwright.iotest.messages import Hello
 host, port = sys.argv[5].split(":")
 connect((host, int(port)), Path(sys.argv[7]), Hello("0.0.1", {"cores": "as they say in this release"}))
@@ -392,7 +392,7 @@ _STRANGE = """
 import sys, time
 from pathlib import Path
 from gridwright.iotest.messages import Hello
-from gridwright.iotest.node.connection import connect
+from gridwright.iotest.node.worker import connect
 from gridwright.iotest.node.worker import facts
 from gridwright.iotest.wire import frame
 from gridwright.messages import plain

@@ -15,7 +15,7 @@ import pytest
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.layout_command import plain, progressive
-from gridwright.setup.layout_spec import layout_rows
+from gridwright.setup.playbook import layout_rows
 from gridwright.spec import parse_spec
 from tests.integration.test_lustre_playbook import play
 from tests.support.lfs_double import installed

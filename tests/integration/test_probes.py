@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from gridwright.doctor.messages import ORDERS, Append, Begin, Look, TrialOrder, Write
 from gridwright.doctor.probes import pairs as probe_pairs
-from gridwright.doctor.probes import trials as probe_trials
+from gridwright.doctor.probes import pairs as probe_trials
 from gridwright.doctor.probes.channel import PROBES, Channel, NoAnswer, Refused
 from gridwright.doctor.probes.findings import Tried
 from gridwright.doctor.probes.node import PREFIX, count_records, record
-from gridwright.doctor.probes.trials import trials
+from gridwright.doctor.probes.pairs import trials
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import grid, node, sound
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository import touched
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
@@ -134,7 +133,7 @@ def test_a_library_that_nobody_touched_is_not_read(
     assert do_export(library, server, url).problems == []
     # An export is no change of the files: backups would take them all again.
     assert [each.lstat().st_ctime_ns for each in sorted(library.rglob("*"))] == ctimes
-    monkeypatch.setattr(touched, "crc64_of", lambda _: pytest.fail("a file was read"))
+    monkeypatch.setattr("gridwright.repository.export.crc64_of", lambda _: pytest.fail("a file was read"))
     report = do_export(library, server, url)
     assert (done(report), report.problems) == ({}, [])
 

@@ -16,7 +16,7 @@ from gridwright.report.write import write_report
 from gridwright.runs.directory import load_run
 from gridwright.runs.find import find_run
 from gridwright.schedulers.local.store import Store
-from gridwright.setup.site_roles import read_site_roles
+from gridwright.setup.playbook import read_site_roles
 from gridwright.spec import load_spec, parse_spec
 from tests.support.as_user import ALICE, as_user, open_to_all
 from tests.support.records import finished_run

@@ -19,7 +19,7 @@ import pytest
 from gridwright.errors import ExitStatus, Problem
 from gridwright.iotest.drive import _STOP_S
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.session import Session
+from gridwright.iotest.recorded import Session
 from gridwright.runs import worker_process
 from gridwright.runs.iotest_events import IOTEST_EVENTS, IotestEvent, PhaseDone
 from tests.support.command import Command

@@ -70,7 +70,7 @@ SHELL_REVIEWED = {
     ),
     "schedulers/private_sweep.py": "the job's user's own, where no other user can give them other names",
     "schedulers/slurm/job_script.py": "the same; elsewhere below the open directory that the job has made",
-    "setup/site_roles.py": "a word for people, of a role that is theirs",
+    "setup/playbook.py": "a word for people, of a role that is theirs",
 }
 
 

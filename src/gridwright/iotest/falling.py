@@ -13,7 +13,7 @@ from gridwright.runs.phase_record import Falling, PhaseRecord
 from gridwright.units import format_rate
 
 CHANGE = 0.10
-"""A fall of less than a tenth over the phase is noise, as in `gridwright.iotest.steady`."""
+"""A fall of less than a tenth over the phase is noise, as in `gridwright.iotest.steadiness`."""
 FEWEST = 10
 """Fewer samples than this show no trend."""
 MOST = 120

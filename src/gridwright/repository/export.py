@@ -2,27 +2,34 @@
 
 Every object is written under a condition: where none should be, or over the known one. Where it fails,
 both sides are compared: the same content is no conflict, as after a kill; else both stay, and are named.
+
+Whether a file, or a link, that was touched or renamed still has the content of its object.
+
+Deletes the object of a file that is gone, if the file still is, and the object is the known one.
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import has_attributes
-from gridwright.repository.content import Torn, crc64_of
+from gridwright.repository.content import Torn, crc64_of, is_same_content, open_for_reading
 from gridwright.repository.counted_names import note_failed
-from gridwright.repository.deletion import ExportDeletions, delete_object, delete_object_of
+from gridwright.repository.deletion_limit import Deletions, note_refusal
+from gridwright.repository.file_clock import is_kept_as
 from gridwright.repository.gone import (
     TAKEN,
     forget_nowhere,
+    gone_files,
     look_for_lost,
     name_lost,
     name_missing,
@@ -30,10 +37,12 @@ from gridwright.repository.gone import (
 )
 from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.knowledge import learn
+from gridwright.repository.known import NO_DIRECTORY
 from gridwright.repository.known_file import KnownFile, sent_stamp
 from gridwright.repository.lease import Lease
 from gridwright.repository.listed import is_listing_due, list_bucket
 from gridwright.repository.object_format import metadata_of
+from gridwright.repository.planned import ETAG as PLANNED
 from gridwright.repository.planned import PlannedStore
 from gridwright.repository.probing import require_store
 from gridwright.repository.publishing import forget_library, publish_manifest
@@ -49,14 +58,189 @@ from gridwright.repository.sending import (
     first_name,
     flush_many,
     open_for_sending,
+    own_state,
     refuse_hollow,
     row_of,
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
-from gridwright.repository.touched import former_row, has_content, is_untouched
+from gridwright.repository.store import (
+    ObjectHead,
+    SmallContent,
+    StoreError,
+    StoreFault,
+    WriteCondition,
+    WrittenObject,
+)
 from gridwright.repository.upload_journal import UploadJournal
+
+_CHANGED = "the file was deleted and its object was changed; the object stays"
+_FILES = f"inode <> 0 AND {NO_DIRECTORY}"
+"""Rows of files and links that were here."""
+DELETED_DIRECTORIES = "deleted from the bucket as directories"
+
+
+class ExportDeletions:
+    """Whether an export may delete what its scan has kept as work (`deletion_limit.py`)."""
+
+    def __init__(self, opened: OpenRepository, report: RepositoryReport, up_to: int | None) -> None:
+        """Made when the scan has ended, and before anything is sent; `up_to` is what somebody has named."""
+        self._opened = opened
+        self._report = report
+        self._up_to = up_to
+        self._count = sum(1 for _ in gone_files(opened.known))
+        self._before = opened.known.count(_FILES)[0] if self._count else 0
+        self._are_allowed: bool | None = None
+
+    def are_allowed(self) -> bool:
+        """Whether objects may be deleted; a refusal is a problem of the report.
+
+        Asked when all is sent: what has another name by now, or another one left, is not lost.
+        """
+        if self._are_allowed is None:
+            known = self._opened.known
+            is_all = self._count >= known.count(_FILES)[0]
+            moved = sum(map(self._is_elsewhere, gone_files(known)))
+            why = Deletions(self._count - moved, self._before, is_all).refusal(self._up_to)
+            if why is not None:
+                self._report.problem("--deletions", why)
+            note_refusal(known, "export", why)
+            self._are_allowed = why is None
+        return self._are_allowed
+
+    def settle(self) -> None:
+        """An export of all without `--deletions` ends a refusal where nothing is gone any more."""
+        if self._report.is_complete and not self._opened.known.count(self._opened.known.gone)[0]:
+            note_refusal(self._opened.known, "export", None)
+
+    def _is_elsewhere(self, row: KnownFile) -> bool:
+        """Whether the file of a row was found under another name, with the content that it had."""
+        return any(
+            self._opened.known.was_seen(other.path)
+            and (other.size, other.mtime_ns, other.target) == (row.size, row.mtime_ns, row.target)
+            and (other.target is not None or self._crc64(other) == row.crc64)
+            for other in self._opened.known.by_inode(row.inode)
+        )
+
+    def _crc64(self, row: KnownFile) -> str | None:
+        """That of a file, of which a dry run has sent nothing."""
+        if row.etag != PLANNED:
+            return row.crc64
+        with suppress(OSError):
+            directory, name = self._opened.below.parent(row.path)
+            descriptor = open_for_reading(name, directory)
+            try:
+                return crc64_of(descriptor)
+            finally:
+                os.close(descriptor)
+        return None
+
+
+def delete_object(
+    opened: OpenRepository, path: bytes, report: RepositoryReport, *, prefer: Prefer | None
+) -> None:
+    """Delete the object of a path where nothing is any more, and its row.
+
+    The path is looked at again: what is there by now keeps its object. So does a path that cannot be looked
+    at, and an object that somebody has changed; these are named.
+    """
+    try:
+        is_there = opened.below.status(path) is not None
+    except OSError as error:
+        report.problem(path, f"whether it is gone cannot be seen ({error.strerror}); the object stays")
+        return
+    if is_there:
+        report.note_of("are there again; objects stay", path)
+        return
+    delete_object_of(opened, opened.known.get(path), report, prefer=prefer)
+    opened.below.refresh()
+
+
+def delete_object_of(
+    opened: OpenRepository, row: KnownFile | None, report: RepositoryReport, *, prefer: Prefer | None
+) -> None:
+    """Delete the object of a row, and the row; an object that somebody has changed stays, and is named.
+
+    Where the bucket has versions, the object's stays as an older one.
+    """
+    if row is None:
+        return
+    if row.key is None:
+        opened.known.forget(row.path)
+        return
+    try:
+        head = opened.store.head(row.key).result()
+        if head.entry.etag != row.etag and prefer != "files":
+            report.problem(row.path, _CHANGED)
+            return
+        # What somebody writes from now on stays, too, where the store heeds the condition.
+        opened.store.delete(row.key, head.entry.etag)
+    except StoreError as error:
+        if error.fault is StoreFault.CHANGED:
+            report.problem(row.path, _CHANGED)
+            return
+        if error.fault is not StoreFault.NOT_THERE:
+            report.problem(row.path, error.problems[0].what)
+            return
+        opened.known.forget(row.path)
+        return
+    opened.known.forget(row.path)
+    report.add(DELETED_DIRECTORIES if row.attributes.is_directory else Action.DELETE, row.size)
+
+
+def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
+    """Whether the content of an open file is that of its row; it is read where nothing else tells.
+
+    Raises OSError, and StoreError where the store has to be asked.
+    """
+    descriptor = sending.descriptor
+    if descriptor is None:
+        return sending.target is not None and (sending.target, sending.xattrs) == (row.target, row.xattrs)
+    if sending.content.size != row.size or not is_kept_as(row.mtime_ns, sending.status.st_mtime_ns):
+        return False
+    state = own_state(descriptor)
+    if state is not None and state.is_name_only and state.is_of(row.etag, sending.status):
+        # Nothing is here that could differ.
+        return True
+    if row.crc64 is not None:
+        return crc64_of(descriptor) == row.crc64
+    if row.key is None:
+        return False
+    return is_same_content(descriptor, opened.store.head(row.key).result()) is True
+
+
+def has_content(opened: OpenRepository, sending: Sending, head: ObjectHead) -> bool:
+    """Whether an object has what is to be sent. Raises OSError, StoreError."""
+    if sending.descriptor is not None:
+        return is_same_content(sending.descriptor, head) is True
+    data = sending.content.data if isinstance(sending.content, SmallContent) else b""
+    return head.entry.size == len(data) and (not data or opened.store.get(sending.key) == data)
+
+
+def former_row(opened: OpenRepository, sending: Sending) -> KnownFile | None:
+    """The row of a file under the name that it had, if it was renamed and nothing has its new key.
+
+    Its object is copied then, and no content sent. Raises OSError.
+    """
+    known = opened.known
+    for row in known.by_inode(sending.status.st_ino):
+        if row.key is None or not row.attributes.is_file or known.was_seen(row.path):
+            continue
+        with suppress(StoreError):
+            if is_untouched(opened, sending, row) and not _is_there(opened, sending.key):
+                return row
+    return None
+
+
+def _is_there(opened: OpenRepository, key: str) -> bool:
+    try:
+        opened.store.head(key).result()
+    except StoreError as error:
+        if error.fault is StoreFault.NOT_THERE:
+            return False
+        raise
+    return True
+
 
 MOST_AT_ONCE = 64
 """Objects under way: each small one takes a connection."""

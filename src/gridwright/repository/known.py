@@ -3,6 +3,10 @@
 It lies in the state directory of the repository, and is the journal of exports and imports, too: a row is
 written when file and object are equal, never before. Who finds no row, or an old one, compares both sides; so
 a command that was killed at any step goes on without losing or doubling anything.
+
+What is known of files beside their rows: what others have, what is about to leave, and first names.
+
+The tables of what is known of a repository, in SQLite: those that stay, and those of one run.
 """
 
 from __future__ import annotations
@@ -13,16 +17,15 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import temporary_directory
-from gridwright.repository.changelog.tables import GONE_BY_CHANGES
+from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.file_clock import bounded_ns
-from gridwright.repository.known_elsewhere import FirstNames, LeavingFiles, NewerObjects
 from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
@@ -32,11 +35,175 @@ from gridwright.repository.known_file import (
     why_malformed,
     why_unfit,
 )
-from gridwright.repository.known_tables import connected, counts, empty, prepare, transaction
 from gridwright.repository.looking import copy_of
 from gridwright.repository.state_directory import FILE, VARIABLE, identifier_of, open_state
 from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
+
+FORMAT = 3
+"""1 had no `stored_ns`, 2 no `libraries`."""
+_TYPES = {
+    "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
+    "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
+    "libraries": "TEXT",
+}  # fmt: skip
+
+
+def connected(file: Path, timeout_s: float) -> sqlite3.Connection:
+    """A connection that begins no transaction by itself. Raises sqlite3.Error."""
+    return sqlite3.connect(file, timeout=timeout_s, isolation_level=None)
+
+
+def prepare(database: sqlite3.Connection) -> None:
+    """Make the tables that are not there, and those of this run. Raises sqlite3.Error."""
+    columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version not in range(FORMAT + 1):
+        raise sqlite3.DatabaseError(f"it has format {version}, and this release reads {FORMAT}")
+    if version == 1:
+        database.execute("ALTER TABLE files ADD COLUMN stored_ns INTEGER DEFAULT 0")
+    if version in (1, 2):
+        database.execute("ALTER TABLE files ADD COLUMN libraries TEXT DEFAULT ''")
+    database.execute(f"PRAGMA user_version = {FORMAT}")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")
+    database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
+    database.execute("CREATE INDEX IF NOT EXISTS keys ON files (key)")
+    database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
+    # What other libraries have exported, where an older file is here that came from there, too.
+    database.execute(f"CREATE TABLE IF NOT EXISTS newer ({columns}) WITHOUT ROWID")
+    # Names that another machine's newer manifest has no more, and those whose objects were gone when last
+    # looked for (`gone.py`).
+    database.execute("CREATE TABLE IF NOT EXISTS dropped (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    database.execute("CREATE TABLE IF NOT EXISTS lost (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    # What an export is about to send, and what each file was then (`unfinished.py`).
+    database.execute("CREATE TABLE IF NOT EXISTS begun (path BLOB PRIMARY KEY, stamp BLOB) WITHOUT ROWID")
+    database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    for each in CHANGE_TABLES:
+        database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
+    database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
+    database.execute("CREATE INDEX told_keys ON told (key)")
+    # What a release is about to take away.
+    database.execute("CREATE TEMP TABLE leaving (path BLOB PRIMARY KEY, is_tried INTEGER) WITHOUT ROWID")
+    database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    # What is to be done, and what the bucket's listing says; this run's alone.
+    database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, stamp BLOB)")
+    database.execute(
+        "CREATE TEMP TABLE times (path BLOB PRIMARY KEY, atime_ns INTEGER, mtime_ns INTEGER) WITHOUT ROWID"
+    )
+    database.execute("CREATE TEMP TABLE first_names (inode INTEGER PRIMARY KEY, path BLOB)")
+    database.execute(
+        "CREATE TEMP TABLE listed (key TEXT PRIMARY KEY, size INTEGER, etag TEXT, "
+        "modified_ns INTEGER, storage_class TEXT) WITHOUT ROWID"
+    )
+
+
+def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict[str, tuple[int, int]]:
+    """Rows and the sum of their sizes, by group, of a table of our own with a condition of our own.
+
+    Both halves of sizes are summed, which users choose: with two of 2^62 SQLite's sum overflows.
+    """
+    halves = "coalesce(sum(size >> 32), 0), coalesce(sum(size & 4294967295), 0)"
+    found = database.execute(f"SELECT {group}, count(*), {halves} FROM {source} GROUP BY 1")  # noqa: S608
+    return {name: (count, (high << 32) + low) for name, count, high, low in found}
+
+
+def empty(database: sqlite3.Connection) -> None:
+    """Forget all that stays. Raises sqlite3.Error."""
+    changes = (each.partition(" ")[0] for each in CHANGE_TABLES)
+    for table in ("files", "facts", "newer", "dropped", "lost", "begun", *changes):
+        database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, of what is written within a `with`."""
+    database.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        # SQLite has taken back all itself where the disk is full or fails.
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+_KNOWN_INSERT = f"INSERT OR REPLACE INTO newer VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - names of our own
+_KNOWN_SELECT = f"SELECT {', '.join(COLUMNS)} FROM newer WHERE path = ?"  # noqa: S608 - names of our own
+
+
+class NewerObjects:
+    """Rows of other libraries, whose objects are newer than those of the files here."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def __bool__(self) -> bool:
+        return self._database.execute("SELECT 1 FROM newer LIMIT 1").fetchone() is not None
+
+    def forget(self) -> None:
+        """Forget what the former manifest said."""
+        self._database.execute("DELETE FROM newer")
+
+    def keep(self, row: KnownFile) -> None:
+        """Keep the row of another library."""
+        self._database.execute(_KNOWN_INSERT, _values(row))
+
+    def get(self, path: bytes) -> KnownFile | None:
+        """The row of a path; None for none."""
+        found = self._database.execute(_KNOWN_SELECT, (path,)).fetchone()
+        return KnownFile(*found) if found else None
+
+
+class LeavingFiles:
+    """Paths that this run's release has told others of, before it takes them away."""
+
+    CHOSEN = "path IN (SELECT path FROM leaving WHERE is_tried = 0)"
+    """The condition of rows that are next."""
+    OTHERS = "path NOT IN (SELECT path FROM leaving)"
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def __bool__(self) -> bool:
+        return self._database.execute("SELECT 1 FROM leaving LIMIT 1").fetchone() is not None
+
+    def __contains__(self, path: bytes) -> bool:
+        """Whether it is about to leave: one that was tried has left, or is here."""
+        query = "SELECT 1 FROM leaving WHERE path = ? AND is_tried = 0"
+        return self._database.execute(query, (path,)).fetchone() is not None
+
+    def add(self, path: bytes) -> None:
+        """Choose one."""
+        self._database.execute("INSERT INTO leaving VALUES (?, 0)", (path,))
+
+    def tried(self) -> None:
+        """All that were chosen have left, or stay."""
+        self._database.execute("UPDATE leaving SET is_tried = 1")
+
+    def clear(self) -> None:
+        """What stayed is here again."""
+        self._database.execute("DELETE FROM leaving")
+
+
+class FirstNames:
+    """The first name of each file with several that this run has met."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def get(self, inode: int) -> bytes | None:
+        """That of a file; None where this run has met none."""
+        query = "SELECT path FROM first_names WHERE inode = ?"
+        found = self._database.execute(query, (signed_inode(inode),)).fetchone()
+        return found[0] if found else None
+
+    def keep(self, inode: int, path: bytes) -> None:
+        """Keep it for this run."""
+        statement = "INSERT OR REPLACE INTO first_names VALUES (?, ?)"
+        self._database.execute(statement, (signed_inode(inode), path))
+
 
 _BATCH, _PENDING = 500, 2000
 _BEGUN = 2000

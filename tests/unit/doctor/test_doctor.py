@@ -13,10 +13,9 @@ import pytest
 from gridwright.commands import CommandOutput
 from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
-from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults
+from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults, search_of_filesystems
 from gridwright.doctor.facts.gather import gather
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.file_system_health import search_of_filesystems
 from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.errors import environment_error

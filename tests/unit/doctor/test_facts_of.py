@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from gridwright.bounded import Hangs, look
 from gridwright.doctor.examination import FACTS
-from gridwright.doctor.facts import clock, disks, kernel_log, mounted, scratch, services, settings
+from gridwright.doctor.facts import gather as facts_of
+from gridwright.doctor.facts import mounted
 from gridwright.doctor.facts.gather import gather
 from gridwright.doctor.facts.libraries import library, locks
 from gridwright.doctor.facts.node_facts import NodeFacts, Trouble
@@ -122,7 +123,7 @@ def test_no_line_of_a_mount_table_breaks_the_look(lines: list[str]) -> None:
     ],
 )
 def test_the_kernels_words_for_trouble_are_known(line: str, kind: str) -> None:
-    assert kernel_log.digest([line, line]) == {kind: Trouble(2, line)}
+    assert facts_of.digest([line, line]) == {kind: Trouble(2, line)}
 
 
 @pytest.mark.parametrize(
@@ -135,39 +136,43 @@ def test_the_kernels_words_for_trouble_are_known(line: str, kind: str) -> None:
     ],
 )
 def test_what_is_no_trouble_is_passed_over(line: str) -> None:
-    assert kernel_log.digest([line]) == {}
+    assert facts_of.digest([line]) == {}
 
 
 def test_only_the_kernel_itself_is_heard() -> None:
-    assert kernel_log.kernel_text("3,1234,5678,-;EXT4-fs error\n SUBSYSTEM=block") == "EXT4-fs error"
-    assert kernel_log.kernel_text("12,1234,5678,-;sas: EXT4-fs error") is None
-    assert kernel_log.kernel_text("no record") is None
+    assert facts_of.kernel_text("3,1234,5678,-;EXT4-fs error\n SUBSYSTEM=block") == "EXT4-fs error"
+    assert facts_of.kernel_text("12,1234,5678,-;sas: EXT4-fs error") is None
+    assert facts_of.kernel_text("no record") is None
 
 
 def test_units_that_failed() -> None:
     printed = "munge.service loaded failed failed MUNGE\nscratch.mount loaded failed failed /scratch\n\n"
-    assert services.failed_units(printed) == ["munge.service", "scratch.mount"]
+    assert facts_of.failed_units(printed) == ["munge.service", "scratch.mount"]
 
 
 @pytest.mark.parametrize(
     ("text", "word"), [("always [madvise] never", "madvise"), ("[none] mq-deadline", "none"), ("0", "0")]
 )
 def test_the_chosen_word_of_several(text: str, word: str) -> None:
-    assert settings.chosen(text) == word
+    assert facts_of.chosen(text) == word
 
 
 def test_settings_that_cannot_be_named_are_not_looked_up() -> None:
     assert (
-        settings.values(settings.sysctl, ["../../etc/passwd", "net/ipv4/tcp_sack"])["../../etc/passwd"]
+        facts_of.values(facts_of.sysctl, ["../../etc/passwd", "net/ipv4/tcp_sack"])["../../etc/passwd"]
         is None
     )
-    assert settings.sysfs("../etc/hostname") is None
-    assert settings.limit("no such limit") is None
-    assert settings.limit("nofile hard") == settings.limit("hard nofile")
+    assert facts_of.sysfs("../etc/hostname") is None
+    assert facts_of.limit("no such limit") is None
+    assert facts_of.limit("nofile hard") == facts_of.limit("hard nofile")
 
 
 def test_media_of_disks() -> None:
-    assert [disks.medium("nvme1n1", "0"), disks.medium("sda", "1"), disks.medium("vdb", "0")] == [
+    assert [
+        facts_of.medium("nvme1n1", "0"),
+        facts_of.medium("sda", "1"),
+        facts_of.medium("vdb", "0"),
+    ] == [
         "nvme",
         "rotational",
         "ssd",
@@ -176,14 +181,14 @@ def test_media_of_disks() -> None:
 
 def test_mount_points_of_the_scratch_configuration() -> None:
     text = json.dumps({"schema": 1, "arrays": [{"name": "work", "mount_point": "/scratch"}]})
-    assert scratch.mount_points(text) == ["/scratch"]
+    assert facts_of.mount_points(text) == ["/scratch"]
     for broken in ("", "[]", '{"arrays": [{}]}'):
         with pytest.raises(OSError, match="not understood"):
-            scratch.mount_points(broken)
+            facts_of.mount_points(broken)
 
 
 def test_the_clock_of_this_machine_is_told() -> None:
-    assert isinstance(clock.clock().synchronised, bool)
+    assert isinstance(facts_of.clock().synchronised, bool)
 
 
 def test_a_look_at_a_library_that_is_killed_leaves_no_name_behind(tmp_path: Path) -> None:

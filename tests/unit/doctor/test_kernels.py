@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gridwright.doctor.check import CheckResult
-from gridwright.doctor.facts.boot_loader import next_kernel
-from gridwright.doctor.facts.kernels import kernels, version_key
+from gridwright.doctor.facts.kernels import kernels, next_kernel, version_key
 from gridwright.messages import plain
 from tests.support.doctor_grid import MACHINES, grid, machine, mount, results
 

@@ -10,8 +10,8 @@ from gridwright.cli.prove.doctor import document
 from gridwright.doctor.access import access_to
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks, needs_pairs
+from gridwright.doctor.examination import asked_of_nodes
 from gridwright.doctor.facts.health import health
-from gridwright.doctor.file_system_health import asked_of_nodes
 from gridwright.doctor.results import results_of
 from gridwright.errors import Finding, GridwrightError
 from gridwright.grid.grid import Grid

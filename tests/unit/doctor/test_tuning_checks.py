@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.checks.tuning import commands_asked, settings_asked
-from gridwright.doctor.facts.disks import _QUEUE
+from gridwright.doctor.facts.gather import _QUEUE
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.results import results_of
 from gridwright.setup.ansible.tuned_values import is_right

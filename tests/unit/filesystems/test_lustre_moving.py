@@ -21,7 +21,7 @@ from gridwright.filesystems.lustre_client.migrate import LustreMover
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
 from gridwright.filesystems.moving import LaidOutFile, misplaced_bytes, relieving
 from gridwright.messages import decode, encode
-from gridwright.setup.layout_spec import layout_rows
+from gridwright.setup.playbook import layout_rows
 from gridwright.spec import parse_spec
 
 RECORDED = Path(__file__).parents[2] / "fixtures/lustre"

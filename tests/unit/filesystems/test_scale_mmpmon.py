@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.scale.mmpmon import Mmpmon, ScaleWatcher, parse_fs_io
-from gridwright.monitor.in_process import InProcess
+from gridwright.monitor.mount_sources import InProcess
 
 ROW = (
     "_fs_io_s_ _n_ 10.0.0.1 _nn_ node1 _rc_ 0 _t_ 1066660148 _tu_ 407431 _cl_ c1 _fs_ {fs} _d_ 2 "

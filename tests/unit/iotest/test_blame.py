@@ -10,8 +10,8 @@ import pytest
 
 from gridwright.errors import Finding
 from gridwright.grid.outages import OutageCause
-from gridwright.iotest.coordinator import blame as module
-from gridwright.iotest.coordinator.blame import Blame
+from gridwright.iotest.coordinator import coordinator as module
+from gridwright.iotest.coordinator.coordinator import Blame
 from gridwright.iotest.library_facts import left_finding
 from gridwright.runs.iotest_events import IotestEvent
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.iotest.steady import RULE, Level, hold_s, judge, levels, may_end
+from gridwright.iotest.steadiness import RULE, Level, hold_s, judge, levels, may_end
 from tests.support.examples import examples
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.monitor import card_allowances
-from gridwright.monitor.card_allowances import (
+from gridwright.monitor import sampler
+from gridwright.monitor.causes.use import ResourceSort
+from gridwright.monitor.readings import LABELS
+from gridwright.monitor.sampler import (
     CardAllowances,
     allowance_places,
     statistic_names,
     statistic_values,
 )
-from gridwright.monitor.causes.use import ResourceSort
-from gridwright.monitor.readings import LABELS
 from tests.unit.monitor.test_causes import binding, waits
 from tests.unit.monitor.test_frame import SERVED, Counted, disk, node, row
 
@@ -40,8 +40,8 @@ def test_the_statistics_of_a_real_card_are_read_as_ethtool_reads_them() -> None:
 def test_only_cards_that_count_allowances_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("eth0", "eth1"):
         (tmp_path / "sys/class/net" / name).mkdir(parents=True)
-    monkeypatch.setattr(card_allowances, "statistic_names", {"eth0": ENA, "eth1": ["rx_drops"]}.__getitem__)
-    monkeypatch.setattr(card_allowances, "statistic_values", lambda _device, count: tuple(range(count)))
+    monkeypatch.setattr(sampler, "statistic_names", {"eth0": ENA, "eth1": ["rx_drops"]}.__getitem__)
+    monkeypatch.setattr(sampler, "statistic_values", lambda _device, count: tuple(range(count)))
     told = {each.labels: each.value for each in CardAllowances(tmp_path).readings()}
     assert told == {("eth0", "bw_in"): 1, ("eth0", "bw_out"): 2, ("eth0", "pps"): 3, ("eth0", "conntrack"): 4}
     assert LABELS["gridwright_network_held_back_packets_total"] == ("device", "allowance")

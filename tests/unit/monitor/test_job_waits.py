@@ -8,7 +8,7 @@ import pytest
 
 from gridwright.interference.processes import TICK_S
 from gridwright.monitor.frame import frame_of
-from gridwright.monitor.job_waits import JobWaits
+from gridwright.monitor.job_sources import JobWaits
 from gridwright.monitor.readings import NodeSamples, Reading, Snapshot
 from gridwright.monitor.views import views
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.monitor.group_sources import GroupSources
-from gridwright.monitor.queue_limits import parse_queue, queue_limits
 from gridwright.monitor.readings import LABELS, Reading
+from gridwright.monitor.sampler import parse_queue, queue_limits
 from tests.support.skips import root_only
 
 FIRST = (
@@ -128,7 +128,7 @@ def test_garbage_of_the_kernel_is_no_limit(body: bytes) -> None:
 
 @root_only
 def test_a_limit_that_tc_sets_is_what_the_kernel_tells() -> None:
-    program = "from gridwright.monitor.queue_limits import queue_limits; print(queue_limits())"
+    program = "from gridwright.monitor.sampler import queue_limits; print(queue_limits())"
     script = (
         "ip link add d0 type veth peer name d1 && ip link set d0 up && "
         'tc qdisc add dev d0 root tbf rate 80mbit burst 256k latency 10ms && exec "$0" -P -c "$1"'

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gridwright.monitor.job_sources import JobSources
-from gridwright.monitor.other_sources import OtherSources
 from gridwright.monitor.rates import Key, rates
 from gridwright.monitor.readings import Reading
+from gridwright.monitor.sampler import OtherSources
 from tests.support.skips import root_only
 
 MIB = 1 << 20

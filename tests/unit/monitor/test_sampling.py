@@ -13,12 +13,10 @@ import pytest
 
 from gridwright.messages import decode, encode
 from gridwright.monitor.frame import frame_of
-from gridwright.monitor.held_reads import HeldReads
 from gridwright.monitor.job_sources import JobSources
-from gridwright.monitor.node_sources import FACTS_S, KernelSources
 from gridwright.monitor.rates import rates
 from gridwright.monitor.readings import LABELS, NodeSamples, Reading, Request, Snapshot
-from gridwright.monitor.sampler import Sampler
+from gridwright.monitor.sampler import FACTS_S, HeldReads, KernelSources, Sampler
 from tests.support.command import wait_until
 from tests.support.disks import run
 from tests.support.skips import root_only

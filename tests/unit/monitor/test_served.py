@@ -18,11 +18,10 @@ from gridwright.filesystems.lustre_client.served import server_figures
 from gridwright.filesystems.lustre_client.served_jobs import ServedJobs
 from gridwright.filesystems.reading import FigureSource, Reading
 from gridwright.monitor.frame import Frame, frame_of
-from gridwright.monitor.in_process import InProcess
 from gridwright.monitor.libraries import WatchedLibrary
-from gridwright.monitor.paced_source import PacedSource
+from gridwright.monitor.mount_sources import InProcess
 from gridwright.monitor.readings import LABELS, NodeSamples, Snapshot
-from gridwright.monitor.sampler import Sampler
+from gridwright.monitor.sampler import PacedSource, Sampler
 from gridwright.monitor.served_rows import SOURCE
 from gridwright.monitor.served_views import Chosen, served_views
 from gridwright.monitor.views import notes

@@ -13,8 +13,7 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.lustre_client.counters import read_target_counters
 from gridwright.filesystems.mount_table import parse_mounts
 from gridwright.monitor.frame import frame_of
-from gridwright.monitor.in_process import InProcess
-from gridwright.monitor.mount_sources import moved_sources
+from gridwright.monitor.mount_sources import InProcess, moved_sources
 from gridwright.monitor.readings import NodeSamples, Reading, Snapshot
 from tests.support.skips import root_only
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository.changelog import taking
+from gridwright.repository.changelog import changes
 from gridwright.repository.changelog.changes import RegisteredUsers
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.changelog.records import ChangeRecord, ChangeType
@@ -205,22 +205,22 @@ def test_a_log_that_is_cleared_under_its_reader_is_read_again(site: ChangelogSit
 
 
 def test_many_changes_are_found_by_a_scan(site: ChangelogSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "MOST_PATHS", 3)
-    monkeypatch.setattr(taking, "_AT_ONCE", 2)
+    monkeypatch.setattr(changes, "MOST_PATHS", 3)
+    monkeypatch.setattr(changes, "_AT_ONCE", 2)
     for number in range(5):
         site.lustre.create(b"results/%d" % number)
     assert "5 files were touched" in site.export()
     assert log_of(site).records == []
-    monkeypatch.setattr(taking, "MOST_TREES", 1)
+    monkeypatch.setattr(changes, "MOST_TREES", 1)
     for name in (b"one", b"two"):
         site.lustre.mkdir(b"elsewhere/" + name)
         site.lustre.rename(b"elsewhere/" + name, b"results/" + name)
-    monkeypatch.setattr(taking, "MOST_PATHS", 100)
+    monkeypatch.setattr(changes, "MOST_PATHS", 100)
     assert "more than 1 directories were moved" in site.export()
 
 
 def test_a_scan_comes_by_itself_after_a_week(site: ChangelogSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "SCAN_AGAIN_S", 0.0)
+    monkeypatch.setattr(changes, "SCAN_AGAIN_S", 0.0)
     assert "the last scan was 0 days ago" in site.export()
 
 

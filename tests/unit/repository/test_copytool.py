@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.copytool import action_journal
-from gridwright.repository.copytool.action_journal import ActionJournal
+from gridwright.repository.copytool import service
 from gridwright.repository.copytool.action_list import ActionListError, HsmAction, HsmVerb, parse_action_list
-from gridwright.repository.copytool.window import MOST_WAITING, ActionWindow
+from gridwright.repository.copytool.service import MOST_WAITING, ActionJournal, ActionWindow
 
 FIDS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 ITEMS = st.lists(
@@ -81,8 +80,8 @@ def test_content_goes_to_no_file_of_an_agent_before() -> None:
 def test_an_agent_knows_what_the_one_before_it_has_not_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(action_journal, "DIRECTORY", tmp_path / "agents")
-    monkeypatch.setattr(action_journal, "_LONG", 2000)
+    monkeypatch.setattr(service, "DIRECTORY", tmp_path / "agents")
+    monkeypatch.setattr(service, "_LONG", 2000)
     first = ActionJournal(tmp_path)
     assert first.left() == []
     for number in range(0, 100, 2):
@@ -105,7 +104,7 @@ def test_an_agent_knows_what_the_one_before_it_has_not_ended(
 def test_actions_that_others_may_have_written_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(action_journal, "DIRECTORY", tmp_path / "agents")
+    monkeypatch.setattr(service, "DIRECTORY", tmp_path / "agents")
     ActionJournal(tmp_path).close()
     (file,) = (tmp_path / "agents").glob("*/actions")
     file.chmod(0o666)

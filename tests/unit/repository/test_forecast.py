@@ -15,7 +15,7 @@ from gridwright.repository.forecast import (
     month_forecast,
     restore_forecast,
 )
-from gridwright.repository.s3 import parts, ranges
+from gridwright.repository.s3 import parts, s3_store
 
 OUT = [TransferLimit("read", 1e9), TransferLimit("network", 3e9)]
 BACK = [TransferLimit("write", 5e8)]
@@ -23,7 +23,7 @@ BACK = [TransferLimit("write", 5e8)]
 
 def test_parts_are_those_of_transfers() -> None:
     assert PART_BYTES == parts.PART_BYTES
-    assert RANGE_BYTES == ranges.RANGE_BYTES
+    assert RANGE_BYTES == s3_store.RANGE_BYTES
 
 
 def test_the_slowest_binds_until_there_are_too_many_objects() -> None:

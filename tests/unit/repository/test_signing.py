@@ -12,7 +12,7 @@ from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.repository.s3.signing import RequestSigner
+from gridwright.repository.s3.plain import RequestSigner
 
 HOST = "store.example:9000"
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40)

@@ -13,8 +13,7 @@ import pytest
 import typer
 
 from gridwright.cli.build.node import node
-from gridwright.setup.history_service import UNIT, history_unit
-from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.setup.playbook import UNIT, Hosts, history_unit, playbook_files
 from gridwright.setup.repository_timers import PROGRAM
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec

@@ -15,8 +15,7 @@ import typer
 
 from gridwright.cli.data.repo import repo
 from gridwright.errors import GridwrightError
-from gridwright.setup.playbook import Hosts, playbook_files
-from gridwright.setup.repository_changelogs import changelog_variables
+from gridwright.setup.playbook import Hosts, changelog_variables, playbook_files
 from gridwright.setup.repository_services import (
     carried_services,
     copytool_unit,

@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers.aws.deployment import deployment
-from gridwright.setup import site_roles
+from gridwright.setup import playbook
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import GridSpec, load_spec, parse_spec
 from tests.support.aws_grid import LUSTRE
@@ -92,7 +92,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "roles/bare").mkdir(parents=True)
     for name in ("base", "sas", "My-Role", "large"):
         role(tmp_path, name)
-    monkeypatch.setattr(site_roles, "LARGEST_BYTES", 4096)
+    monkeypatch.setattr(playbook, "LARGEST_BYTES", 4096)
     (tmp_path / "roles/large/depot.zip").write_bytes(bytes(4097))
     (tmp_path / "roles/sas/link").symlink_to("/etc/passwd")
     listed = "roles/gone, roles/bare, roles/base, roles/sas, roles/sas, roles/My-Role, roles/large"

@@ -1,19 +1,31 @@
-"""Tests one library on all nodes at once, from the coordinator: opens, plans, runs the phases, cleans up."""
+"""Tests one library on all nodes at once, from the coordinator: opens, plans, runs the phases, cleans up.
+
+Layouts of files in a test on several nodes: each node runs what its kind of file system asks for.
+
+Opens a library on all nodes of a test, and finds out whether they see the same one.
+
+The record of a phase on several nodes: the figures of all, and beside them those of each.
+
+Tells what disturbed the nodes of a phase, where several of them may be containers of one machine.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
 
-from gridwright.errors import Problem
+from gridwright.commands import CommandOutput
+from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
+from gridwright.filesystems.health import Run
+from gridwright.interference.judge import disturbances, on_node
 from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.coordinator.coordinator import Coordinator
-from gridwright.iotest.coordinator.figures import Whole, record_of_all, uneven
-from gridwright.iotest.coordinator.layouts import lay_out_all, seen_by
 from gridwright.iotest.coordinator.members import Members
-from gridwright.iotest.coordinator.opening import OpenedLibrary, is_shared, open_library
+from gridwright.iotest.coordinator.merge import Part, merged
 from gridwright.iotest.coordinator.phase import GridPhase, NodeRun
 from gridwright.iotest.coordinator.plan import (
     NodePlans,
@@ -28,6 +40,7 @@ from gridwright.iotest.coordinator.remote_node import LibraryFailedThere, NodeFa
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.events import Emit
 from gridwright.iotest.falling import falling_finding, with_fall
+from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.library_facts import (
     cached_finding,
     kept_finding,
@@ -40,8 +53,12 @@ from gridwright.iotest.measure import LibraryFailed, WrongData
 from gridwright.iotest.messages import (
     Close,
     Closed,
+    CommandRan,
+    KeptSet,
+    Open,
     Prepare,
     Prepared,
+    RunCommand,
     See,
     Seen,
     Share,
@@ -49,14 +66,293 @@ from gridwright.iotest.messages import (
     Tidied,
     TidyAfter,
 )
+from gridwright.iotest.messages import Opened as OpenedThere
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.scratch import FileSet
-from gridwright.iotest.space import SpacePlan
+from gridwright.iotest.outcome import Outcome
+from gridwright.iotest.scratch import MARKER, FileSet
+from gridwright.iotest.space import Room, SpacePlan
 from gridwright.iotest.stalls import stall_finding, stalls_of
 from gridwright.iotest.stream_plan import readable, shared_name
+from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.messages import shared_fields
-from gridwright.runs.iotest_events import LibraryBegun, PhaseBegun, PhaseDone
-from gridwright.runs.phase_record import Op, PhaseRecord
+from gridwright.runs.iotest_events import DeviceDetected, LayoutSeen, LibraryBegun, PhaseBegun, PhaseDone
+from gridwright.runs.load_record import Interference, NodeLoad
+from gridwright.runs.phase_record import NodePhaseRecord, Op, PhaseRecord, Status, Steady
+from gridwright.units import format_rate
+
+
+def disturbers(
+    loads: Mapping[str, NodeLoad], here: NodeLoad, *, sequential: bool
+) -> dict[str, list[Interference]]:
+    """What disturbed each node; `here` is the machine of the coordinator.
+
+    A container sees what its machine does, but not who: other nodes of this test on the same machine are no
+    disturbers. On the machine of the coordinator it is the coordinator that sees the others.
+    """
+    found = {}
+    for node, load in loads.items():
+        beside = sum(
+            other.own_s for name, other in loads.items() if name != node and other.machine == load.machine
+        )
+        seen = load.own_s + load.foreign_s + load.kernel_s
+        busy = seen if load.machine == here.machine else max(seen, load.busy_s - beside)
+        found[node] = on_node(node, disturbances(replace(load, busy_s=busy), sequential=sequential))
+        if load.machine == here.machine:
+            known = {each.kind for each in found[node]}
+            machine = disturbances(replace(here, devices=[], runs=[]), sequential=sequential)
+            found[node] += on_node(node, [each for each in machine if each.kind not in known])
+    return found
+
+
+UNEVEN = 0.5
+"""A node that gives less than this part of the median per core is reported: its network, its client or the
+targets that its files lie on differ from those of the others."""
+
+
+def counts(run: NodeRun) -> bool:
+    """Whether what a node did is part of the figures."""
+    return run.failed is None and run.outcome is not None and not run.outcome.failure
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What is the same for all nodes of a phase."""
+
+    begun: PhaseBegun
+    memory_backed: bool
+    steady: Steady | None
+    lost: Mapping[str, str]
+    """Nodes that failed before, with the reason."""
+    stopped: bool
+    here: NodeLoad
+    """Of the coordinator's machine."""
+
+
+def record_of_all(runs: Mapping[str, NodeRun], shares: Sequence[NodeShare], whole: Whole) -> PhaseRecord:
+    """The record of a phase: the figures of the nodes that came through, over the cores of these."""
+    through = [share for share in shares if share.node in runs and counts(runs[share.node])]
+    loads = {name: run.load for name, run in runs.items() if counts(run) and run.load is not None}
+    found = disturbers(loads, whole.here, sequential=whole.begun.op != "metadata")
+    nodes = [_node(share, runs.get(share.node), whole, found.get(share.node, [])) for share in shares]
+    if not through:
+        status: Status = "interrupted" if whole.stopped else "failed"
+        return PhaseRecord(**shared_fields(whole.begun, PhaseRecord), status=status, nodes=nodes)
+    outcome = merged([_part(runs[share.node]) for share in through])
+    record = figures.phase_record(
+        whole.begun,
+        outcome,
+        cores=sum(share.cores for share in through),
+        memory_backed=whole.memory_backed,
+        steady=whole.steady,
+    )
+    return replace(
+        record,
+        used=replace(record.used, streams=len(outcome.streams)),
+        disturbances=[each for node in nodes for each in node.disturbances],
+        disturbed=any(node.disturbed for node in nodes),
+        nodes=nodes,
+    )
+
+
+def _outcome(run: NodeRun) -> Outcome:
+    if run.outcome is None:
+        raise RuntimeError(f"node {run.node} has no outcome")
+    return run.outcome
+
+
+def _part(run: NodeRun) -> Part:
+    return Part(run.node, _outcome(run), run.start_s or 0.0, run.history)
+
+
+def _node(share: NodeShare, run: NodeRun | None, whole: Whole, found: list[Interference]) -> NodePhaseRecord:
+    node, cores = share.node, share.cores
+    if run is None or not counts(run):
+        reason = _reason(node, run, whole.lost)
+        return NodePhaseRecord(node=node, cores=cores, streams=share.streams, status="failed", reason=reason)
+    outcome = _outcome(run)
+    measured = figures.phase_figures(whole.begun.op, outcome, cores=cores, memory_backed=whole.memory_backed)
+    measured = replace(measured, load=run.load, disturbances=found, disturbed=bool(found))
+    return NodePhaseRecord(
+        node=node,
+        cores=cores,
+        streams=len(outcome.streams),
+        **shared_fields(measured, NodePhaseRecord),
+        start_offset_s=run.start_s,
+        stalls=stalls_of(outcome),
+    )
+
+
+def _reason(node: str, run: NodeRun | None, lost: Mapping[str, str]) -> str:
+    if run is not None and run.failed is not None:
+        return run.failed.reason
+    if run is not None and run.outcome is not None and run.outcome.failure:
+        return f"{run.outcome.failure.op}: {run.outcome.failure.message}"
+    return lost.get(node, "it took no part")
+
+
+def uneven(library: str, record: PhaseRecord) -> Finding | None:
+    """Say which node is slow where the others are not."""
+    counted = record.op == "metadata"
+    found = {node.node: node.ops_per_s if counted else node.per_core_bytes_per_s for node in record.nodes}
+    rates = {node: rate for node, rate in found.items() if rate}
+    if len(rates) < 2:
+        return None
+    usual = median(rates.values())
+    slowest = min(rates, key=lambda name: rates[name])
+    if rates[slowest] >= UNEVEN * usual:
+        return None
+    low, middle = (
+        (f"{rates[slowest]:.0f}", f"{usual:.0f} operations/s")
+        if counted
+        else (format_rate(rates[slowest], per_core=True), format_rate(usual, per_core=True))
+    )
+    return Finding(
+        "warning",
+        "uneven-nodes",
+        f"library {library}, phase {record.op}: node {slowest} gives {low}, and the median is {middle}",
+        "compare its network, mount options and client with those of another node",
+    )
+
+
+@dataclass(slots=True)
+class OpenedLibrary:
+    """What the nodes say of a library."""
+
+    memory_backed: bool = False
+    rooms: dict[str, Room] = field(default_factory=dict)
+    kept: dict[str, KeptSet | None] = field(default_factory=dict)
+    """The newest set of files that each node kept."""
+
+
+async def open_library(
+    members: Members,
+    target: LibraryTarget,
+    options: IotestOptions,
+    run: str,
+    emit: Emit,
+    *,
+    called: str = "",
+) -> OpenedLibrary:
+    """Have all nodes look at the library. Raises LibraryFailed and NodesFailed."""
+    # Whether a rate is steady is seen on all nodes together.
+    order = Open(target, replace(options, until_steady_s=None), run, called)
+    answers = await members.ask(order, OpenedThere, "opening the library")
+    opened = OpenedLibrary()
+    told = set()
+    for name, answer in answers.items():
+        if not opened.rooms:
+            emit(DeviceDetected(device=answer.device))
+        opened.rooms[name] = answer.room
+        opened.kept[name] = answer.kept
+        opened.memory_backed |= answer.memory_backed
+        for finding in answer.findings:
+            if finding.text not in told:
+                told.add(finding.text)
+                emit(finding)
+    return opened
+
+
+async def is_shared(members: Members, target: LibraryTarget, options: IotestOptions, emit: Emit) -> bool:
+    """Find out whether all nodes see the directory that one of them has made.
+
+    Raises LibraryFailed where the test needs that and it is not so.
+    """
+    first, *others = members.shares_here
+    if not others:
+        return True
+    paths = [f"{first.directory}/{MARKER}"]
+    answers = await members.ask(See(paths), Seen, "looking for a directory")
+    blind = [name for name, answer in answers.items() if name != first.node and not all(answer.seen)]
+    if not blind or members.stopped:
+        return not blind
+    who = f"{', '.join(blind[:3])}{' and others' if len(blind) > 3 else ''}"
+    see = f"{who} {'does' if len(blind) == 1 else 'do'} not see what {first.node} has made"
+    if options.pairs or options.shared_file:
+        flag = "--pairs" if options.pairs else "--shared-file"
+        raise LibraryFailed(
+            Problem(
+                what=f"library {target.library}: {flag} needs one that all nodes share, and {see} there",
+                where=target.path,
+                remedy=f"mount the same file system on all nodes, or leave out {flag}",
+            )
+        )
+    if len(blind) < len(others):
+        emit(_partly_shared(target, see))
+    return False
+
+
+def _partly_shared(target: LibraryTarget, see: str) -> Finding:
+    return Finding(
+        "warning",
+        "library-not-shared",
+        f"library {target.library}: {see} in {target.path}, though other nodes do",
+        "mount the same file system on all nodes",
+    )
+
+
+_ANSWER_S = 10.0
+"""For an answer to come, beyond the time that the command may take."""
+
+
+async def lay_out_all(members: Members, layout: TriedLayout) -> None:
+    """Have each node give its scratch directory the layout, before files are made in it.
+
+    Raises GridwrightError where a file system refuses it, LibraryFailed and NodesFailed.
+    """
+    directories = {share.node: share.directory for share in members.shares_here}
+    runs = {node.name: _runs_on(node) for node in members.here}
+    refused: list[GridwrightError] = []
+
+    async def set_on(node: RemoteNode) -> None:
+        try:
+            await asyncio.to_thread(lay_out, layout, runs[node.name], directories[node.name])
+        except GridwrightError as error:
+            # Raised when all have answered: a node is asked one thing at a time.
+            refused.append(error)
+
+    results = await members.coordinator.on_each(members.here, set_on)
+    if members.stopped:
+        return
+    if refused:
+        raise refused[0]
+    failed = {name: result for name, result in results.items() if isinstance(result, NodeFailed)}
+    await members.find_causes(failed)
+    members.settle(failed)
+
+
+async def seen_by(
+    members: Members, node: RemoteNode, layout: TriedLayout, files: Sequence[StreamPlan], library: str
+) -> list[LayoutSeen | Finding]:
+    """The layout that a file of one node has; nothing where the node is lost meanwhile.
+
+    Raises GridwrightError where it is not told, LibraryFailed and NodesFailed.
+    """
+    run = _runs_on(node)
+    try:
+        return await asyncio.to_thread(lambda: list(seen(layout, run, files, library)))
+    except NodeFailed as failed:
+        members.settle({node.name: failed})
+    except GridwrightError:
+        if not members.stopped:
+            raise
+    return []
+
+
+def _runs_on(node: RemoteNode) -> Run:
+    """Runs commands on a node; for threads beside the loop that serves it. Raises NodeFailed, too."""
+    loop = asyncio.get_running_loop()
+
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        order = RunCommand(list(command), timeout_s)
+        asked = node.ask(order, CommandRan, timeout_s + _ANSWER_S, f"running {command[0]}")
+        try:
+            answer = asyncio.run_coroutine_threadsafe(asked, loop).result()
+        except LibraryFailedThere as failed:
+            raise GridwrightError(failed.problem, status=ExitStatus.ENVIRONMENT) from failed
+        return CommandOutput(answer.status, answer.stdout.encode(), answer.stderr.encode())
+
+    return run
+
 
 _CLOSE_AFTER_STOP_S = 15.0
 

@@ -1,21 +1,34 @@
-"""Answers to what the page asks: plain values, bounded in size whatever the grid is."""
+"""Answers to what the page asks: plain values, bounded in size whatever the grid is.
+
+Tables of a picture as the page gets them: those of `top`, bounded, without what a viewer may not know.
+
+The health line: whether all is well, and if not, what is wrong, the gravest first (pure).
+
+When file systems will be full, as a line through the past says, and how evenly targets are used (pure).
+
+The line is that of Theil and Sen: the median of the slopes between all pairs of points. Up to 29 % of the
+points may be anything at all, such as a night in which scratch data came and went, without moving it.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from statistics import median
+from typing import Any, Literal
 
 import numpy as np
 
 import gridwright
 from gridwright.errors import environment_error, input_error
+from gridwright.monitor.causes.verdict import is_slow, why_untold
 from gridwright.monitor.console.asked import AskedPicture, AskedRange, AskedSeries
-from gridwright.monitor.console.health import health_of
 from gridwright.monitor.console.laid import (
     LaidSeries,
     TimeGrid,
+    Values,
     document,
     grid_of,
     laid,
@@ -25,19 +38,354 @@ from gridwright.monitor.console.laid import (
 )
 from gridwright.monitor.console.marks import plain_marks
 from gridwright.monitor.console.natures import NodeNatures
-from gridwright.monitor.console.picture_tables import MOST_CAUSES, MOST_ROWS, library_now, tables_of
-from gridwright.monitor.console.pictures import (
-    LibraryCourse,
-    StepMemory,
-    library_courses,
-)
-from gridwright.monitor.console.space import balance_of, outlook_of, rooms_of
-from gridwright.monitor.console.viewers import Viewer, facts_of, seen_by
+from gridwright.monitor.console.pictures import LibraryCourse, StepMemory, causes_of, library_courses
+from gridwright.monitor.console.viewers import JobFacts, Viewer, facts_of, seen_by, users_seen_by
 from gridwright.monitor.console.watching import OpenFinding, Watching, by_job
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.libraries import LibraryRow
+from gridwright.monitor.rows import MountRow
 from gridwright.monitor.served_rows import filesystem_of
-from gridwright.monitor.views import notes
+from gridwright.monitor.served_views import SERVED_JOBS
+from gridwright.monitor.table_cells import TableCell, TableRow, View, megabytes
+from gridwright.monitor.table_cells import figure as cell_of
+from gridwright.monitor.views import binding, notes, views
+from gridwright.spec.hosts import fold_hosts
+
+DAY_S = 86_400.0
+_FEWEST_POINTS = 12
+_MOST_POINTS = 400
+_LONGEST_DAYS = 3650.0
+"""Ten years: nobody extrapolates beyond."""
+Outlook = Literal["fills", "steady", "empties", "cannot tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceOutlook:
+    """What is to be expected of a file system's space."""
+
+    outlook: Outlook
+    days: float | None = None
+    """Until it is full, at the rate that the line has; None where it does not fill."""
+    soonest: float | None = None
+    latest: float | None = None
+    """The same at the ends of the 95 % interval of the slope; None for never."""
+    bytes_per_day: float | None = None
+    why: str = ""
+    """Why nothing can be told."""
+
+
+def outlook_of(times: Sequence[float], used: Values, size: float) -> SpaceOutlook:
+    """The outlook of bytes that were used at times (seconds); NaN where nothing is known.
+
+    Slope and interval: Sen (1968), as `scipy.stats.theilslopes` has them.
+    """
+    from scipy.stats import theilslopes
+
+    at, known = np.asarray(times, dtype=float), ~np.isnan(used)
+    at, told = at[known], used[known]
+    if len(told) < _FEWEST_POINTS:
+        return SpaceOutlook("cannot tell", why=f"{len(told)} points are too few")
+    thin = max(1, -(-len(told) // _MOST_POINTS))
+    at, told = at[::thin], told[::thin]
+    slope, _, low, high = (float(each) for each in theilslopes(told, at / DAY_S, 0.95))
+    left = size - float(told[-1])
+    if low <= 0 <= high and max(abs(low), abs(high)) * 365 < size / 100:
+        return SpaceOutlook("steady", bytes_per_day=slope)
+    if low <= 0 <= high:
+        return SpaceOutlook("cannot tell", bytes_per_day=slope, why="it goes up and down")
+    if slope < 0:
+        return SpaceOutlook("empties", bytes_per_day=slope)
+    seen = float(at[-1] - at[0]) / DAY_S
+    days = max(0.0, left) / slope
+    if days > max(20 * seen, 1.0) or days > _LONGEST_DAYS:
+        why = f"{_days(seen)} of history tell nothing of the time in {_days(days)}"
+        return SpaceOutlook("cannot tell", bytes_per_day=slope, why=why)
+    return SpaceOutlook(
+        "fills", days, max(0.0, left) / high, max(0.0, left) / low if low > 0 else None, slope
+    )
+
+
+def _days(days: float) -> str:
+    if days < 2:
+        return f"{days * 24:.0f} hours" if days * 24 >= 2 else f"{days * 1440:.0f} minutes"
+    return f"{days:.0f} days" if days < 3650 else "more than ten years"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetBalance:
+    """How evenly targets of a file system took what was moved."""
+
+    targets: int
+    mean: float
+    """Bytes per second of a target."""
+    busiest: str
+    ratio: float | None
+    """Of the busiest to the mean; 1 is even. None where nothing was moved."""
+
+
+def balance_of(rates: Sequence[tuple[str, float]]) -> TargetBalance | None:
+    """The balance of targets with their rates; None for fewer than two."""
+    if len(rates) < 2:
+        return None
+    mean = sum(rate for _, rate in rates) / len(rates)
+    busiest, most = max(rates, key=lambda each: each[1])
+    return TargetBalance(len(rates), mean, busiest, most / mean if mean > 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRoom:
+    """How evenly targets of one kind of a file system are filled. Parts are from 0 to 1."""
+
+    filesystem: str
+    component: str
+    """Such as `ost`."""
+    targets: int
+    fullest: str
+    fullest_part: float
+    emptiest: str
+    emptiest_part: float
+    median_part: float
+
+
+def rooms_of(parts: Mapping[tuple[str, str], Sequence[tuple[str, float]]]) -> list[TargetRoom]:
+    """By file system and kind of target; those with fewer than two targets are left out."""
+    found = []
+    for (filesystem, component), told in sorted(parts.items()):
+        if len(told) < 2:
+            continue
+        ranked = sorted(told, key=lambda each: (each[1], each[0]))
+        found.append(
+            TargetRoom(
+                filesystem,
+                component,
+                len(told),
+                fullest=ranked[-1][0],
+                fullest_part=ranked[-1][1],
+                emptiest=ranked[0][0],
+                emptiest_part=ranked[0][1],
+                median_part=median(part for _, part in told),
+            )
+        )
+    return found
+
+
+STALE_S = 30.0
+"""From this age on a picture is not what is now."""
+FULL_SPACE = 0.95
+"""A file system that is fuller slows down, or refuses writes soon."""
+HealthState = Literal["well", "warning", "wrong", "unknown"]
+_GRAVEST: Sequence[HealthState] = ("wrong", "warning", "unknown", "well")
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPart:
+    """One thing that a viewer should know; `view` and `only` say where the page tells more of it."""
+
+    state: HealthState
+    text: str
+    view: str
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthLine:
+    """The state of all, and the parts that are not well."""
+
+    state: HealthState
+    text: str
+    parts: tuple[HealthPart, ...]
+
+
+def health_of(frame: Frame, now_s: float | None) -> HealthLine:
+    """The health that a picture shows; `now_s` is None for a picture of the past, which cannot be stale."""
+    parts = [*_stale(frame, now_s), *_away(frame), *_silent(frame), *_slow(frame), *_full(frame)]
+    parts.sort(key=lambda each: _GRAVEST.index(each.state))
+    if not frame.nodes:
+        return HealthLine("unknown", "Nothing is known of any node.", ())
+    if parts:
+        return HealthLine(parts[0].state, _sentence(parts), tuple(parts))
+    count = len(frame.nodes)
+    nodes = "The node answers" if count == 1 else f"All {count} nodes answer"
+    if not frame.libraries:
+        return HealthLine("well", f"{nodes}. Without a grid spec nothing is required of it.", ())
+    return HealthLine(
+        "well", f"{nodes}, and nobody waits for a library that gives less than is required.", ()
+    )
+
+
+def _sentence(parts: Sequence[HealthPart]) -> str:
+    first = parts[0].text
+    more = len(parts) - 1
+    return f"{first}." if not more else f"{first}, and {more} more."
+
+
+def _stale(frame: Frame, now_s: float | None) -> list[HealthPart]:
+    if now_s is None or not frame.time:
+        return []
+    age = now_s - frame.time
+    if age < STALE_S + frame.seconds:
+        return []
+    return [HealthPart("warning", f"The last sample is {age:.0f} s old: this is not what is now", "nodes")]
+
+
+def _away(frame: Frame) -> list[HealthPart]:
+    away = [row for row in frame.nodes if row.absent]
+    if not away:
+        return []
+    reasons = list(dict.fromkeys(row.absent for row in away))
+    names = fold_hosts([row.node for row in away])
+    only = away[0].node if len(away) == 1 else ""
+    said = reasons[0] if len(reasons) == 1 else f"{len(reasons)} reasons"
+    return [HealthPart("wrong", f"{names} {'is' if len(away) == 1 else 'are'} away: {said}", "nodes", only)]
+
+
+def _silent(frame: Frame) -> list[HealthPart]:
+    return [
+        HealthPart("wrong", f"{row.mount_point} of {row.node} does not answer: {row.silent}", "storage")
+        for row in frame.mounts
+        if row.silent
+    ][:20]
+
+
+def _slow(frame: Frame) -> list[HealthPart]:
+    """Libraries that are slow, or of which that cannot be told, by the judge of `explain-slow`."""
+    return [
+        HealthPart(
+            "warning" if slow else "unknown",
+            f"{', '.join(row.libraries)} on {row.filesystem}: {binding(row) if slow else _untold(row)}",
+            "storage",
+            row.filesystem,
+        )
+        for row in frame.libraries
+        if (slow := is_slow(row)) is not False
+    ]
+
+
+def _untold(row: LibraryRow) -> str:
+    return f"cannot tell {why_untold(row)}"
+
+
+def _full(frame: Frame) -> list[HealthPart]:
+    """File systems that are nearly full, each with the nodes that say so."""
+    found: dict[tuple[str, str], list[MountRow]] = {}
+    for row in frame.mounts:
+        if row.used_part is not None and row.used_part >= FULL_SPACE:
+            found.setdefault((row.source, row.mount_point), []).append(row)
+    return [
+        HealthPart(
+            "warning",
+            f"{point} of {fold_hosts([row.node for row in rows])} is "
+            f"{max(row.used_part or 0.0 for row in rows):.0%} full",
+            "space",
+        )
+        for (_, point), rows in found.items()
+    ][:20]
+
+
+MOST_ROWS = 1000
+"""Of a table: nobody reads more, and a browser with more gets slow."""
+MOST_CAUSES = 20
+
+
+def tables_of(frame: Frame, told: Mapping[str, JobFacts], viewer: Viewer) -> list[dict[str, Any]]:
+    """All tables, as far as the viewer may see them; `told` is what the scheduler says of jobs."""
+    return [
+        _table(view)
+        for view in (
+            *(_seen(each, viewer) for each in views(frame)),
+            _users(frame, told, viewer),
+            *_beside_jobs(frame, viewer),
+        )
+    ]
+
+
+def _table(view: View) -> dict[str, Any]:
+    """A table as `top` has it, with the figures to sort by."""
+    return {
+        "title": view.title,
+        "words": list(view.words),
+        "figures": list(view.figures),
+        "last": view.last,
+        "rows": [
+            {
+                "key": row.key,
+                "cells": [
+                    {"text": cell.text, "value": cell.value, "style": cell.style} for cell in row.cells
+                ],
+            }
+            for row in view.rows[:MOST_ROWS]
+        ],
+        "leftOut": max(0, len(view.rows) - MOST_ROWS),
+    }
+
+
+def _seen(view: View, viewer: Viewer) -> View:
+    """The same without names that Lustre gives jobs, which tell programs and users: numbers are for all."""
+    if view.title != SERVED_JOBS or viewer.is_administrator:
+        return view
+    told = (row for row in view.rows if re.fullmatch(r"[0-9_]+|other", row.cells[0].text))
+    return replace(view, rows=tuple(told))
+
+
+def library_now(row: LibraryRow) -> dict[str, Any]:
+    """A row without the uses of all resources, of which there are some for each node."""
+    found = asdict(replace(row, uses=(), binds=row.binds[:MOST_CAUSES]))
+    return {**found, "causes": causes_of(row)[:MOST_CAUSES]}
+
+
+def _users(frame: Frame, told: Mapping[str, JobFacts], viewer: Viewer) -> View:
+    """Users with what their jobs do, as far as the viewer may know them."""
+    rows = tuple(
+        TableRow(
+            each.user,
+            (
+                TableCell(each.user),
+                cell_of(float(each.jobs), 0),
+                cell_of(each.cpus),
+                megabytes(each.read_bytes_per_s),
+                megabytes(each.written_bytes_per_s),
+            ),
+        )
+        for each in users_seen_by(viewer, frame.users, frame.jobs, told)
+    )
+    return View("Users", ("user",), ("jobs", "CPUs", "read MB/s", "write MB/s"), rows)
+
+
+def _beside_jobs(frame: Frame, viewer: Viewer) -> list[View]:
+    """What of nodes no job accounts for, and the processes of it that the viewer may know."""
+    nodes = tuple(
+        TableRow(
+            row.node,
+            (
+                TableCell(row.node),
+                cell_of(row.cpus),
+                megabytes(row.read_bytes_per_s),
+                megabytes(row.written_bytes_per_s),
+            ),
+        )
+        for row in frame.others
+    )
+    processes = tuple(
+        TableRow(
+            f"{row.node} {each.user} {each.process}",
+            (
+                TableCell(each.process),
+                TableCell(row.node),
+                TableCell(each.user),
+                cell_of(each.cpus),
+                megabytes(each.moved_bytes_per_s),
+            ),
+        )
+        for row in frame.others
+        for each in row.processes
+        if viewer.may_see(each.user)
+    )
+    return [
+        View("Beside jobs", ("node",), ("CPUs", "read MB/s", "write MB/s"), nodes),
+        View("Processes of no job", ("process", "of", "user"), ("CPUs", "moved MB/s"), processes),
+    ]
+
 
 MOST_NOTES = 50
 _NATURE_S = 60.0

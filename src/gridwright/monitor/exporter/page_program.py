@@ -6,6 +6,14 @@ it, and a length of 0 at its end. It ends with its input.
 
 It is a process of its own because one of whose threads hangs on a mount cannot end: the exporter ends in
 time all the same, and leaves this one behind until the mount answers.
+
+Snapshots of a node as a page of text; remembers what has to rise from one page to the next.
+
+Which jobs have series of their own: those that moved most of each user, in turns, and one has all others.
+
+What keeps series pays for each job for hours, so their number is bounded. The sum over all series rises as
+the sum over all jobs does: a job that gets a series, or loses it, takes nothing with it. A user can have any
+number of jobs by what processes say of themselves; their series take none of another user's.
 """
 
 from __future__ import annotations
@@ -16,13 +24,184 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 
 from gridwright.messages import MessageError, decode
-from gridwright.monitor.exporter.exposition import TextFormat
-from gridwright.monitor.exporter.page import MetricsPage
+from gridwright.monitor.exporter import families
+from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, TextFormat
+from gridwright.monitor.exporter.families import OF_READINGS, MetricFamily
+from gridwright.monitor.job_rows import by_turns
+from gridwright.monitor.readings import Reading, Snapshot
 from gridwright.monitor.sampler import Sampler
+from gridwright.monitor.user_sums import OWNER
+
+MOST_JOBS = 100
+OTHER = "other"
+_JOB = "gridwright_job_"
+_MOVED = ("gridwright_job_read_bytes_total", "gridwright_job_written_bytes_total")
+_MUCH_MORE = 2.0
+"""How much more a job has to have moved than the least of those with a series, to take its place."""
+
+
+@dataclass(slots=True)
+class JobSeries:
+    """Remembers which jobs have a series, and what the others have done so far."""
+
+    most: int = MOST_JOBS
+    _own: set[str] = field(default_factory=set)
+    _before: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """Counters of all jobs in the sample before."""
+    _others: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """What counters of jobs without a series have risen by."""
+    _began: bool = False
+    left_out: int = 0
+    """Readings of the last sample that are in the sum alone."""
+
+    def told(self, readings: Iterable[Reading]) -> list[Reading]:
+        """The same readings, with jobs that have no series of their own put together."""
+        jobs: dict[str, list[Reading]] = {}
+        users: dict[str, str] = {}
+        found = []
+        for each in readings:
+            if each.metric == OWNER:
+                users[each.labels[0]] = each.labels[1]
+            elif each.metric.startswith(_JOB):
+                jobs.setdefault(each.labels[0], []).append(each)
+            else:
+                found.append(each)
+        self._choose(jobs, users)
+        self.left_out = sum(len(those) for job, those in jobs.items() if job not in self._own)
+        return [*found, *self._told_of(jobs)]
+
+    def _choose(self, jobs: dict[str, list[Reading]], users: dict[str, str]) -> None:
+        def rank(job: str) -> tuple[float, bool, str]:
+            moved = sum(each.value for each in jobs[job] if each.metric in _MOVED)
+            has_series = job in self._own
+            return -moved * (_MUCH_MORE if has_series else 1.0), not has_series, job
+
+        # A user may call a job as the sum is called.
+        ranked = sorted(jobs.keys() - {OTHER}, key=rank)
+        self._own = set(by_turns(ranked, lambda job: users.get(job, ""))[: self.most])
+
+    def _told_of(self, jobs: dict[str, list[Reading]]) -> Iterator[Reading]:
+        before, self._before = self._before, {}
+        sums: dict[tuple[str, ...], float] = {}
+        at = 0.0
+        for job, those in jobs.items():
+            for each in those:
+                if each.is_counter:
+                    self._before[each.key] = each.value
+                if job in self._own:
+                    yield each
+                    continue
+                at = max(at, each.at_s)
+                of = (each.metric, *each.labels[1:])
+                if each.is_counter:
+                    # What a job did before it was first seen here is not known to be new.
+                    last = before.get(each.key, 0.0 if self._began else each.value)
+                    self._others[of] = self._others.get(of, 0.0) + max(0.0, each.value - last)
+                else:
+                    sums[of] = sums.get(of, 0.0) + each.value
+        self._began = True
+        for (metric, *more), value in {**self._others, **sums}.items():
+            yield Reading(metric, (OTHER, *more), value, at)
+
+
+_CPU = "node_cpu_seconds_total"
+
+
+@dataclass(slots=True)
+class MetricsPage:
+    """The page of one node."""
+
+    _jobs: JobSeries = field(default_factory=JobSeries)
+    _boot: str = ""
+    _highest: dict[tuple[str, ...], float] = field(default_factory=dict)
+    _samples: int = 0
+    _cost_s: float = 0.0
+    _snapshot: Snapshot | None = None
+    _took_s: float = 0.0
+    _readings: list[Reading] = field(default_factory=list)
+
+    @property
+    def has_sample(self) -> bool:
+        """Whether there is anything to tell."""
+        return self._snapshot is not None
+
+    def take(self, snapshot: Snapshot, took_s: float) -> None:
+        """Have a new snapshot, which took so long."""
+        if snapshot.machine != self._boot:
+            self._boot, self._highest = snapshot.machine, {}
+        self._samples += 1
+        self._cost_s += snapshot.cost_s
+        self._snapshot, self._took_s = snapshot, took_s
+        told = (
+            self._risen(each)
+            for each in snapshot.readings
+            if each.metric in OF_READINGS or each.metric == OWNER
+        )
+        self._readings = self._jobs.told(told)
+
+    def text(self, format_: TextFormat) -> Iterator[bytes]:
+        """The last snapshot in pieces. Nothing where there is none yet."""
+        if self._snapshot is None:
+            return
+        page = Exposition(format_)
+        by_metric: dict[str, list[Reading]] = {}
+        for each in self._readings:
+            by_metric.setdefault(each.metric, []).append(each)
+        for metric, family in OF_READINGS.items():
+            points = (
+                SeriesValue(each.labels, each.value, each.since_s) for each in by_metric.get(metric, ())
+            )
+            yield from page.family(family, points)
+        for family, told in self._own(self._snapshot):
+            yield from page.family(family, told)
+        yield from page.family(families.LEFT_OUT, [SeriesValue((), page.left_out + self._jobs.left_out)])
+        yield page.end()
+
+    def _risen(self, reading: Reading) -> Reading:
+        """Linux takes back idle time and iowait at times (proc_stat(5)), which would look like a reboot."""
+        if reading.metric != _CPU:
+            return reading
+        value = self._highest[reading.labels] = max(reading.value, self._highest.get(reading.labels, 0.0))
+        if value == reading.value:
+            return reading
+        return Reading(_CPU, reading.labels, value, reading.at_s, reading.since_s)
+
+    def _own(self, seen: Snapshot) -> Iterator[tuple[MetricFamily, Iterable[SeriesValue]]]:
+        """What is told beside readings."""
+        yield families.NODE, [SeriesValue((seen.node, seen.machine, _version()), 1)]
+        yield families.CORES, [SeriesValue((), seen.cores)]
+        yield families.CPUS, [SeriesValue((), seen.cpus)]
+        answered = {each.labels[0] for each in seen.readings if each.metric == "node_filesystem_size_bytes"}
+        silent = {**dict.fromkeys(sorted(answered), 0), **dict.fromkeys(seen.silent, 1)}
+        yield families.SILENT, [SeriesValue((source,), value) for source, value in silent.items()]
+        yield (
+            families.DIRECTORY,
+            [
+                SeriesValue((path, place.mount_point, place.kernel_type, place.device), 1)
+                for path, place in seen.places.items()
+            ],
+        )
+        yield (
+            families.DIRECTORY_DISK,
+            [SeriesValue((path, disk), 1) for path, place in seen.places.items() for disk in place.disks],
+        )
+        yield families.SAMPLES, [SeriesValue((), self._samples)]
+        yield families.COST, [SeriesValue((), self._cost_s)]
+        yield families.SAMPLED, [SeriesValue((), seen.time)]
+        yield families.TOOK, [SeriesValue((), self._took_s)]
+
+
+def _version() -> str:
+    try:
+        return version("gridwright")
+    except PackageNotFoundError:
+        return ""
+
 
 LETTERS = {b"o": TextFormat.OPENMETRICS, b"p": TextFormat.PLAIN}
 HEAD = struct.Struct(">I")

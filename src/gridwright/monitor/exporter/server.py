@@ -2,6 +2,8 @@
 
 The standard library's server, and no web framework, which would be half of the memory that a node gives for
 this. A connection has one request, a thread, and a limit of time for all of it.
+
+Which text, and how it is packed, a request asks for (RFC 9110, 12.5; pure).
 """
 
 from __future__ import annotations
@@ -11,18 +13,57 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from gridwright.errors import GridwrightError
 from gridwright.monitor.exporter.exposition import TextFormat
-from gridwright.monitor.exporter.negotiation import text_format, wants_gzip
 from gridwright.monitor.exporter.pages import NoPage, Pages
 from gridwright.services.admission import Gate, PeerRate
 from gridwright.services.connections import AcceptedConnection, Bounds
 from gridwright.services.listening import Listening
+
+_MOST_PARTS = 64
+"""Of one header that are looked at."""
+
+
+def text_format(accept: str) -> TextFormat:
+    """OpenMetrics where it is named and nothing else is liked better; else the plain text, which all read."""
+    found = dict(_preferences(accept))
+    named = found.get(TextFormat.OPENMETRICS.value, 0.0)
+    plain = max(found.get(each, 0.0) for each in (TextFormat.PLAIN.value, "text/*", "*/*"))
+    return TextFormat.OPENMETRICS if named > 0 and named >= plain else TextFormat.PLAIN
+
+
+def wants_gzip(accept_encoding: str) -> bool:
+    """Whether the answer may be packed by gzip."""
+    found = dict(_preferences(accept_encoding))
+    return found.get("gzip", found.get("*", 0.0)) > 0
+
+
+def _preferences(header: str) -> Iterator[tuple[str, float]]:
+    """Each that is named with its weight; of those named twice the largest one, as versions are."""
+    weights: dict[str, float] = {}
+    for part in header.split(",")[:_MOST_PARTS]:
+        name, *parameters = (word.strip().lower() for word in part.split(";"))
+        if name:
+            weights[name] = max(weights.get(name, 0.0), _weight(parameters))
+    yield from weights.items()
+
+
+def _weight(parameters: list[str]) -> float:
+    for each in parameters:
+        name, _, value = each.partition("=")
+        if name.strip() == "q":
+            try:
+                weight = float(value)
+            except ValueError:
+                return 0.0
+            return weight if 0 <= weight <= 1 else 0.0
+    return 1.0
+
 
 AT_ONCE = 16
 """Connections at the same time; see `services.connections` for what becomes of more."""

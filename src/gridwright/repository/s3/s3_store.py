@@ -1,33 +1,60 @@
-"""One bucket of S3, or of a store that speaks its protocol."""
+"""One bucket of S3, or of a store that speaks its protocol.
+
+Objects that were deleted where a bucket keeps versions, and are made anew.
+
+versitygw 1.8.0 takes a delete marker for the version before it, in both conditions of a request.
+
+Asks for pages of a listing and reads them: botocore takes four times as long to read one.
+
+Brings objects by ranges: each is one request, read into one small buffer and written from there.
+"""
 
 from __future__ import annotations
 
+import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
+from xml.etree import ElementTree
 
+from gridwright.repository.crc64 import crc64_of_pieces
 from gridwright.repository.pace import Pace
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.answers import head_of, unquoted, written
+from gridwright.repository.s3.answers import MOST_NS, head_of, unquoted, written
 from gridwright.repository.s3.conditions import headers_of, parameters_of
 from gridwright.repository.s3.connection import BucketConnection
-from gridwright.repository.s3.deleted import last_version, unless_deleted
 from gridwright.repository.s3.faults import botocore_faults, missing
-from gridwright.repository.s3.listing import ListingPage, page_of_botocore, page_query, read_page
 from gridwright.repository.s3.moved import Moved
 from gridwright.repository.s3.parts import PART_BYTES, PartSending, part_count
-from gridwright.repository.s3.plain import FileFault, PlainConnection, PlainRequests, StoreRequest
-from gridwright.repository.s3.ranges import RangeFetching, range_count
-from gridwright.repository.s3.request_threads import RequestThreads
-from gridwright.repository.s3.small_objects import UploadBody, ask_headers, ask_whole, send, sum_parameters
+from gridwright.repository.s3.plain import (
+    ContentFile,
+    FileFault,
+    PlainConnection,
+    PlainRequests,
+    StoreRequest,
+)
+from gridwright.repository.s3.request_threads import RequestThreads, Work
+from gridwright.repository.s3.small_objects import (
+    UploadBody,
+    ask_headers,
+    ask_whole,
+    fetch,
+    fetch_by_botocore,
+    send,
+    sum_parameters,
+)
 from gridwright.repository.s3.tries import Tries
-from gridwright.repository.s3.under_way import ANSWER_S, answer_of, then
+from gridwright.repository.s3.under_way import ANSWER_S, answer_of, hand_on, then
 from gridwright.repository.store import (
     ANY,
     PAGE,
+    UNREADABLE,
     ObjectEntry,
     ObjectHead,
     Progress,
@@ -42,6 +69,259 @@ from gridwright.repository.store import (
     WrittenObject,
 )
 from gridwright.repository.upload_journal import UploadJournal
+
+RANGE_BYTES = 16 << 20
+"""Bytes of one request: so many that asking costs nothing beside them."""
+
+
+@dataclass(slots=True)
+class _Object:
+    """One object on its way; threads share it."""
+
+    reference: ObjectReference
+    file: ContentFile
+    progress: Progress | None
+    left: int
+    """Ranges that have not arrived."""
+    future: Future[str | None] = field(default_factory=Future)
+    sums: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """CRC and length by where a range begins."""
+
+
+def range_count(size: int) -> int:
+    """Requests that bring an object of so many bytes."""
+    return max(1, -(-size // RANGE_BYTES))
+
+
+class RangeFetching:
+    """Brings objects of one bucket by threads that others may use, too."""
+
+    def __init__(self, connection: BucketConnection, more: Mapping[str, str]) -> None:
+        """`more` is sent with each request of botocore."""
+        self._connection = connection
+        self._more = dict(more)
+        self._lock = threading.Lock()
+
+    def fetch(
+        self,
+        threads: RequestThreads,
+        reference: ObjectReference,
+        url: str,
+        descriptor: int,
+        progress: Progress | None,
+    ) -> Future[str | None]:
+        """Write the very object that is referred to into an open file; the future has its CRC-64/NVME.
+
+        The future's exception is a StoreError, or an OSError of the file.
+        """
+        count = range_count(reference.size)
+        wanted = _Object(reference, ContentFile(descriptor, reference.size), progress, count)
+        threads.under_way.begin(wanted.future)
+        for place in range(count):
+            start = place * RANGE_BYTES
+            span = start, min(start + RANGE_BYTES, reference.size)
+
+            def work(connection: PlainConnection, span: tuple[int, int] = span) -> None:
+                error: BaseException | None = None
+                if not wanted.future.done():
+                    try:
+                        self._bring(threads, connection, wanted, span, url)
+                    except BaseException as found:
+                        error = found
+                self._ended(threads, wanted, error)
+
+            threads.put(work)
+        return wanted.future
+
+    def _bring(
+        self,
+        threads: RequestThreads,
+        connection: PlainConnection,
+        wanted: _Object,
+        span: tuple[int, int],
+        url: str,
+    ) -> None:
+        reference, moved = wanted.reference, Moved(wanted.progress)
+        version = reference.version_id
+        headers = {"if-match": f'"{reference.etag}"'}
+        more: dict[str, Any] = {"IfMatch": headers["if-match"], **self._more}
+        if version:
+            more["VersionId"] = version
+        if span != (0, reference.size):
+            more["Range"] = headers["range"] = f"bytes={span[0]}-{span[1] - 1}"
+        query = f"versionId={quote(version, safe='~')}" if version else ""
+        request = StoreRequest("GET", "GetObject", reference.key, query, headers)
+
+        def by_botocore() -> int:
+            with botocore_faults(url):
+                answer = self._connection.client.get_object(
+                    Bucket=self._connection.bucket, Key=reference.key, **more
+                )
+            # botocore's own body hides errors of the connection; what it wraps does not.
+            body = answer["Body"]._raw_stream
+            try:
+                return fetch_by_botocore(body, answer, reference, span, wanted.file, moved, url)
+            finally:
+                body.close()
+
+        crc = threads.attempt(
+            connection,
+            lambda each: fetch(each, request, reference, span, wanted.file, moved),
+            by_botocore,
+        )
+        with self._lock:
+            wanted.sums[span[0]] = (crc, span[1] - span[0])
+
+    def _ended(self, threads: RequestThreads, wanted: _Object, error: BaseException | None) -> None:
+        with self._lock:
+            wanted.left -= 1
+            is_last = wanted.left == 0
+        if is_last:
+            wanted.file.close()
+        if error is not None:
+            threads.under_way.failed(wanted.future, error)
+        elif is_last and not wanted.future.done():
+            threads.under_way.done(wanted.future, f"{crc64_of_pieces(wanted.sums):016x}")
+
+
+_NAME = re.compile(r"(\{[^}]*\})?(.*)", re.DOTALL)
+"""A name of an element with its name space: stores have S3's, their own, or none."""
+STANDARD = "STANDARD"
+_MOST_SIZE = 2**63 - 1
+_MOST_TAGS = 60 * PAGE
+"""A page has some ten elements an object, each with two tags: many small ones take fifty times their text."""
+_SIZE = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ListingPage:
+    """Some objects of a bucket, and where the next page begins."""
+
+    entries: list[ObjectEntry]
+    token: str | None
+    """What the next request says; None where this was the last page."""
+
+
+def page_query(prefix: str, page: int = PAGE, token: str | None = None) -> str:
+    """The query of a request for a page of so many objects."""
+    wanted = {"encoding-type": "url", "list-type": "2", "max-keys": str(page), "prefix": prefix}
+    if token is not None:
+        wanted["continuation-token"] = token
+    return "&".join(f"{name}={quote(wanted[name], safe='~')}" for name in sorted(wanted))
+
+
+def read_page(body: bytes) -> ListingPage:
+    """Read an answer. Raises ValueError where it is no page of a listing as ListObjectsV2 gives it."""
+    if body.count(b"<") > _MOST_TAGS:
+        raise ValueError(f"it has more than {_MOST_TAGS} tags")
+    try:
+        root = ElementTree.fromstring(body)  # noqa: S314 - of the store that the user has named
+    except ElementTree.ParseError as error:
+        raise ValueError(f"it is no XML ({error})") from error
+    space, name = _NAME.fullmatch(root.tag).groups(default="")  # type: ignore[union-attr] # fits all text
+    if name != "ListBucketResult":
+        raise ValueError(f"it is {root.tag[:80]!r}, no listing")
+    said = {each.tag.removeprefix(space): each.text or "" for each in root}
+    # Google's XML API spells it in the other way.
+    is_escaped = "url" in (said.get("EncodingType"), said.get("Encoding-Type"))
+    cut = len(space)
+    entries = []
+    for content in root.iterfind(f"{space}Contents"):
+        found = {each.tag[cut:]: each.text or "" for each in content}
+        if not found.get("ETag"):
+            raise ValueError(f"its object {found.get('Key', '')[:80]!r} has no ETag")
+        try:
+            entries.append(_entry(found, is_escaped=is_escaped))
+        except (KeyError, ValueError, OverflowError) as error:
+            raise ValueError(f"an object of it cannot be read ({error!r})") from error
+    if said.get("IsTruncated") not in ("true", "false"):
+        raise ValueError("it does not say whether it goes on")
+    is_cut = said["IsTruncated"] == "true"
+    token = said.get("NextContinuationToken") if is_cut else None
+    if is_cut and not token:
+        raise ValueError(
+            "it has the form of the old ListObjects, and says not how it goes on"
+            if "Marker" in said or "NextMarker" in said
+            else "it goes on, and does not say where"
+        )
+    return ListingPage(entries, token)
+
+
+def _entry(found: dict[str, str], *, is_escaped: bool) -> ObjectEntry:
+    key = unquote_plus(found["Key"]) if is_escaped else found["Key"]
+    moment = datetime.fromisoformat(found["LastModified"])
+    size = int(found["Size"]) if _SIZE.fullmatch(found["Size"]) else -1
+    return _object(key, size, found["ETag"], moment, found.get("StorageClass", STANDARD))
+
+
+def _object(key: str, size: int, etag: str, moment: datetime, storage_class: str) -> ObjectEntry:
+    """An object, or an unreadable one for a senseless size or moment.
+
+    Its key is there, so that its file is not taken for one whose object was deleted.
+    """
+    try:
+        moment_ns = int(moment.timestamp()) * 10**9
+    except (ValueError, OverflowError):
+        moment_ns = MOST_NS + 1
+    if not 0 <= size <= _MOST_SIZE or abs(moment_ns) > MOST_NS:
+        return ObjectEntry(key, 0, UNREADABLE, 0, STANDARD)
+    return ObjectEntry(key, size, etag.strip('"'), moment_ns, storage_class)
+
+
+def page_of_botocore(answer: Mapping[str, Any]) -> ListingPage:
+    """The same, of what botocore has read. Raises ValueError."""
+    entries = []
+    for content in answer.get("Contents", ()):
+        if not content.get("ETag"):
+            raise ValueError(f"its object {content.get('Key', '')[:80]!r} has no ETag")
+        storage_class = content.get("StorageClass", STANDARD)
+        moment = content["LastModified"]
+        entries.append(_object(content["Key"], content["Size"], content["ETag"], moment, storage_class))
+    token = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
+    if answer.get("IsTruncated") and not token:
+        raise ValueError("it goes on, and does not say where")
+    return ListingPage(entries, token)
+
+
+def unless_deleted(
+    made: Future[WrittenObject],
+    look: Callable[[], str | None],
+    over: Callable[[WriteCondition], Future[WrittenObject]],
+    put: Callable[[Work], None],
+) -> Future[WrittenObject]:
+    """What was made where none should be; made over what was deleted, where that alone is in the way.
+
+    `look` gives the ETag of what was deleted, and `put` has a thread do something.
+    """
+    future: Future[WrittenObject] = Future()
+
+    def again(_: PlainConnection) -> None:
+        try:
+            etag = look()
+            if etag is None:
+                hand_on(made, future)
+            else:
+                over(WriteCondition(etag=etag)).add_done_callback(lambda done: hand_on(done, future))
+        except BaseException as error:
+            future.set_exception(error)
+
+    def go_on(_: Future[WrittenObject]) -> None:
+        error = made.exception()
+        if isinstance(error, StoreError) and error.fault is StoreFault.CHANGED:
+            put(again)
+        else:
+            hand_on(made, future)
+
+    made.add_done_callback(go_on)
+    return future
+
+
+def last_version(listed: Mapping[str, Any], key: str) -> str | None:
+    """The ETag of the last version of a key that is deleted, of an answer to ListObjectVersions."""
+    markers = [each for each in listed.get("DeleteMarkers", ()) if each["Key"] == key]
+    etags = [each["ETag"] for each in listed.get("Versions", ()) if each["Key"] == key]
+    return unquoted(etags[0]) if etags and any(each["IsLatest"] for each in markers) else None
+
 
 MOST_TO_COPY = 5 * 10**9
 """Bytes of the largest object that one request copies: 5 GB."""

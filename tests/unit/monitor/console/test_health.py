@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gridwright.monitor.causes.explaining import explain
-from gridwright.monitor.console.health import HealthLine, health_of
+from gridwright.monitor.console.answers import HealthLine, health_of
 from gridwright.monitor.frame import frame_of
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples

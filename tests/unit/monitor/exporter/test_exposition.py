@@ -17,7 +17,7 @@ from gridwright.monitor.exporter.families import (
     MetricFamily,
     known_series,
 )
-from gridwright.monitor.exporter.negotiation import text_format, wants_gzip
+from gridwright.monitor.exporter.server import text_format, wants_gzip
 from gridwright.monitor.readings import LABELS
 
 COUNTER = MetricFamily(

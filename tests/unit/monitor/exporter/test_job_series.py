@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.monitor.exporter.exposition import TextFormat
-from gridwright.monitor.exporter.job_series import MOST_JOBS, OTHER, JobSeries
-from gridwright.monitor.exporter.page import MetricsPage
+from gridwright.monitor.exporter.page_program import MOST_JOBS, OTHER, JobSeries, MetricsPage
 from gridwright.monitor.frame import frame_of
 from gridwright.monitor.job_sources import JobSources
 from gridwright.monitor.readings import NodeSamples, Reading, Snapshot

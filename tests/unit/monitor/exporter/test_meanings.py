@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.monitor.exporter.families import OF_READINGS
-from gridwright.monitor.exporter.meanings import MEANINGS
+from gridwright.monitor.exporter.families import MEANINGS, OF_READINGS
 from gridwright.monitor.readings import LABELS
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from gridwright.monitor.history.busiest import OTHERS, BusiestJobs, busiest
 from gridwright.monitor.history.questions import RangeQuestion
+from gridwright.monitor.history.steady import HistoryWriter
 from gridwright.monitor.history.stored import StoredHistories
-from gridwright.monitor.history.writing import HistoryWriter
 from gridwright.monitor.job_rows import MOST_JOBS
 from gridwright.monitor.readings import LABELS
 from gridwright.monitor.views import notes, views

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput, run_bounded
 from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.history import grid_histories, node_program
-from gridwright.monitor.history.clocks import HistoryClocks
-from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories
+from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories, HistoryClocks
 from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest, unpacked_course
 from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import RangeQuestion

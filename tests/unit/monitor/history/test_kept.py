@@ -12,8 +12,8 @@ from gridwright.monitor.history import reading
 from gridwright.monitor.history import store as stores
 from gridwright.monitor.history.levels import LEVELS, HistoryLevel
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.history.steady import HistoryWriter
 from gridwright.monitor.history.stored import StoredHistories
-from gridwright.monitor.history.writing import HistoryWriter
 from gridwright.monitor.libraries import Standing, WatchedLibrary
 from gridwright.monitor.rates import Key
 from gridwright.monitor.readings import MountedPlace, Reading

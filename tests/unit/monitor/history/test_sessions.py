@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from gridwright.messages import decode, encode
-from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories
+from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories, NodeSessions
 from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest
 from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import RangeQuestion
-from gridwright.monitor.history.sessions import NodeSessions
 from gridwright.monitor.history.stored import StoredHistories
 from tests.support.generated_history import generate_history
 from tests.unit.monitor.history.nodes import DISK, START

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from gridwright.monitor.history import store
-from gridwright.monitor.history.generation import NUMBER, Generation
 from gridwright.monitor.history.questions import RangeQuestion
 from gridwright.monitor.history.steady import SteadyWriter
+from gridwright.monitor.history.store import NUMBER, Generation
 from gridwright.monitor.history.stored import StoredHistories
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.skips import root_only
