@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.support.source_names import MODULES, SOURCE, nodes
 
@@ -290,4 +292,38 @@ def test_errors_of_schedulers_say_what_to_do() -> None:
         and node.func.id in makers
         and not any(each.arg in ("remedy", None) for each in node.keywords)
     ]
+    assert lacking == []
+
+
+def named_files(text: str) -> Iterator[Path]:
+    """Paths in the package that a text names; a bare name is beside the one before it."""
+    beside = SOURCE
+    for name in re.findall(r"`([a-z0-9_/]+(?:\.py|/))`", text):
+        if name.startswith("native/"):
+            continue
+        path = SOURCE / name if "/" in name else beside / name
+        beside = path if name.endswith("/") else path.parent
+        yield path
+
+
+def test_the_ways_of_the_map_name_files_that_exist() -> None:
+    text = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
+    ways = text[text.index("## Five ways") : text.index("## Dependencies")]
+    found = list(named_files(ways))
+    assert len(found) > 40
+    assert [each.relative_to(SOURCE).as_posix() for each in found if not each.exists()] == []
+
+
+def test_the_rooms_of_the_map_have_the_files_that_it_names() -> None:
+    text = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
+    rows = [line for line in text.splitlines() if re.match(r"\| `[a-z_]+/` \|", line)]
+    assert len(rows) > 15
+    lacking = []
+    for row in rows:
+        room, *names = re.findall(r"`([a-z0-9_/]+(?:\.py|/))`", row)
+        lacking += [
+            f"{room}{name}"
+            for name in names
+            if not ((SOURCE / name).exists() or list((SOURCE / room).rglob(name.rstrip("/"))))
+        ]
     assert lacking == []
