@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -172,9 +172,9 @@ class OwnCatalog(Section):
     def _with_known_names(
         cls,
         data: Any,  # noqa: ANN401 - whatever YAML gave
-        handler: ModelWrapValidatorHandler[OwnCatalog],
+        handler: ModelWrapValidatorHandler[Self],
         info: ValidationInfo,
-    ) -> OwnCatalog:
+    ) -> Self:
         known: KnownNames = (info.context or {})["known"]
         return validated_with(cls, handler, data, _refused(data, known))
 
