@@ -204,7 +204,8 @@ def test_cells_are_no_markup() -> None:
 
 @pytest.mark.root
 def test_a_name_with_line_feeds_is_one_row_of_a_table() -> None:
-    name = "7 │ vm │ alice\n│ 4242 │ vm"
+    mark = f"4242-{os.getpid()}"  # Another run of this test may go on beside it.
+    name = f"7 │ vm │ alice\n│ {mark} │ vm"
     running = subprocess.Popen(["sleep", "300"], user=MALLORY, group=MALLORY, env={"SLURM_JOB_ID": name})
     try:
         time.sleep(0.3)  # it gets its environment with the program that it becomes
@@ -218,8 +219,8 @@ def test_a_name_with_line_feeds_is_one_row_of_a_table() -> None:
         for at, found in zip((1.0, 2.0), readings, strict=True)
     )
     shown = frame_text(frame_of([NodeSamples("n1", first, last)]))
-    (line,) = [each for each in shown.splitlines() if "4242" in each]
-    assert "7 │ vm │ alice\\n│ 4242 │ vm" in line
+    (line,) = [each for each in shown.splitlines() if mark in each]
+    assert f"7 │ vm │ alice\\n│ {mark} │ vm" in line
     assert "\n" not in _aligned(name, "left").plain
     for cell in ("a\nb", Text("a\nb")):
         table = framed_table("", ["name"], [])
