@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import stat
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,28 @@ def test_holes_come_back_as_holes(library: Path, server: StoreServer, url: str) 
     do_import(library, server, url)
     assert (library / "sparse").read_bytes() == bytes(5 << 20) + b"island" + bytes((5 << 20) - 6)
     assert (library / "sparse").stat().st_blocks * 512 < 1 << 20
+
+
+ENTRIES = ((0x01, 7, -1), (0x02, 7, 1234), (0x04, 5, -1), (0x10, 7, -1), (0x20, 0, -1))
+DEFAULT_ACL = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in ENTRIES)
+"""User 1234 may do all with what is made below (include/uapi/linux/posix_acl_xattr.h)."""
+
+
+def test_a_default_acl_lets_nobody_in_whom_the_source_did_not(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    (library / "d" / "e").mkdir(parents=True)
+    for name, content in (("secret", b"x"), ("empty", b""), ("large", os.urandom(9 << 20))):
+        (library / "d" / "e" / name).write_bytes(content)
+        (library / "d" / "e" / name).chmod(0o660)
+    before = look_at(library)
+    do_export(library, server, url)
+    wipe(library)
+    os.setxattr(library, "system.posix_acl_default", DEFAULT_ACL)
+    assert do_import(library, server, url).problems == []
+    assert look_at(library) == as_it_travels(before)
+    for each in library.rglob("*"):
+        assert not [name for name in os.listxattr(each) if "posix_acl" in name], each
 
 
 def test_only_what_changed_is_sent(library: Path, server: StoreServer, url: str) -> None:

@@ -21,7 +21,7 @@ from gridwright.repository.content import crc64_of, is_same_moment
 from gridwright.repository.export import Progress
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
-from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, part_name
+from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, open_new, part_name
 from gridwright.repository.placing import place_new
 from gridwright.repository.planned import PlannedStore
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
@@ -37,7 +37,6 @@ RESTORE_DAYS = 7
 _NAME_TAKEN = "something else has its name since; the next import compares"
 _NAMES = "is_name_only <> 0 AND inode <> 0"
 """Rows of released files."""
-_PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +220,7 @@ class _Contents:
             return
         held = self._directory_of(row.path, directory)
         part = part_name()
-        descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)
+        descriptor = open_new(directory, part)
         fetching = Fetching(row, part, held.hold(), name, descriptor, before)
         try:
             reference = row.reference(self._opened.settings.bucket_url)

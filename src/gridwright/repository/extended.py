@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 from gridwright.beneath import descriptor_path
 
@@ -20,6 +21,7 @@ _LONGEST_NAME = 255
 LONGEST_XATTRS = 1 << 17
 """Bytes of all attributes of a file as one value: two of the longest that Linux has, XATTR_SIZE_MAX."""
 _USERS = ("user.", "system.posix_acl_")
+_ACLS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
 def is_of_users(name: str) -> bool:
@@ -84,6 +86,16 @@ def are_attributes(value: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def drop_inherited_acl(descriptor: int) -> None:
+    """Take from a file or directory just made what the default ACL of its directory gave it.
+
+    Otherwise the first change of its mode lets in whom that ACL names (acl(5), object creation).
+    """
+    for name in _ACLS:
+        with suppress(OSError):  # ENODATA, or a file system without ACLs.
+            os.removexattr(descriptor, name)
 
 
 def write_xattrs(file: int | str, value: bytes) -> None:

@@ -19,7 +19,7 @@ from gridwright.repository.arriving import dig_holes
 from gridwright.repository.below import PART
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_moment, open_for_reading
-from gridwright.repository.extended import read_xattrs, write_xattrs
+from gridwright.repository.extended import drop_inherited_acl, read_xattrs, write_xattrs
 from gridwright.repository.file_clock import UNKNOWN, is_kept_as
 from gridwright.repository.file_locks import give_lease_back, has_lease, take_lease
 from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
@@ -88,6 +88,7 @@ class MadeDirectories:
                     self._look_at(at)
                 continue
             try:
+                drop_inherited_acl(made)
                 # Only now others may enter: what they exchange it with has another mark.
                 try:
                     change_xattr(made, self._mark, at)
@@ -146,6 +147,13 @@ def _steps(path: bytes) -> list[bytes]:
 
 _OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_new(directory: int, part: bytes) -> int:
+    """Make a file, in an open directory, that its owner alone may read; its descriptor. Raises OSError."""
+    descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
+    drop_inherited_acl(descriptor)
+    return descriptor
 
 
 class Maker:
@@ -217,7 +225,7 @@ class Maker:
     def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
         """Make such a file under a free name in an open directory; its descriptor."""
         if not row.size:
-            return os.open(part, _NEW, 0o600, dir_fd=directory)
+            return open_new(directory, part)
         if not self._opened.is_guarded:
             raise AssertionError("a name without content would be read as zeros here")
         self._say_names_wait()
@@ -371,7 +379,7 @@ class Maker:
         _refuse_names(os.fstat(descriptor))
         status = os.fstat(descriptor)
         part = part_name()
-        copy = os.open(part, _NEW, 0o600, dir_fd=directory)
+        copy = open_new(directory, part)
         try:
             done = 0
             while count := os.sendfile(copy, descriptor, done, 1 << 30):
