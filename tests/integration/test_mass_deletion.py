@@ -148,6 +148,7 @@ def test_what_an_import_deletes_lies_in_the_trash_until_it_is_emptied(
     assert moved.exists()
     planned = gridwright("repo", "trash", "--empty-older-than", "0s", "--dry-run", *flags)
     assert (planned.status, f"would be removed: {name}, 20 files" in planned.out) == (0, True)
+    assert "nothing lies there" not in planned.out
     assert moved.exists()
     assert gridwright("repo", "trash", "--dry-run", *flags).status == 2
     assert "removed" in gridwright("repo", "trash", "--empty-older-than", "0s", *flags).out

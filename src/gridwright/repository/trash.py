@@ -78,9 +78,9 @@ class TrashReport:
         ]
         lines += [f"  {'would be ' * looks}removed: {each.text()}" for each in self.removed]
         lines += [f"  could not be removed: {each.text()}" for each in self.stayed]
-        lines += [f"  {each.text()}" for each in self.there] or [
-            f"  {self.of_another or 'nothing lies there'}"
-        ]
+        lines += [f"  {each.text()}" for each in self.there]
+        if not self.there and not (looks and self.removed):
+            lines.append(f"  {self.of_another or 'nothing lies there'}")
         lines += [f"  {each}: {IS_RENAMED}" for each in self.elsewhere]
         return "\n".join(lines)
 
