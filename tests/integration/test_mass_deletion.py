@@ -57,6 +57,7 @@ def test_an_export_deletes_no_half_of_a_library_unless_it_is_named(
     assert sum("/d1/" in each for each in keys(server, url)) == 26
     status = gridwright("repo", "status", *flags)
     assert (status.status, "refused: 25 of 99" in said(status)) == (1, True)
+    assert "could not be sent" not in said(status)
 
     assert gridwright("repo", "export", "--deletions", "--delete-up-to", "24", *flags).status == 1
     assert gridwright("repo", "export", "--deletions", "--delete-up-to", "25", *flags).status == 0

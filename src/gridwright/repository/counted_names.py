@@ -94,7 +94,9 @@ def cut(name: str) -> str:
 
 def note_failed(known: Known, begun: float, failed: CountedNames) -> None:
     """Keep for `repo status` what an export of all, begun at so many seconds since 1970, could not send."""
-    told = f"{begun:.0f} {failed.count} {failed.where}" if failed.count else ""
+    # A flag is none of them: what was not deleted is told as a refusal.
+    count = failed.count - sum(name.startswith("--") for name, _ in failed.first)
+    told = f"{begun:.0f} {count} {failed.where}" if count else ""
     if told or known.fact(_FAILED):
         known.set_fact(_FAILED, told)
 
