@@ -130,6 +130,8 @@ def test_another_grid_gets_the_files_of_the_same_bucket(
     )
     own = gridwright("repo", "duplicate", "archive", "--grid", spec, "--to", spec)
     assert (own.status, "no duplicate of itself" in own.text) == (2, True)
+    lacking = gridwright("repo", "duplicate", "archive", "--grid", spec, "--to", spec.parent / "a new one")
+    assert (lacking.status, f"mkdir -p '{spec.parent / 'a new one'}'" in lacking.text) == (2, True)
 
 
 def test_a_dry_run_of_verify_asks_nothing_and_counts_all(spec: Path, gridwright: Command) -> None:

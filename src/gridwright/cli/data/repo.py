@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,9 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
     settings = settings_of(flags)
     if flags.to.is_dir():
         made = replace(settings, directory=flags.to.absolute())
+    elif not flags.to.exists() and flags.to.suffix not in {".yaml", ".yml"}:
+        remedy = f"mkdir -p {shlex.quote(str(flags.to))}; or name a grid spec"
+        raise input_error(f"{flags.to}: no such directory", where="--to", remedy=remedy)
     else:
         made = duplicate_of_grid(load_placed(flags.to), settings)
     if made.directory.resolve() == settings.directory.resolve():
