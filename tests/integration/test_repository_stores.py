@@ -106,6 +106,24 @@ def test_each_store_takes_a_library_and_gives_it_back_in_few_requests(
         assert [each["Key"] for each in left] == ["prod/.gridwright/manifest.parquet"]
 
 
+@pytest.mark.parametrize("kind", ["moto", "versitygw", "seaweedfs"])
+def test_a_name_with_a_backslash_takes_no_other_files_object(
+    tmp_path: Path, library: Path, url: str, kind: str
+) -> None:
+    (library / "x").mkdir()
+    (library / "x" / "y").write_text("two")
+    (library / "x\\y").write_text("one")
+    with store_server(tmp_path / "store", kind) as served, pytest.MonkeyPatch.context() as patch:
+        for name, value in served.environment.items():
+            patch.setenv(name, value)
+        for prefer in (None, "files"):
+            report = run(library, served, lambda each, p=prefer: export(each, ExportOptions(prefer=p)), url)  # type: ignore[misc]
+            refused = [name for name, why in report.nameless.first if "this store takes for a slash" in why]
+            assert (refused, report.problems) == (["x\\y"] if kind == "seaweedfs" else [], [])
+            object_of_other = served.client().get_object(Bucket=BUCKET, Key=key_of(url, "x/y"))
+            assert object_of_other["Body"].read() == b"two"
+
+
 def test_a_store_that_ignores_conditions_gets_nothing_and_keeps_what_others_wrote(
     library: Path, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

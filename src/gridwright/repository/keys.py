@@ -67,6 +67,8 @@ class Keys:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix.strip("/")
+        self.takes_backslashes = True
+        """Whether the store keeps them (`probing.py`)."""
         self._start = f"{self.prefix}/" if self.prefix else ""
 
     @property
@@ -93,6 +95,8 @@ class Keys:
                 raise KeyRefusal(path, reason)
         if parts[0] == RESERVED.encode():
             raise KeyRefusal(path, f"{RESERVED} is Gridwright's own")
+        if b"\\" in path and not self.takes_backslashes:
+            raise KeyRefusal(path, "has a backslash, which this store takes for a slash (rename it)")
         key = self._start + "/".join(map(_escaped, parts)) + ("/" if is_directory else "")
         if (length := len(key.encode())) > LONGEST_KEY:
             raise KeyRefusal(path, f"its key has {length} bytes, and {LONGEST_KEY} is the most")

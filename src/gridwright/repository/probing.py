@@ -36,7 +36,7 @@ from gridwright.repository.store import (
 
 AGAIN_S = 7 * 86_400.0
 """How long what was found is believed: stores are updated."""
-_FACT, _STEM = "store", "probe-"
+_FACT, _STEM = "store, tried with backslashes", "probe-"
 _LEFT_S = 3600
 """How old objects of a trial are that a kill has left."""
 _MOST_LEFT = 1000
@@ -68,7 +68,7 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
             store.head(opened.keys.own(MANIFEST)).result()
     kept = _kept(known.fact(_FACT))
     if kept is not None and kept.is_of(store) and 0 <= time.time() - kept.moment < AGAIN_S:
-        store.abilities = kept.abilities
+        _take(opened, kept.abilities)
         return
     software, before = store.software, dict(store.requests.by_kind)
     lacks = probe(store, opened.keys)
@@ -76,6 +76,7 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
     store.requests.by_kind = {**before, "probe": before.get("probe", 0) + asked}
     if lacks.required:
         raise refusal(lacks, opened.settings.bucket_url)
+    _take(opened, store.abilities)
     report.notes += [f"this store {each}" for each in lacks.optional]
     abilities = asdict(store.abilities)
     known.set_fact(_FACT, json.dumps([store.place, store.bucket, software, abilities, time.time()]))
@@ -96,7 +97,12 @@ def recall_store(opened: OpenRepository) -> None:
     """Take the store for what it was when it was last tried, without asking it anything."""
     kept = _kept(opened.known.fact(_FACT))
     if kept is not None and (kept.place, kept.bucket) == (opened.store.place, opened.store.bucket):
-        opened.store.abilities = kept.abilities
+        _take(opened, kept.abilities)
+
+
+def _take(opened: OpenRepository, abilities: StoreAbilities) -> None:
+    opened.store.abilities = abilities
+    opened.keys.takes_backslashes = abilities.keeps_backslashes
 
 
 class _Kept(NamedTuple):
@@ -178,6 +184,8 @@ class _Trial:
             self._try_copies()
             self._try_deletions()
         self._try_listing()
+        if not self._lacks.required:
+            self._try_backslash()
 
     def remove(self) -> None:
         """Delete all objects of the trial. Raises StoreError."""
@@ -391,6 +399,15 @@ class _Trial:
             self._lacks.required.append(f"cannot be listed: {error.problems[0].what}")
             return
         self._judge_listing(found)
+
+    def _try_backslash(self) -> None:
+        self._write("other/a\\b", b"")
+        found = [each.key for each in self._store.list(self._place + "other/")]
+        if found != [self._place + "other/a\\b"]:
+            self._set(keeps_backslashes=False)
+            self._lacks.optional.append(
+                "takes a backslash in a key for a slash, which is another file: names with one are refused"
+            )
 
     def _judge_listing(self, found: Sequence[str]) -> None:
         if sorted(found) != list(_NAMES):

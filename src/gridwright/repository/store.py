@@ -188,6 +188,8 @@ class StoreAbilities:
     makes_anew: bool = False
     """`If-None-Match: *` lets an object be made where one was deleted, in a bucket with versions, too."""
     sent_sum: SentSum = SentSum.NONE
+    keeps_backslashes: bool = True
+    """A key has the backslashes that were written; else it is another key than that of the file."""
 
 
 UNREADABLE = ""
