@@ -299,9 +299,9 @@ def wait_for_process(token: str) -> None:
 
 
 DEAF = """\
-from gridwright.workload.on_grid import agent
+from gridwright.workload.on_grid import process
 from tests.support.pretend_grid import main
-agent.SILENT_S = 3.0
+process.SILENT_S = 3.0
 main()
 """
 

@@ -18,11 +18,11 @@ _PROGRAM = """
 import json, sys
 from pathlib import Path
 from gridwright.errors import GridwrightError
-from gridwright.repository.copytool import action_journal, carrying, service, serving_lock
+from gridwright.repository.copytool import carrying, service, serving_lock
 from gridwright.repository.copytool.service import CopytoolService, ServedRepository, serve_copytool
 given = json.loads(sys.argv[1])
 serving_lock.RUN_DIRECTORY = Path(given.pop("run"))
-action_journal.DIRECTORY = Path(given.pop("state"))
+service.DIRECTORY = Path(given.pop("state"))
 carrying.BEAT_S = given.pop("beat_s")
 service.ANSWER_S = given.pop("answer_s")
 given["mount"] = Path(given["mount"])
