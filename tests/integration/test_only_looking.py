@@ -116,6 +116,7 @@ def _root_state() -> set[str]:
 
 
 @pytest.mark.root
+@pytest.mark.alone  # The state of root is what others here hold to be as it was.
 def test_a_verb_that_writes_moves_what_an_older_release_left_and_says_so_once(
     place: Path, gridwright: Command
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_look_at_what_a_killed_command_left_settles_a_copy_alone(place: Path, 
 
 
 @pytest.mark.root
+@pytest.mark.alone  # The state of root is what others here hold to be as it was.
 @pytest.mark.parametrize("has_other", [False, True])
 def test_doctor_names_a_refused_mass_deletion_and_how_to_go_on(
     place: Path, gridwright: Command, has_other: bool
