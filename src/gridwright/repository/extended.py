@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 
-from gridwright.beneath import descriptor_path
+from gridwright.beneath import change_xattr, descriptor_path
 
 _OURS = ("trusted.gridwright.", "user.gridwright.")
 """What a file says of its object, and what is loaded of it, holds for this very file."""
@@ -95,7 +95,7 @@ def drop_inherited_acl(descriptor: int) -> None:
     """
     for name in _ACLS:
         with suppress(OSError):  # ENODATA, or a file system without ACLs.
-            os.removexattr(descriptor, name)
+            change_xattr(descriptor, name, None)
 
 
 def write_xattrs(file: int | str, value: bytes) -> None:
