@@ -52,7 +52,7 @@ NAME = "gridwright-ask"
 START_S = 20.0
 """For a job to start on a node that is free: Slurm looks at a job when it is handed in (slurm.conf(5),
 SchedulerParameters=defer is off by default)."""
-_BY_PASSED_ON = ("PATH", "HOME", "LANG")
+_JOB_ENVIRONMENT = ("PATH", "HOME", "LANG")
 _LOOK_S = 0.1
 # The status comes last, under a name of its own: who sees it sees the whole answer.
 _ANSWER = (
@@ -81,7 +81,7 @@ def ask_by_jobs(
             JobRequest(
                 command=["sh", "-c", _ANSWER, str(place), node, *command],
                 directory="/",
-                environment={name: os.environ[name] for name in _BY_PASSED_ON if name in os.environ},
+                environment={name: os.environ[name] for name in _JOB_ENVIRONMENT if name in os.environ},
                 name=NAME,
                 node=node,
                 time_limit_s=START_S + timeout_s,

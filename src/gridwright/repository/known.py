@@ -129,8 +129,8 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("COMMIT")
 
 
-_KNOWN_INSERT = f"INSERT OR REPLACE INTO newer VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - names of our own
-_KNOWN_SELECT = f"SELECT {', '.join(COLUMNS)} FROM newer WHERE path = ?"  # noqa: S608 - names of our own
+_INSERT_NEWER = f"INSERT OR REPLACE INTO newer VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - names of our own
+_SELECT_NEWER = f"SELECT {', '.join(COLUMNS)} FROM newer WHERE path = ?"  # noqa: S608 - names of our own
 
 
 class NewerObjects:
@@ -148,11 +148,11 @@ class NewerObjects:
 
     def keep(self, row: KnownFile) -> None:
         """Keep the row of another library."""
-        self._database.execute(_KNOWN_INSERT, _values(row))
+        self._database.execute(_INSERT_NEWER, _values(row))
 
     def get(self, path: bytes) -> KnownFile | None:
         """The row of a path; None for none."""
-        found = self._database.execute(_KNOWN_SELECT, (path,)).fetchone()
+        found = self._database.execute(_SELECT_NEWER, (path,)).fetchone()
         return KnownFile(*found) if found else None
 
 
